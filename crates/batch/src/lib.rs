@@ -1,0 +1,1 @@
+//! The BatchSystem contract's implementations.

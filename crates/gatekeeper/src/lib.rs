@@ -1,0 +1,1 @@
+//! Front: accept, authenticate, authorise, map, hand over.

@@ -1,0 +1,1 @@
+//! The only crate that holds keys: certificates, proxies, delegation, TLS, grid-mapfile.

@@ -1,0 +1,101 @@
+//! One attempt: what a runner is told, what it reports. Spoken over its control socket (spec/jobs, "Runner").
+
+use crate::description::{OutputMode, Stdin, WindowSize};
+use crate::id::AttemptId;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// All that a runner needs, written as `attempt.json` into the spool before it is started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttemptSpec {
+    pub id: AttemptId,
+    pub executable: String,
+    pub arguments: Vec<String>,
+    pub environment: BTreeMap<String, String>,
+    /// Working directory in the guest's view; None: the job's own directory.
+    pub directory: Option<String>,
+    /// The job's own directory on the host; writable by the guest.
+    pub job_directory: PathBuf,
+    pub stdin: Stdin,
+    pub output: OutputMode,
+    pub terminal: Option<WindowSize>,
+    pub count: u32,
+    pub time_limit_ms: Option<u64>,
+    pub grace_ms: u64,
+    /// Most bytes that stdout and stderr may take in the spool, each.
+    pub output_quota_bytes: u64,
+    /// The effective policy.
+    pub policy: kumiko_policy::Policy,
+    pub mechanism: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStream {
+    Stdout,
+    Stderr,
+}
+
+/// What a runner reports. Each may be repeated after a reconnection; the last `Output` per stream counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptReport {
+    Started {
+        /// The runner's own, on the host.
+        pid: u32,
+        mechanism: String,
+        /// What the policy asks and this mechanism does not carry out, in words.
+        not_enforced: Vec<String>,
+    },
+    /// The spool file of this stream now holds all bytes below `length` (a total since the start, never falling).
+    Output { stream: OutputStream, length: u64 },
+    /// All stdin bytes below `offset` were handed to the guest.
+    StdinTaken { offset: u64 },
+    /// The guest has closed its stdin or has ended: more stdin is useless.
+    StdinClosed,
+    Suspended,
+    Resumed,
+    Ended(Outcome),
+}
+
+/// How an attempt ended; kept apart because they are not worth the same retry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Exit status of the guest (with count > 1: the first that is not 0, by rank).
+    Exited { status: i32 },
+    /// Killed by a signal that nobody here sent.
+    Signalled { signal: i32 },
+    /// Ended on our `Cancel`.
+    Cancelled,
+    TimeLimit,
+    /// stdout or stderr outgrew its quota.
+    OutputQuota { stream: OutputStream },
+    /// The guest never ran: no such executable, refused policy, ... `code` is one of spec/errors.toml.
+    NeverStarted { code: String, message: String },
+    /// The spool could not be written (full disk, ...): output is incomplete.
+    SpoolFailed { message: String },
+    /// Runner and guest are gone without a word (killed, host lost).
+    Lost { message: String },
+}
+
+/// What a runner is told while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptCommand {
+    /// A signal to the guest's process group.
+    Signal { signal: i32 },
+    /// SIGTERM, then SIGKILL after the grace.
+    Cancel { grace_ms: u64 },
+    /// Bytes of stdin that begin at `offset`; what was taken before is skipped.
+    Stdin { offset: u64, data: Bytes },
+    /// No more stdin after `offset` bytes.
+    StdinEnd { offset: u64 },
+    Window(WindowSize),
+    /// `Flow` only: all bytes below `offset` are consumed and may be freed.
+    Consumed { stream: OutputStream, offset: u64 },
+    /// The end is recorded: the runner may go.
+    Settled,
+}

@@ -1,0 +1,156 @@
+//! Contracts between services that do not know each other: each is a trait with numbered duties.
+
+use crate::attempt::{AttemptCommand, AttemptReport, AttemptSpec, OutputStream};
+use crate::description::JobDescription;
+use crate::id::{AttemptId, JobId};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Receives what attempts report, in the order of each attempt.
+pub trait AttemptSink: Send + Sync + 'static {
+    fn report(&self, id: AttemptId, report: AttemptReport);
+}
+
+/// Where attempts run (LRM in the field's words).
+///
+/// 1. `start` returns only after the engine has accepted or refused; a second `start` of the same id starts nothing.
+/// 2. Reports of an attempt reach the sink in order; `Ended` is the last, and comes once a process of this site.
+/// 3. `adopt` (after a restart of the site) reattaches: reports resume, or `Ended` is reported from what is on disk;
+///    an attempt that never began is reported `Ended(Lost)`.
+/// 4. `command` for an attempt that has ended is no error.
+pub trait BatchSystem: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+    fn start(&self, spec: AttemptSpec) -> impl Future<Output = Result<(), BatchError>> + Send;
+    fn adopt(&self, id: AttemptId) -> impl Future<Output = ()> + Send;
+    fn command(&self, id: AttemptId, command: AttemptCommand) -> impl Future<Output = ()> + Send;
+    /// The spool directory of an attempt: files `stdout` and `stderr`, readable below the reported length.
+    fn spool(&self, id: AttemptId) -> PathBuf;
+    /// Removes the spool of an ended attempt.
+    fn forget(&self, id: AttemptId) -> impl Future<Output = ()> + Send;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BatchError {
+    #[error("the runner {program} could not be started: {cause}")]
+    NoRunner { program: String, cause: String },
+    #[error("the spool {path} could not be prepared: {cause}")]
+    Spool { path: String, cause: String },
+}
+
+/// Who asks: the verified subject of a certificate chain, and the account it is mapped to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Caller {
+    /// End-entity subject in the form /C=../O=../CN=...
+    pub subject: String,
+    pub account: String,
+}
+
+/// A service's refusal: `code` names a row of spec/errors.toml, `message` says what, where, and what to try.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    pub code: String,
+    pub message: String,
+}
+
+/// What the door (gatekeeper) needs of the manager. A caller sees and touches only jobs of its own subject.
+///
+/// 1. `submit` returns after the job is durable; the same `key` again returns the same job.
+/// 2. `watch` yields each event once, in order, from `after` (exclusive), and then as they happen; it ends with the
+///    job's removal.
+/// 3. `output` yields the bytes of a stream from `offset` as they come, and ends when the job has ended and all is read.
+pub trait Jobs: Send + Sync + 'static {
+    fn submit(&self, caller: &Caller, description: JobDescription, key: Option<String>)
+    -> impl Future<Output = Result<JobId, Refusal>> + Send;
+    fn list(&self, caller: &Caller) -> impl Future<Output = Result<Vec<JobView>, Refusal>> + Send;
+    fn show(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<JobView, Refusal>> + Send;
+    fn explain(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<Vec<String>, Refusal>> + Send;
+    fn watch(&self, caller: &Caller, job: JobId, after: u64)
+    -> impl Future<Output = Result<impl EventStream + 'static, Refusal>> + Send;
+    fn cancel(&self, caller: &Caller, job: JobId, grace_ms: Option<u64>)
+    -> impl Future<Output = Result<(), Refusal>> + Send;
+    /// Anything but `Settled` and `Cancel`: those are the manager's own.
+    fn command(&self, caller: &Caller, job: JobId, command: AttemptCommand)
+    -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn remove(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn output(&self, caller: &Caller, job: JobId, stream: OutputStream, offset: u64)
+    -> impl Future<Output = Result<impl OutputReader + 'static, Refusal>> + Send;
+    /// The job's own directory on the host, to read results from.
+    fn directory(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<PathBuf, Refusal>> + Send;
+    /// A fresh, private folder for an upload and the id to name it by in `JobDescription::input`.
+    fn new_upload(&self, caller: &Caller) -> impl Future<Output = Result<(String, PathBuf), Refusal>> + Send;
+}
+
+/// Events of one job (duty 2 of `Jobs`). None: the job was removed, or the site is going down.
+pub trait EventStream: Send {
+    fn next(&mut self) -> impl Future<Output = Option<EventView>> + Send;
+}
+
+/// Bytes of one output stream (duty 3 of `Jobs`).
+pub trait OutputReader: Send {
+    /// Up to `most` bytes, with the offset they begin at; None: the stream has ended.
+    fn read(&mut self, most: usize) -> impl Future<Output = Result<Option<(u64, Bytes)>, Refusal>> + Send;
+}
+
+/// What is told of a job (the JSON of REST and of `--output json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobView {
+    pub id: JobId,
+    pub state: JobState,
+    pub name: Option<String>,
+    pub executable: String,
+    pub arguments: Vec<String>,
+    pub subject: String,
+    pub account: String,
+    pub batch: Option<String>,
+    pub mechanism: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_enforced: Vec<String>,
+    pub epoch: u32,
+    /// Unix time, milliseconds.
+    pub submitted_ms: u64,
+    pub started_ms: Option<u64>,
+    pub ended_ms: Option<u64>,
+    pub outcome: Option<crate::attempt::Outcome>,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    /// Number of the job's last event.
+    pub last_event: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    Pending,
+    Active,
+    Suspended,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+/// One event as told to watchers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventView {
+    pub job: JobId,
+    /// Counts from 1 within the job.
+    pub number: u64,
+    /// Unix time, milliseconds.
+    pub at_ms: u64,
+    pub kind: String,
+    pub state: JobState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<crate::attempt::Outcome>,
+    /// In words.
+    pub text: String,
+}
+
+/// A contract behind an `Arc` is the contract.
+impl<T: AttemptSink> AttemptSink for Arc<T> {
+    fn report(&self, id: AttemptId, report: AttemptReport) {
+        (**self).report(id, report);
+    }
+}

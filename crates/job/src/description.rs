@@ -1,0 +1,81 @@
+//! What a user asked for (spec/jobs, "Description"). The JSON form is serde's of these types.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The description of a job, as submitted. Unknown fields are refused, so that a misspelt limit is never ignored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobDescription {
+    /// A path in the guest's view, or a bare name looked up in the guest's PATH.
+    pub executable: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// Reaches the guest only, never the runner.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Working directory in the guest's view; default: the job's own directory (its HOME).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+    /// A folder uploaded before; it becomes the job's own directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    #[serde(default)]
+    pub stdin: Stdin,
+    #[serde(default)]
+    pub output: OutputMode,
+    /// Run under a pseudo-terminal of this size; stdout and stderr are then one stream (stdout).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<WindowSize>,
+    /// How many instances are started together (their number is in KUMIKO_RANK, KUMIKO_COUNT).
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Wall-clock limit, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit_s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Text of a policy (TOML, or the paper's format) that narrows the site's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Names the mechanism, over what the policy's `type` says: "namespace", ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<String>,
+    /// Between SIGTERM and SIGKILL on cancel, milliseconds; default: the site's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Where the guest's standard input comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdin {
+    /// Empty (/dev/null).
+    #[default]
+    Empty,
+    /// A file, relative to the job's own directory.
+    File(String),
+    /// From whoever attaches.
+    Live,
+}
+
+/// What becomes of stdout and stderr.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputMode {
+    /// All of it is kept in the spool until the job is removed (up to the site's quota).
+    #[default]
+    Keep,
+    /// Only what the attached reader has not consumed yet is kept; the guest waits when that is too much (exec).
+    Flow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowSize {
+    pub rows: u16,
+    pub columns: u16,
+}

@@ -1,0 +1,1 @@
+//! The process VM (ring 2): policy above, mechanism below.

@@ -1,0 +1,1 @@
+//! `kumiko/1` over any byte stream: streams, credit, resumption.

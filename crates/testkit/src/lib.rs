@@ -1,0 +1,1 @@
+//! Throw-away CA, process guard, deadlines.
