@@ -1,1 +1,2 @@
 //! Bytes on the wire: session frames, runner messages, requests.
+pub mod runner;

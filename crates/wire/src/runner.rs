@@ -1,0 +1,365 @@
+//! What a site and a runner say to each other over the control socket of a spool (spec/jobs/runner.md, R20 to R29).
+//!
+//! Bytes only: sockets, credit and files are elsewhere. A frame is a little-endian `u32` (how many bytes follow), a
+//! kind byte, and the body of that kind.
+
+use bytes::Bytes;
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, Outcome, OutputStream};
+use kumiko_job::description::WindowSize;
+
+/// Most bytes after the length of a frame: a whole stdin window and its header, and nothing that needs more.
+pub const FRAME_LIMIT_BYTES: usize = STDIN_WINDOW_BYTES + 64;
+/// Most stdin bytes that a sender has under way, that is, at or above the last `StdinTaken`: as much as a pipe holds.
+pub const STDIN_WINDOW_BYTES: usize = 64 * 1024;
+/// A text is cut to this many bytes: it is read by a person.
+pub const TEXT_LIMIT_BYTES: usize = 4096;
+/// Most texts in a `Started`: with their limit they fit a frame.
+pub const NOT_ENFORCED_LIMIT: usize = 14;
+
+const LENGTH_BYTES: usize = 4;
+
+/// Why a frame was refused. The peer is at fault, and the connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunnerFrameError {
+    #[error("a runner frame of {length} bytes is over the limit of {FRAME_LIMIT_BYTES}")]
+    TooLong { length: u32 },
+    #[error("a runner frame is empty: it has no kind byte")]
+    Empty,
+    #[error("runner frame kind {kind} is unknown here")]
+    Kind { kind: u8 },
+    #[error("runner frame kind {kind} ends before its {field}")]
+    Short { kind: u8, field: &'static str },
+    #[error("runner frame kind {kind} has {extra} bytes after its last field")]
+    Extra { kind: u8, extra: usize },
+    #[error("the {field} of runner frame kind {kind} is out of range")]
+    Value { kind: u8, field: &'static str },
+}
+
+const STARTED: u8 = 1;
+const OUTPUT: u8 = 2;
+const STDIN_TAKEN: u8 = 3;
+const STDIN_CLOSED: u8 = 4;
+const SUSPENDED: u8 = 5;
+const RESUMED: u8 = 6;
+const ENDED: u8 = 7;
+
+const SIGNAL: u8 = 65;
+const CANCEL: u8 = 66;
+const STDIN: u8 = 67;
+const STDIN_END: u8 = 68;
+const WINDOW: u8 = 69;
+const CONSUMED: u8 = 70;
+const SETTLED: u8 = 71;
+
+/// Appends the frame of a report. Texts over their limit are cut, and a list of too many says how many it leaves out.
+pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
+    match report {
+        AttemptReport::Started {
+            pid,
+            mechanism,
+            not_enforced,
+        } => frame(out, STARTED, |out| {
+            out.extend_from_slice(&pid.to_le_bytes());
+            text(out, mechanism);
+            if not_enforced.len() <= NOT_ENFORCED_LIMIT {
+                out.push(not_enforced.len() as u8);
+                not_enforced.iter().for_each(|words| text(out, words));
+            } else {
+                let told = NOT_ENFORCED_LIMIT - 1;
+                out.push(NOT_ENFORCED_LIMIT as u8);
+                not_enforced.iter().take(told).for_each(|w| text(out, w));
+                text(out, &format!("and {} more", not_enforced.len() - told));
+            }
+        }),
+        AttemptReport::Output { stream, length } => frame(out, OUTPUT, |out| {
+            out.push(stream_byte(*stream));
+            out.extend_from_slice(&length.to_le_bytes());
+        }),
+        AttemptReport::StdinTaken { offset } => frame(out, STDIN_TAKEN, |out| {
+            out.extend_from_slice(&offset.to_le_bytes());
+        }),
+        AttemptReport::StdinClosed => frame(out, STDIN_CLOSED, |_| ()),
+        AttemptReport::Suspended => frame(out, SUSPENDED, |_| ()),
+        AttemptReport::Resumed => frame(out, RESUMED, |_| ()),
+        AttemptReport::Ended(outcome) => frame(out, ENDED, |out| encode_outcome(outcome, out)),
+    }
+}
+
+fn encode_outcome(outcome: &Outcome, out: &mut Vec<u8>) {
+    match outcome {
+        Outcome::Exited { status } => {
+            out.push(0);
+            out.extend_from_slice(&status.to_le_bytes());
+        }
+        Outcome::Signalled { signal } => {
+            out.push(1);
+            out.extend_from_slice(&signal.to_le_bytes());
+        }
+        Outcome::Cancelled => out.push(2),
+        Outcome::TimeLimit => out.push(3),
+        Outcome::OutputQuota { stream } => out.extend_from_slice(&[4, stream_byte(*stream)]),
+        Outcome::NeverStarted { code, message } => {
+            out.push(5);
+            text(out, code);
+            text(out, message);
+        }
+        Outcome::SpoolFailed { message } => {
+            out.push(6);
+            text(out, message);
+        }
+        Outcome::Lost { message } => {
+            out.push(7);
+            text(out, message);
+        }
+    }
+}
+
+/// Appends the frame of a command. Stdin of more than a window becomes several frames at consecutive offsets.
+pub fn encode_command(command: &AttemptCommand, out: &mut Vec<u8>) {
+    match command {
+        AttemptCommand::Signal { signal } => frame(out, SIGNAL, |out| {
+            out.extend_from_slice(&signal.to_le_bytes());
+        }),
+        AttemptCommand::Cancel { grace_ms } => frame(out, CANCEL, |out| {
+            out.extend_from_slice(&grace_ms.to_le_bytes());
+        }),
+        AttemptCommand::Stdin { offset, data } => {
+            let mut at = *offset;
+            for piece in data.chunks(STDIN_WINDOW_BYTES) {
+                frame(out, STDIN, |out| {
+                    out.extend_from_slice(&at.to_le_bytes());
+                    out.extend_from_slice(piece);
+                });
+                at = at.saturating_add(piece.len() as u64);
+            }
+        }
+        AttemptCommand::StdinEnd { offset } => frame(out, STDIN_END, |out| {
+            out.extend_from_slice(&offset.to_le_bytes());
+        }),
+        AttemptCommand::Window(size) => frame(out, WINDOW, |out| {
+            out.extend_from_slice(&size.rows.to_le_bytes());
+            out.extend_from_slice(&size.columns.to_le_bytes());
+        }),
+        AttemptCommand::Consumed { stream, offset } => frame(out, CONSUMED, |out| {
+            out.push(stream_byte(*stream));
+            out.extend_from_slice(&offset.to_le_bytes());
+        }),
+        AttemptCommand::Settled => frame(out, SETTLED, |_| ()),
+    }
+}
+
+/// The report at the beginning of `bytes` and how many bytes it took; None: it is not all there yet.
+pub fn decode_report(bytes: &[u8]) -> Result<Option<(AttemptReport, usize)>, RunnerFrameError> {
+    let Some((mut body, taken)) = split(bytes)? else {
+        return Ok(None);
+    };
+    let report = match body.kind {
+        STARTED => {
+            let pid = u32::from_le_bytes(body.array("pid")?);
+            let mechanism = body.text("mechanism")?;
+            let count = body.byte("count of what is not enforced")?;
+            if usize::from(count) > NOT_ENFORCED_LIMIT {
+                return Err(body.value("count of what is not enforced"));
+            }
+            let not_enforced = (0..count)
+                .map(|_| body.text("what is not enforced"))
+                .collect::<Result<_, _>>()?;
+            AttemptReport::Started {
+                pid,
+                mechanism,
+                not_enforced,
+            }
+        }
+        OUTPUT => AttemptReport::Output {
+            stream: body.stream()?,
+            length: u64::from_le_bytes(body.array("length")?),
+        },
+        STDIN_TAKEN => AttemptReport::StdinTaken {
+            offset: u64::from_le_bytes(body.array("offset")?),
+        },
+        STDIN_CLOSED => AttemptReport::StdinClosed,
+        SUSPENDED => AttemptReport::Suspended,
+        RESUMED => AttemptReport::Resumed,
+        ENDED => AttemptReport::Ended(decode_outcome(&mut body)?),
+        kind => return Err(RunnerFrameError::Kind { kind }),
+    };
+    body.end()?;
+    Ok(Some((report, taken)))
+}
+
+fn decode_outcome(body: &mut Body<'_>) -> Result<Outcome, RunnerFrameError> {
+    Ok(match body.byte("outcome")? {
+        0 => Outcome::Exited {
+            status: i32::from_le_bytes(body.array("status")?),
+        },
+        1 => Outcome::Signalled {
+            signal: i32::from_le_bytes(body.array("signal")?),
+        },
+        2 => Outcome::Cancelled,
+        3 => Outcome::TimeLimit,
+        4 => Outcome::OutputQuota {
+            stream: body.stream()?,
+        },
+        5 => Outcome::NeverStarted {
+            code: body.text("code")?,
+            message: body.text("message")?,
+        },
+        6 => Outcome::SpoolFailed {
+            message: body.text("message")?,
+        },
+        7 => Outcome::Lost {
+            message: body.text("message")?,
+        },
+        _ => return Err(body.value("outcome")),
+    })
+}
+
+/// The command at the beginning of `bytes` and how many bytes it took; None: it is not all there yet.
+pub fn decode_command(bytes: &[u8]) -> Result<Option<(AttemptCommand, usize)>, RunnerFrameError> {
+    let Some((mut body, taken)) = split(bytes)? else {
+        return Ok(None);
+    };
+    let command = match body.kind {
+        SIGNAL => AttemptCommand::Signal {
+            signal: i32::from_le_bytes(body.array("signal")?),
+        },
+        CANCEL => AttemptCommand::Cancel {
+            grace_ms: u64::from_le_bytes(body.array("grace")?),
+        },
+        STDIN => {
+            let offset = u64::from_le_bytes(body.array("offset")?);
+            let data = std::mem::take(&mut body.rest);
+            if data.is_empty() || data.len() > STDIN_WINDOW_BYTES {
+                return Err(body.value("data"));
+            }
+            if offset.checked_add(data.len() as u64).is_none() {
+                return Err(body.value("offset"));
+            }
+            AttemptCommand::Stdin {
+                offset,
+                data: Bytes::copy_from_slice(data),
+            }
+        }
+        STDIN_END => AttemptCommand::StdinEnd {
+            offset: u64::from_le_bytes(body.array("offset")?),
+        },
+        WINDOW => AttemptCommand::Window(WindowSize {
+            rows: u16::from_le_bytes(body.array("rows")?),
+            columns: u16::from_le_bytes(body.array("columns")?),
+        }),
+        CONSUMED => AttemptCommand::Consumed {
+            stream: body.stream()?,
+            offset: u64::from_le_bytes(body.array("offset")?),
+        },
+        SETTLED => AttemptCommand::Settled,
+        kind => return Err(RunnerFrameError::Kind { kind }),
+    };
+    body.end()?;
+    Ok(Some((command, taken)))
+}
+
+fn frame(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    out.push(kind);
+    body(out);
+    let length = (out.len() - start - LENGTH_BYTES) as u32;
+    out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+}
+
+fn text(out: &mut Vec<u8>, words: &str) {
+    let mut end = words.len().min(TEXT_LIMIT_BYTES);
+    while !words.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.extend_from_slice(&(end as u16).to_le_bytes());
+    out.extend_from_slice(&words.as_bytes()[..end]);
+}
+
+fn stream_byte(stream: OutputStream) -> u8 {
+    match stream {
+        OutputStream::Stdout => 1,
+        OutputStream::Stderr => 2,
+    }
+}
+
+fn split(bytes: &[u8]) -> Result<Option<(Body<'_>, usize)>, RunnerFrameError> {
+    let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else {
+        return Ok(None);
+    };
+    let length = u32::from_le_bytes(*length);
+    if length as usize > FRAME_LIMIT_BYTES {
+        return Err(RunnerFrameError::TooLong { length });
+    }
+    let Some(frame) = rest.get(..length as usize) else {
+        return Ok(None);
+    };
+    let Some((&kind, rest)) = frame.split_first() else {
+        return Err(RunnerFrameError::Empty);
+    };
+    Ok(Some((Body { kind, rest }, LENGTH_BYTES + frame.len())))
+}
+
+/// What is left to read of one frame.
+struct Body<'a> {
+    kind: u8,
+    rest: &'a [u8],
+}
+
+impl Body<'_> {
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RunnerFrameError> {
+        let kind = self.kind;
+        let (value, rest) = self
+            .rest
+            .split_first_chunk::<N>()
+            .ok_or(RunnerFrameError::Short { kind, field })?;
+        self.rest = rest;
+        Ok(*value)
+    }
+
+    fn byte(&mut self, field: &'static str) -> Result<u8, RunnerFrameError> {
+        Ok(u8::from_le_bytes(self.array(field)?))
+    }
+
+    fn stream(&mut self) -> Result<OutputStream, RunnerFrameError> {
+        match self.byte("stream")? {
+            1 => Ok(OutputStream::Stdout),
+            2 => Ok(OutputStream::Stderr),
+            _ => Err(self.value("stream")),
+        }
+    }
+
+    fn text(&mut self, field: &'static str) -> Result<String, RunnerFrameError> {
+        let length = usize::from(u16::from_le_bytes(self.array(field)?));
+        if length > TEXT_LIMIT_BYTES {
+            return Err(self.value(field));
+        }
+        let kind = self.kind;
+        let (words, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(RunnerFrameError::Short { kind, field })?;
+        self.rest = rest;
+        match std::str::from_utf8(words) {
+            Ok(words) => Ok(words.to_owned()),
+            Err(_) => Err(self.value(field)),
+        }
+    }
+
+    fn end(&self) -> Result<(), RunnerFrameError> {
+        match self.rest.len() {
+            0 => Ok(()),
+            extra => Err(RunnerFrameError::Extra {
+                kind: self.kind,
+                extra,
+            }),
+        }
+    }
+
+    fn value(&self, field: &'static str) -> RunnerFrameError {
+        RunnerFrameError::Value {
+            kind: self.kind,
+            field,
+        }
+    }
+}
