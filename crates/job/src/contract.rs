@@ -62,6 +62,9 @@ pub struct Refusal {
 /// 2. `watch` yields each event once, in order, from `after` (exclusive), and then as they happen; it ends with the
 ///    job's removal.
 /// 3. `output` yields the bytes of a stream from `offset` as they come, and ends when the job has ended and all is read.
+///    Reading frees nothing of a `Flow` output: the reader says `Consumed` by `command` once the bytes have arrived,
+///    so that one who lost the link can read again from where it was.
+/// 4. `command` for a job whose attempt is still being started waits for it; for an ended one it is no error.
 pub trait Jobs: Send + Sync + 'static {
     fn submit(&self, caller: &Caller, description: JobDescription, key: Option<String>)
     -> impl Future<Output = Result<JobId, Refusal>> + Send;
@@ -75,6 +78,9 @@ pub trait Jobs: Send + Sync + 'static {
     /// Anything but `Settled` and `Cancel`: those are the manager's own.
     fn command(&self, caller: &Caller, job: JobId, command: AttemptCommand)
     -> impl Future<Output = Result<(), Refusal>> + Send;
+    /// Waits until more than `above` bytes of stdin were taken, or no more will be (closed or ended).
+    fn stdin_taken(&self, caller: &Caller, job: JobId, above: u64)
+    -> impl Future<Output = Result<StdinTaken, Refusal>> + Send;
     fn remove(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<(), Refusal>> + Send;
     fn output(&self, caller: &Caller, job: JobId, stream: OutputStream, offset: u64)
     -> impl Future<Output = Result<impl OutputReader + 'static, Refusal>> + Send;
@@ -82,6 +88,15 @@ pub trait Jobs: Send + Sync + 'static {
     fn directory(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<PathBuf, Refusal>> + Send;
     /// A fresh, private folder for an upload and the id to name it by in `JobDescription::input`.
     fn new_upload(&self, caller: &Caller) -> impl Future<Output = Result<(String, PathBuf), Refusal>> + Send;
+}
+
+/// How much of its stdin a job has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StdinTaken {
+    /// All bytes below this were handed to the guest.
+    pub offset: u64,
+    /// More is useless: the guest closed its stdin or has ended.
+    pub closed: bool,
 }
 
 /// Events of one job (duty 2 of `Jobs`). None: the job was removed, or the site is going down.

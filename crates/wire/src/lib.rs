@@ -1,2 +1,5 @@
 //! Bytes on the wire: session frames, runner messages, requests.
 pub mod runner;
+
+pub mod api;
+pub mod exec;
