@@ -51,9 +51,14 @@ pub enum AttemptReport {
         not_enforced: Vec<String>,
     },
     /// The spool file of this stream now holds all bytes below `length` (a total since the start, never falling).
-    Output { stream: OutputStream, length: u64 },
+    Output {
+        stream: OutputStream,
+        length: u64,
+    },
     /// All stdin bytes below `offset` were handed to the guest.
-    StdinTaken { offset: u64 },
+    StdinTaken {
+        offset: u64,
+    },
     /// The guest has closed its stdin or has ended: more stdin is useless.
     StdinClosed,
     Suspended,
@@ -61,25 +66,42 @@ pub enum AttemptReport {
     Ended(Outcome),
 }
 
+/// The `NeverStarted` code of an attempt that provably never began and, being fenced, never will: the one outcome that
+/// is worth another attempt (spec/jobs J30).
+pub const NOT_BEGUN: &str = "attempt_not_begun";
+
 /// How an attempt ended; kept apart because they are not worth the same retry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Exit status of the guest (with count > 1: the first that is not 0, by rank).
-    Exited { status: i32 },
+    Exited {
+        status: i32,
+    },
     /// Killed by a signal that nobody here sent.
-    Signalled { signal: i32 },
+    Signalled {
+        signal: i32,
+    },
     /// Ended on our `Cancel`.
     Cancelled,
     TimeLimit,
     /// stdout or stderr outgrew its quota.
-    OutputQuota { stream: OutputStream },
+    OutputQuota {
+        stream: OutputStream,
+    },
     /// The guest never ran: no such executable, refused policy, ... `code` is one of spec/errors.toml.
-    NeverStarted { code: String, message: String },
+    NeverStarted {
+        code: String,
+        message: String,
+    },
     /// The spool could not be written (full disk, ...): output is incomplete.
-    SpoolFailed { message: String },
+    SpoolFailed {
+        message: String,
+    },
     /// Runner and guest are gone without a word (killed, host lost).
-    Lost { message: String },
+    Lost {
+        message: String,
+    },
 }
 
 /// Nobody sends stdin beyond the last `StdinTaken` (at first 0) and this many bytes; a runner can hold as many.
@@ -90,16 +112,28 @@ pub const STDIN_WINDOW_BYTES: u64 = 256 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptCommand {
     /// A signal to the guest's process group.
-    Signal { signal: i32 },
+    Signal {
+        signal: i32,
+    },
     /// SIGTERM, then SIGKILL after the grace.
-    Cancel { grace_ms: u64 },
+    Cancel {
+        grace_ms: u64,
+    },
     /// Bytes of stdin that begin at `offset`; what was taken before is skipped.
-    Stdin { offset: u64, data: Bytes },
+    Stdin {
+        offset: u64,
+        data: Bytes,
+    },
     /// No more stdin after `offset` bytes.
-    StdinEnd { offset: u64 },
+    StdinEnd {
+        offset: u64,
+    },
     Window(WindowSize),
     /// `Flow` only: all bytes below `offset` are consumed and may be freed.
-    Consumed { stream: OutputStream, offset: u64 },
+    Consumed {
+        stream: OutputStream,
+        offset: u64,
+    },
     /// The end is recorded: the runner may go.
     Settled,
 }

@@ -18,8 +18,10 @@ pub trait AttemptSink: Send + Sync + 'static {
 ///
 /// 1. `start` returns only after the engine has accepted or refused; a second `start` of the same id starts nothing.
 /// 2. Reports of an attempt reach the sink in order; `Ended` is the last, and comes once a process of this site.
-/// 3. `adopt` (after a restart of the site) reattaches: reports resume, or `Ended` is reported from what is on disk;
-///    an attempt that never began is reported `Ended(Lost)`.
+/// 3. `adopt` (after a restart of the site) reattaches: reports resume, or `Ended` is reported from what is on disk.
+///    An attempt that provably never began is first fenced, so that it cannot begin later (a runner forked by the dead
+///    site may be on its way), then reported `Ended(NeverStarted { code: NOT_BEGUN, .. })`: it will be tried again.
+///    Where that cannot be proved it is `Ended(Lost)`, which is never tried again.
 /// 4. `command` for an attempt that has ended is no error.
 pub trait BatchSystem: Send + Sync + 'static {
     fn name(&self) -> &'static str;
@@ -56,6 +58,15 @@ pub struct Refusal {
     pub message: String,
 }
 
+impl Refusal {
+    pub fn new(code: &str, message: impl Into<String>) -> Refusal {
+        Refusal {
+            code: code.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
 /// What the door (gatekeeper) needs of the manager. A caller sees and touches only jobs of its own subject.
 ///
 /// 1. `submit` returns after the job is durable; the same `key` again returns the same job.
@@ -66,28 +77,72 @@ pub struct Refusal {
 ///    so that one who lost the link can read again from where it was.
 /// 4. `command` for a job whose attempt is still being started waits for it; for an ended one it is no error.
 pub trait Jobs: Send + Sync + 'static {
-    fn submit(&self, caller: &Caller, description: JobDescription, key: Option<String>)
-    -> impl Future<Output = Result<JobId, Refusal>> + Send;
+    fn submit(
+        &self,
+        caller: &Caller,
+        description: JobDescription,
+        key: Option<String>,
+    ) -> impl Future<Output = Result<JobId, Refusal>> + Send;
     fn list(&self, caller: &Caller) -> impl Future<Output = Result<Vec<JobView>, Refusal>> + Send;
-    fn show(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<JobView, Refusal>> + Send;
-    fn explain(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<Vec<String>, Refusal>> + Send;
-    fn watch(&self, caller: &Caller, job: JobId, after: u64)
-    -> impl Future<Output = Result<impl EventStream + 'static, Refusal>> + Send;
-    fn cancel(&self, caller: &Caller, job: JobId, grace_ms: Option<u64>)
-    -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn show(
+        &self,
+        caller: &Caller,
+        job: JobId,
+    ) -> impl Future<Output = Result<JobView, Refusal>> + Send;
+    fn explain(
+        &self,
+        caller: &Caller,
+        job: JobId,
+    ) -> impl Future<Output = Result<Vec<String>, Refusal>> + Send;
+    fn watch(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        after: u64,
+    ) -> impl Future<Output = Result<impl EventStream + 'static, Refusal>> + Send;
+    fn cancel(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        grace_ms: Option<u64>,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send;
     /// Anything but `Settled` and `Cancel`: those are the manager's own.
-    fn command(&self, caller: &Caller, job: JobId, command: AttemptCommand)
-    -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn command(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        command: AttemptCommand,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send;
     /// Waits until more than `above` bytes of stdin were taken, or no more will be (closed or ended).
-    fn stdin_taken(&self, caller: &Caller, job: JobId, above: u64)
-    -> impl Future<Output = Result<StdinTaken, Refusal>> + Send;
-    fn remove(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<(), Refusal>> + Send;
-    fn output(&self, caller: &Caller, job: JobId, stream: OutputStream, offset: u64)
-    -> impl Future<Output = Result<impl OutputReader + 'static, Refusal>> + Send;
+    fn stdin_taken(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        above: u64,
+    ) -> impl Future<Output = Result<StdinTaken, Refusal>> + Send;
+    fn remove(
+        &self,
+        caller: &Caller,
+        job: JobId,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn output(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        stream: OutputStream,
+        offset: u64,
+    ) -> impl Future<Output = Result<impl OutputReader + 'static, Refusal>> + Send;
     /// The job's own directory on the host, to read results from.
-    fn directory(&self, caller: &Caller, job: JobId) -> impl Future<Output = Result<PathBuf, Refusal>> + Send;
+    fn directory(
+        &self,
+        caller: &Caller,
+        job: JobId,
+    ) -> impl Future<Output = Result<PathBuf, Refusal>> + Send;
     /// A fresh, private folder for an upload and the id to name it by in `JobDescription::input`.
-    fn new_upload(&self, caller: &Caller) -> impl Future<Output = Result<(String, PathBuf), Refusal>> + Send;
+    fn new_upload(
+        &self,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<(String, PathBuf), Refusal>> + Send;
 }
 
 /// How much of its stdin a job has taken.
@@ -107,7 +162,10 @@ pub trait EventStream: Send {
 /// Bytes of one output stream (duty 3 of `Jobs`).
 pub trait OutputReader: Send {
     /// Up to `most` bytes, with the offset they begin at; None: the stream has ended.
-    fn read(&mut self, most: usize) -> impl Future<Output = Result<Option<(u64, Bytes)>, Refusal>> + Send;
+    fn read(
+        &mut self,
+        most: usize,
+    ) -> impl Future<Output = Result<Option<(u64, Bytes)>, Refusal>> + Send;
 }
 
 /// What is told of a job (the JSON of REST and of `--output json`).

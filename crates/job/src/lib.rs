@@ -1,7 +1,16 @@
 //! Meaning of jobs (ring 0): what a job is, what happens to it, what its parts owe each other.
 //! No I/O, no clock, no runtime: times come in as arguments, effects go out as values.
+//!
+//! An [`event::Event`] is a fact; [`state::apply`] makes the next state of it; [`decide::decide`] says what a state asks to
+//! be done; [`respond::respond`] says which events follow from what a client or a runner says. Recovery is replay.
 
 pub mod attempt;
 pub mod contract;
+pub mod decide;
 pub mod description;
+pub mod event;
+pub mod explain;
 pub mod id;
+pub mod respond;
+pub mod state;
+pub mod validate;

@@ -1,0 +1,147 @@
+//! Events of a job: facts, recorded before anything is done because of them (spec/jobs, "Events").
+//! Not here: what they lead to (`state`, `decide`).
+
+use crate::attempt::{Outcome, OutputStream};
+use crate::contract::{Caller, EventView, JobState};
+use crate::description::JobDescription;
+use crate::id::JobId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One fact about one job. The JSON form is what the log holds (spec/jobs J20).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Event {
+    /// The job exists. Always the first.
+    Submitted {
+        caller: Caller,
+        /// The caller's own name for this submission; the same key again is the same job.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        description: Arc<JobDescription>,
+    },
+    /// From here on an attempt of this epoch may exist on `batch`.
+    Planned {
+        epoch: u32,
+        batch: String,
+    },
+    /// The guest runs.
+    Started {
+        epoch: u32,
+        pid: u32,
+        mechanism: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        not_enforced: Vec<String>,
+    },
+    Suspended {
+        epoch: u32,
+    },
+    Resumed {
+        epoch: u32,
+    },
+    /// Somebody wants the job ended. Again only with a shorter grace.
+    CancelRequested {
+        grace_ms: u64,
+    },
+    /// The attempt is over. `retry` is recorded and not derived, so that a later version with another rule still
+    /// replays to the same state.
+    AttemptEnded {
+        epoch: u32,
+        outcome: Outcome,
+        retry: bool,
+        stdout_bytes: u64,
+        stderr_bytes: u64,
+    },
+    /// The job is forgotten: by its owner, or because its time to be kept is over.
+    Removed {
+        expired: bool,
+    },
+}
+
+/// An event in its place in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Counts from 1 within the job, without gaps.
+    pub number: u64,
+    /// Unix time, milliseconds; only told, never compared with a clock's other reading to decide order.
+    pub at_ms: u64,
+    pub event: Event,
+}
+
+/// The bytes in the log are no event of this version.
+#[derive(Debug, thiserror::Error)]
+#[error("not an event of this version, at line {line} column {column}: {what}")]
+pub struct BadEvent {
+    pub line: usize,
+    pub column: usize,
+    pub what: String,
+}
+
+impl Event {
+    /// Reads the log's form (spec/jobs J20). Unknown events and fields are refused: a state guessed from half of the
+    /// facts could run a job twice.
+    pub fn from_json(bytes: &[u8]) -> Result<Event, BadEvent> {
+        serde_json::from_slice(bytes).map_err(|error| BadEvent {
+            line: error.line(),
+            column: error.column(),
+            what: error.to_string(),
+        })
+    }
+
+    /// The log's form.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+
+    /// The name that watchers see.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Event::Submitted { .. } => "submitted",
+            Event::Planned { .. } => "planned",
+            Event::Started { .. } => "started",
+            Event::Suspended { .. } => "suspended",
+            Event::Resumed { .. } => "resumed",
+            Event::CancelRequested { .. } => "cancel_requested",
+            Event::AttemptEnded { .. } => "attempt_ended",
+            Event::Removed { .. } => "removed",
+        }
+    }
+
+    /// Must this event be on the platter, and not only in the kernel, before anybody is told? What a runner reports can be
+    /// learned again from its spool; what a client was promised cannot (spec/jobs J41).
+    pub fn is_promise(&self) -> bool {
+        matches!(
+            self,
+            Event::Submitted { .. } | Event::CancelRequested { .. } | Event::Removed { .. }
+        )
+    }
+}
+
+impl Record {
+    /// As told to watchers; `state` is the job's after this event.
+    pub fn view(&self, job: JobId, state: JobState) -> EventView {
+        let outcome = match &self.event {
+            Event::AttemptEnded { outcome, .. } => Some(outcome.clone()),
+            _ => None,
+        };
+        EventView {
+            job,
+            number: self.number,
+            at_ms: self.at_ms,
+            kind: self.event.kind().to_owned(),
+            state,
+            outcome,
+            text: crate::explain::event(&self.event),
+        }
+    }
+}
+
+impl OutputStream {
+    /// Name of its file in the spool.
+    pub fn name(self) -> &'static str {
+        match self {
+            OutputStream::Stdout => "stdout",
+            OutputStream::Stderr => "stderr",
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Why a job waits, runs, failed: in words, from its log alone (`kumiko job explain`).
+
+use crate::attempt::Outcome;
+use crate::event::{Event, Record};
+use crate::state::{Job, Stage};
+
+/// One event in words.
+pub fn event(event: &Event) -> String {
+    match event {
+        Event::Submitted {
+            caller,
+            description,
+            ..
+        } => {
+            format!(
+                "submitted by {} to run {}",
+                caller.subject, description.executable
+            )
+        }
+        Event::Planned { epoch, batch } => format!("attempt {epoch} goes to {batch}"),
+        Event::Started {
+            epoch,
+            pid,
+            mechanism,
+            not_enforced,
+        } => {
+            let mut text = format!(
+                "attempt {epoch} runs under mechanism {mechanism}, its runner is process {pid}"
+            );
+            if !not_enforced.is_empty() {
+                text.push_str("; not enforced: ");
+                text.push_str(&not_enforced.join(", "));
+            }
+            text
+        }
+        Event::Suspended { epoch } => format!("attempt {epoch} is stopped by a signal"),
+        Event::Resumed { epoch } => format!("attempt {epoch} goes on"),
+        Event::CancelRequested { grace_ms } => {
+            format!("a cancel was asked for: SIGTERM, and SIGKILL {grace_ms} ms later")
+        }
+        Event::AttemptEnded {
+            epoch,
+            outcome: how,
+            retry,
+            ..
+        } => {
+            let again = if *retry { "; it is tried again" } else { "" };
+            format!("attempt {epoch}: {}{again}", outcome(how))
+        }
+        Event::Removed { expired: false } => "removed by its owner".to_owned(),
+        Event::Removed { expired: true } => "removed: its time to be kept is over".to_owned(),
+    }
+}
+
+/// An outcome in words.
+pub fn outcome(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Exited { status: 0 } => "the program ended well".to_owned(),
+        Outcome::Exited { status } => format!("the program ended with status {status}"),
+        Outcome::Signalled { signal } => {
+            format!("the program was killed by signal {signal}, which nobody here sent")
+        }
+        Outcome::Cancelled => "cancelled".to_owned(),
+        Outcome::TimeLimit => "the job's time limit was over".to_owned(),
+        Outcome::OutputQuota { stream } => {
+            format!("{} outgrew the site's quota for output", stream.name())
+        }
+        Outcome::NeverStarted { code, message } => {
+            format!("the program never ran: {message} ({code})")
+        }
+        Outcome::SpoolFailed { message } => {
+            format!("the site could not keep the output, which is incomplete: {message}")
+        }
+        Outcome::Lost { message } => {
+            format!("runner and program are gone without a word: {message}")
+        }
+    }
+}
+
+/// The job's whole story, and last what it waits for or why it ended.
+pub fn job(job: &Job, records: &[Record]) -> Vec<String> {
+    let since = |record: &Record| record.at_ms.saturating_sub(job.submitted_ms);
+    let mut lines: Vec<String> = records
+        .iter()
+        .map(|record| format!("{:>8} ms  {}", since(record), event(&record.event)))
+        .collect();
+    lines.push(conclusion(job));
+    lines
+}
+
+fn conclusion(job: &Job) -> String {
+    let cancelling = job.cancel_grace_ms.is_some();
+    match &job.stage {
+        Stage::Waiting { .. } => "It waits for an attempt to be planned.".to_owned(),
+        Stage::Planned(attempt) => format!(
+            "It waits for {} to begin attempt {}{}.",
+            attempt.batch,
+            attempt.epoch,
+            if cancelling {
+                ", to end it at once"
+            } else {
+                ""
+            }
+        ),
+        Stage::Running(_, run) if run.suspended => {
+            "It is stopped: signal CONT lets it go on.".to_owned()
+        }
+        Stage::Running(..) if cancelling => "It runs, and was told to end.".to_owned(),
+        Stage::Running(..) => "It runs.".to_owned(),
+        Stage::Ended(end) => match (&end.outcome, &end.run) {
+            (Outcome::Lost { .. }, Some(_)) => format!(
+                "It failed: {}. It had begun, so it is not run again: submit it anew if that does no harm.",
+                outcome(&end.outcome)
+            ),
+            (Outcome::Lost { .. }, None) => format!(
+                "It failed: {}. It may have begun, so it is not run again: submit it anew if that does no harm.",
+                outcome(&end.outcome)
+            ),
+            (how, _) => format!("It ended: {}.", outcome(how)),
+        },
+        Stage::Removed { .. } => "It is removed.".to_owned(),
+    }
+}

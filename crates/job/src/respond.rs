@@ -1,0 +1,128 @@
+//! Which events follow from what clients and runners say (spec/jobs, "Idempotence"). Pure; said twice, nothing follows the
+//! second time. Not here: recording (manager), meaning of events (`state`).
+
+use crate::attempt::{AttemptReport, NOT_BEGUN, Outcome};
+use crate::contract::Caller;
+use crate::description::JobDescription;
+use crate::event::Event;
+use crate::state::{Job, Stage};
+use std::sync::Arc;
+
+/// Attempts of one job, all together. An attempt that never began costs nothing, but a site that dies each time before it
+/// can start one must not go on for ever.
+pub const MAX_ATTEMPTS: u32 = 5;
+
+/// The events of a submission. Recorded together: a job that was acknowledged has its first attempt planned.
+pub fn submit(
+    caller: &Caller,
+    key: Option<String>,
+    description: Arc<JobDescription>,
+    batch: &str,
+) -> [Event; 2] {
+    [
+        Event::Submitted {
+            caller: caller.clone(),
+            key,
+            description,
+        },
+        Event::Planned {
+            epoch: 1,
+            batch: batch.to_owned(),
+        },
+    ]
+}
+
+/// The events that a runner's report makes. None, if the report is of a fenced epoch, a repetition, or not worth an event.
+pub fn report(job: &Job, epoch: u32, report: AttemptReport, output: OutputBytes) -> Vec<Event> {
+    let (Stage::Planned(attempt) | Stage::Running(attempt, _)) = &job.stage else {
+        return Vec::new();
+    };
+    if attempt.epoch != epoch {
+        return Vec::new();
+    }
+    let suspended = match &job.stage {
+        Stage::Running(_, run) => Some(run.suspended),
+        _ => None,
+    };
+    match report {
+        AttemptReport::Started {
+            pid,
+            mechanism,
+            not_enforced,
+        } if suspended.is_none() => {
+            vec![Event::Started {
+                epoch,
+                pid,
+                mechanism,
+                not_enforced,
+            }]
+        }
+        AttemptReport::Suspended if suspended == Some(false) => vec![Event::Suspended { epoch }],
+        AttemptReport::Resumed if suspended == Some(true) => vec![Event::Resumed { epoch }],
+        AttemptReport::Ended(outcome) => ended(job, attempt.epoch, &attempt.batch, outcome, output),
+        AttemptReport::Started { .. }
+        | AttemptReport::Suspended
+        | AttemptReport::Resumed
+        | AttemptReport::Output { .. }
+        | AttemptReport::StdinTaken { .. }
+        | AttemptReport::StdinClosed => Vec::new(),
+    }
+}
+
+/// Bytes in the spool at the end of an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputBytes {
+    pub stdout: u64,
+    pub stderr: u64,
+}
+
+fn ended(job: &Job, epoch: u32, batch: &str, outcome: Outcome, output: OutputBytes) -> Vec<Event> {
+    let not_begun = matches!(&outcome, Outcome::NeverStarted { code, .. } if code == NOT_BEGUN);
+    let began = matches!(job.stage, Stage::Running(..));
+    let cancelled = job.cancel_grace_ms.is_some();
+    let retry = not_begun && !began && !cancelled && epoch < MAX_ATTEMPTS;
+    // What never began and was to be ended has been ended, as asked.
+    let outcome = if not_begun && cancelled {
+        Outcome::Cancelled
+    } else {
+        outcome
+    };
+    let mut events = vec![Event::AttemptEnded {
+        epoch,
+        outcome,
+        retry,
+        stdout_bytes: output.stdout,
+        stderr_bytes: output.stderr,
+    }];
+    if retry {
+        events.push(Event::Planned {
+            epoch: epoch + 1,
+            batch: batch.to_owned(),
+        });
+    }
+    events
+}
+
+/// The events of a cancel; none, if the job has ended or a cancel at least as hasty stands.
+pub fn cancel(job: &Job, grace_ms: u64) -> Vec<Event> {
+    let hastier = job.cancel_grace_ms.is_none_or(|before| grace_ms < before);
+    if job.is_live() && hastier {
+        vec![Event::CancelRequested { grace_ms }]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Why a job cannot be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the job has not ended")]
+pub struct StillLive;
+
+/// The events of a removal; none, if it is removed already.
+pub fn remove(job: &Job, expired: bool) -> Result<Vec<Event>, StillLive> {
+    match job.stage {
+        Stage::Removed { .. } => Ok(Vec::new()),
+        Stage::Ended(_) => Ok(vec![Event::Removed { expired }]),
+        _ => Err(StillLive),
+    }
+}

@@ -1,0 +1,338 @@
+//! States of a job and the one way from one to the next: `apply` (spec/jobs, "States").
+//! Each stage's type holds what is known in that stage only. Not here: who causes events (`respond`), what follows (`decide`).
+
+use crate::attempt::Outcome;
+use crate::contract::{Caller, JobState, JobView};
+use crate::description::JobDescription;
+use crate::event::{Event, Record};
+use crate::id::{AttemptId, JobId};
+use std::sync::Arc;
+
+/// A job as replay of its events makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub id: JobId,
+    pub caller: Caller,
+    pub key: Option<String>,
+    pub description: Arc<JobDescription>,
+    pub submitted_ms: u64,
+    /// The shortest grace that a cancel asked for.
+    pub cancel_grace_ms: Option<u64>,
+    /// Number of the last event.
+    pub last_event: u64,
+    pub stage: Stage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// No attempt is planned. `last_epoch` is 0 before the first.
+    Waiting {
+        last_epoch: u32,
+    },
+    /// An attempt may exist; its guest is not known to have begun.
+    Planned(Attempt),
+    Running(Attempt, Run),
+    Ended(End),
+    /// Nothing is kept but the number of attempts whose spools must go.
+    Removed {
+        last_epoch: u32,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub epoch: u32,
+    pub batch: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub started_ms: u64,
+    pub pid: u32,
+    pub mechanism: String,
+    pub not_enforced: Vec<String>,
+    pub suspended: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    pub outcome: Outcome,
+    pub ended_ms: u64,
+    /// None: cancelled while no attempt was planned.
+    pub attempt: Option<Attempt>,
+    pub run: Option<Run>,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+}
+
+/// An event that cannot follow: the log is damaged, or this is a bug. Never the caller's fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event {number} ({kind}) of job {job} cannot follow in state {stage}: {why}")]
+pub struct Illegal {
+    pub job: JobId,
+    pub number: u64,
+    pub kind: &'static str,
+    pub stage: &'static str,
+    pub why: &'static str,
+}
+
+impl Stage {
+    fn name(&self) -> &'static str {
+        match self {
+            Stage::Waiting { .. } => "waiting",
+            Stage::Planned(_) => "planned",
+            Stage::Running(..) => "running",
+            Stage::Ended(_) => "ended",
+            Stage::Removed { .. } => "removed",
+        }
+    }
+}
+
+impl Job {
+    /// The attempt that may be alive.
+    pub fn attempt(&self) -> Option<AttemptId> {
+        match &self.stage {
+            Stage::Planned(attempt) | Stage::Running(attempt, _) => {
+                Some(self.attempt_id(attempt.epoch))
+            }
+            Stage::Waiting { .. } | Stage::Ended(_) | Stage::Removed { .. } => None,
+        }
+    }
+
+    /// The attempt whose spool holds the job's output: the last one.
+    pub fn last_attempt(&self) -> Option<AttemptId> {
+        match self.last_epoch() {
+            0 => None,
+            epoch => Some(self.attempt_id(epoch)),
+        }
+    }
+
+    pub fn last_epoch(&self) -> u32 {
+        match &self.stage {
+            Stage::Waiting { last_epoch } | Stage::Removed { last_epoch } => *last_epoch,
+            Stage::Planned(attempt) | Stage::Running(attempt, _) => attempt.epoch,
+            Stage::Ended(end) => end.attempt.as_ref().map_or(0, |attempt| attempt.epoch),
+        }
+    }
+
+    pub fn attempt_id(&self, epoch: u32) -> AttemptId {
+        AttemptId {
+            job: self.id,
+            epoch,
+        }
+    }
+
+    /// Neither ended nor removed.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.stage, Stage::Ended(_) | Stage::Removed { .. })
+    }
+
+    /// The word that clients see (spec/jobs J12).
+    pub fn state(&self) -> JobState {
+        match &self.stage {
+            Stage::Waiting { .. } | Stage::Planned(_) => JobState::Pending,
+            Stage::Running(_, run) if run.suspended => JobState::Suspended,
+            Stage::Running(..) => JobState::Active,
+            Stage::Ended(end) => match end.outcome {
+                Outcome::Exited { status: 0 } => JobState::Done,
+                Outcome::Cancelled => JobState::Cancelled,
+                _ => JobState::Failed,
+            },
+            // Only ended jobs are removed; how it ended is forgotten with it.
+            Stage::Removed { .. } => JobState::Done,
+        }
+    }
+
+    /// As told to clients. The lengths are those of a living attempt; an ended one's are in its event.
+    pub fn view(&self, stdout_bytes: u64, stderr_bytes: u64) -> JobView {
+        let (attempt, run, end) = match &self.stage {
+            Stage::Planned(attempt) => (Some(attempt), None, None),
+            Stage::Running(attempt, run) => (Some(attempt), Some(run), None),
+            Stage::Ended(end) => (end.attempt.as_ref(), end.run.as_ref(), Some(end)),
+            Stage::Waiting { .. } | Stage::Removed { .. } => (None, None, None),
+        };
+        JobView {
+            id: self.id,
+            state: self.state(),
+            name: self.description.name.clone(),
+            executable: self.description.executable.clone(),
+            arguments: self.description.arguments.clone(),
+            subject: self.caller.subject.clone(),
+            account: self.caller.account.clone(),
+            batch: attempt.map(|attempt| attempt.batch.clone()),
+            mechanism: run.map(|run| run.mechanism.clone()),
+            not_enforced: run.map(|run| run.not_enforced.clone()).unwrap_or_default(),
+            epoch: self.last_epoch(),
+            submitted_ms: self.submitted_ms,
+            started_ms: run.map(|run| run.started_ms),
+            ended_ms: end.map(|end| end.ended_ms),
+            outcome: end.map(|end| end.outcome.clone()),
+            stdout_bytes: end.map_or(stdout_bytes, |end| end.stdout_bytes),
+            stderr_bytes: end.map_or(stderr_bytes, |end| end.stderr_bytes),
+            last_event: self.last_event,
+        }
+    }
+}
+
+/// The state after `record`; `job` is None before the first event. Pure, and total over what may legally follow.
+pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illegal> {
+    let illegal = |why| Illegal {
+        job: id,
+        number: record.number,
+        kind: record.event.kind(),
+        stage: job.map_or("none", |job| job.stage.name()),
+        why,
+    };
+    let Some(job) = job else {
+        return match &record.event {
+            Event::Submitted {
+                caller,
+                key,
+                description,
+            } if record.number == 1 => Ok(Job {
+                id,
+                caller: caller.clone(),
+                key: key.clone(),
+                description: Arc::clone(description),
+                submitted_ms: record.at_ms,
+                cancel_grace_ms: None,
+                last_event: 1,
+                stage: Stage::Waiting { last_epoch: 0 },
+            }),
+            _ => Err(illegal("a job begins with event 1, submitted")),
+        };
+    };
+    if record.number != job.last_event + 1 {
+        return Err(illegal("numbers count without gaps"));
+    }
+    let stage = next_stage(job, record).map_err(illegal)?;
+    let cancel_grace_ms = match record.event {
+        Event::CancelRequested { grace_ms } => Some(grace_ms),
+        _ => job.cancel_grace_ms,
+    };
+    Ok(Job {
+        last_event: record.number,
+        stage,
+        cancel_grace_ms,
+        ..job.clone()
+    })
+}
+
+/// Replays a whole log of one job.
+pub fn replay<'a>(
+    id: JobId,
+    records: impl IntoIterator<Item = &'a Record>,
+) -> Result<Option<Job>, Illegal> {
+    let mut job = None;
+    for record in records {
+        job = Some(apply(id, job.as_ref(), record)?);
+    }
+    Ok(job)
+}
+
+fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
+    const FENCED: &str = "it is of another epoch than the attempt that lives";
+    match (&job.stage, &record.event) {
+        (Stage::Waiting { last_epoch }, Event::Planned { epoch, batch }) => {
+            if *epoch != last_epoch + 1 {
+                return Err("epochs count without gaps");
+            }
+            Ok(Stage::Planned(Attempt {
+                epoch: *epoch,
+                batch: batch.clone(),
+            }))
+        }
+        (Stage::Waiting { .. }, Event::CancelRequested { .. }) => Ok(Stage::Ended(End {
+            outcome: Outcome::Cancelled,
+            ended_ms: record.at_ms,
+            attempt: None,
+            run: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+        })),
+        (
+            Stage::Planned(attempt),
+            Event::Started {
+                epoch,
+                pid,
+                mechanism,
+                not_enforced,
+            },
+        ) => {
+            if *epoch != attempt.epoch {
+                return Err(FENCED);
+            }
+            let run = Run {
+                started_ms: record.at_ms,
+                pid: *pid,
+                mechanism: mechanism.clone(),
+                not_enforced: not_enforced.clone(),
+                suspended: false,
+            };
+            Ok(Stage::Running(attempt.clone(), run))
+        }
+        (Stage::Running(attempt, run), Event::Suspended { epoch } | Event::Resumed { epoch }) => {
+            let suspended = matches!(record.event, Event::Suspended { .. });
+            if *epoch != attempt.epoch {
+                return Err(FENCED);
+            }
+            if run.suspended == suspended {
+                return Err("it changes nothing");
+            }
+            Ok(Stage::Running(
+                attempt.clone(),
+                Run {
+                    suspended,
+                    ..run.clone()
+                },
+            ))
+        }
+        (Stage::Planned(_) | Stage::Running(..), Event::CancelRequested { grace_ms }) => {
+            if job
+                .cancel_grace_ms
+                .is_some_and(|before| before <= *grace_ms)
+            {
+                return Err("a cancel with no shorter grace stands already");
+            }
+            Ok(job.stage.clone())
+        }
+        (
+            Stage::Planned(attempt) | Stage::Running(attempt, _),
+            Event::AttemptEnded {
+                epoch,
+                outcome,
+                retry,
+                stdout_bytes,
+                stderr_bytes,
+            },
+        ) => {
+            if *epoch != attempt.epoch {
+                return Err(FENCED);
+            }
+            let run = match &job.stage {
+                Stage::Running(_, run) => Some(run.clone()),
+                _ => None,
+            };
+            if *retry && run.is_some() {
+                return Err("a guest that began is not tried again");
+            }
+            if *retry {
+                return Ok(Stage::Waiting { last_epoch: *epoch });
+            }
+            Ok(Stage::Ended(End {
+                outcome: outcome.clone(),
+                ended_ms: record.at_ms,
+                attempt: Some(attempt.clone()),
+                run,
+                stdout_bytes: *stdout_bytes,
+                stderr_bytes: *stderr_bytes,
+            }))
+        }
+        (Stage::Ended(_), Event::Removed { .. }) => Ok(Stage::Removed {
+            last_epoch: job.last_epoch(),
+        }),
+        (Stage::Ended(_), _) => Err("the job has ended"),
+        (Stage::Removed { .. }, _) => Err("the job was removed"),
+        _ => Err("there is no attempt in the stage that it speaks of"),
+    }
+}

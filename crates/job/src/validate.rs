@@ -1,0 +1,360 @@
+//! Reading and checking a description (spec/jobs, "Description"). Every error names the field, what is wrong with it and
+//! what to try. Not here: what the site's policy allows (policy), whether files exist (only the guest's view can tell).
+
+use crate::contract::Refusal;
+use crate::description::{JobDescription, Stdin};
+
+/// Bytes of a whole description: what execve takes at most (ARG_MAX with the default 8 MiB stack is 2 MiB), once.
+pub const MAX_DESCRIPTION_BYTES: usize = 2 * 1024 * 1024;
+/// One path or name. PATH_MAX of linux/limits.h, with its final NUL.
+pub const MAX_PATH_BYTES: usize = 4095;
+/// Arguments; far above what is useful, far below what would make argv itself (8 bytes each) noticeable.
+pub const MAX_ARGUMENTS: usize = 16_384;
+/// One argument or variable: MAX_ARG_STRLEN of execve(2), 32 pages, with its final NUL.
+pub const MAX_STRING_BYTES: usize = 131_071;
+/// Variables.
+pub const MAX_VARIABLES: usize = 4096;
+/// Arguments and environment together: a quarter of the default stack less what the runner adds (execve(2), ARG_MAX).
+pub const MAX_EXEC_BYTES: usize = 1024 * 1024;
+/// A job's name stands in lists, on one line.
+pub const MAX_NAME_BYTES: usize = 128;
+/// A policy is written by hand.
+pub const MAX_POLICY_BYTES: usize = 64 * 1024;
+/// Instances of one job on one host.
+pub const MAX_COUNT: u32 = 1024;
+/// A year: longer is a slip of the pen.
+pub const MAX_TIME_LIMIT_S: u64 = 366 * 24 * 3600;
+/// A day: whoever wants longer wants no limit.
+pub const MAX_GRACE_MS: u64 = 24 * 3600 * 1000;
+/// Rows or columns of a terminal.
+pub const MAX_WINDOW: u16 = 4096;
+
+/// What is wrong with a description. Always the caller's fault; never worth a retry as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionError {
+    #[error("the description has {bytes} bytes, at most {most} are read: send big data as files")]
+    TooLong { bytes: usize, most: usize },
+    #[error(
+        "{path}: {what} (line {line}, column {column}): see spec/jobs for the fields and their types"
+    )]
+    Form {
+        path: String,
+        what: String,
+        line: usize,
+        column: usize,
+    },
+    #[error("{path}: is empty; {hint}")]
+    Empty { path: String, hint: &'static str },
+    #[error("{path}: holds a zero byte, which no program can be given")]
+    ZeroByte { path: String },
+    #[error("{path}: has {bytes} bytes, at most {most} are allowed; {hint}")]
+    TooBig {
+        path: String,
+        bytes: usize,
+        most: usize,
+        hint: &'static str,
+    },
+    #[error("{path}: has {count} entries, at most {most} are allowed; put them in a file")]
+    TooMany {
+        path: String,
+        count: usize,
+        most: usize,
+    },
+    #[error("{path}: is {value}, must be from {least} to {most}")]
+    OutOfRange {
+        path: String,
+        value: u64,
+        least: u64,
+        most: u64,
+    },
+    #[error("{path}: {what}; {hint}")]
+    Bad {
+        path: String,
+        what: &'static str,
+        hint: &'static str,
+    },
+    #[error("{path} and {other} cannot be asked for together; {hint}")]
+    Conflict {
+        path: &'static str,
+        other: &'static str,
+        hint: &'static str,
+    },
+}
+
+impl From<DescriptionError> for Refusal {
+    fn from(error: DescriptionError) -> Refusal {
+        Refusal::new(
+            "bad_description",
+            format!("the job's description is refused: {error}"),
+        )
+    }
+}
+
+impl JobDescription {
+    /// Reads and checks the JSON form.
+    pub fn from_json(bytes: &[u8]) -> Result<JobDescription, DescriptionError> {
+        if bytes.len() > MAX_DESCRIPTION_BYTES {
+            return Err(DescriptionError::TooLong {
+                bytes: bytes.len(),
+                most: MAX_DESCRIPTION_BYTES,
+            });
+        }
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        let description: JobDescription =
+            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+                let path = error.path().to_string();
+                form(
+                    if path == "." {
+                        "description".to_owned()
+                    } else {
+                        path
+                    },
+                    error.inner(),
+                )
+            })?;
+        reader
+            .end()
+            .map_err(|error| form("description".to_owned(), &error))?;
+        description.validate()?;
+        Ok(description)
+    }
+
+    /// Checks what the types leave open. `from_json` has done so already.
+    pub fn validate(&self) -> Result<(), DescriptionError> {
+        path("executable", &self.executable, "name a program")?;
+        let mut exec_bytes = self.executable.len();
+        many("arguments", self.arguments.len(), MAX_ARGUMENTS)?;
+        for (index, argument) in self.arguments.iter().enumerate() {
+            text(
+                || format!("arguments[{index}]"),
+                argument,
+                MAX_STRING_BYTES,
+                "put it in a file",
+            )?;
+            exec_bytes += argument.len() + 1;
+        }
+        many("environment", self.environment.len(), MAX_VARIABLES)?;
+        for (name, value) in &self.environment {
+            variable_name(name)?;
+            text(
+                || format!("environment.{name}"),
+                value,
+                MAX_STRING_BYTES,
+                "put it in a file",
+            )?;
+            exec_bytes += name.len() + value.len() + 2;
+        }
+        big(
+            "arguments",
+            exec_bytes,
+            MAX_EXEC_BYTES,
+            "with the environment; put them in a file",
+        )?;
+        if let Some(directory) = &self.directory {
+            path(
+                "directory",
+                directory,
+                "leave it out for the job's own directory",
+            )?;
+        }
+        if let Some(input) = &self.input {
+            upload_name(input)?;
+        }
+        if let Stdin::File(file) = &self.stdin {
+            path(
+                "stdin.file",
+                file,
+                "name a file below the job's own directory",
+            )?;
+            if file.starts_with('/') || file.split('/').any(|part| part == "..") {
+                return Err(DescriptionError::Bad {
+                    path: "stdin.file".to_owned(),
+                    what: "leads out of the job's own directory",
+                    hint: "give a relative path without ..",
+                });
+            }
+        }
+        if let Some(window) = self.terminal {
+            range("terminal.rows", window.rows.into(), 0, MAX_WINDOW.into())?;
+            range(
+                "terminal.columns",
+                window.columns.into(),
+                0,
+                MAX_WINDOW.into(),
+            )?;
+            if self.count > 1 {
+                return Err(DescriptionError::Conflict {
+                    path: "terminal",
+                    other: "count above 1",
+                    hint: "one terminal cannot belong to several programs",
+                });
+            }
+        }
+        if self.stdin == Stdin::Live && self.count > 1 {
+            return Err(DescriptionError::Conflict {
+                path: "stdin live",
+                other: "count above 1",
+                hint: "use a file, which each instance reads by itself",
+            });
+        }
+        range("count", self.count.into(), 1, MAX_COUNT.into())?;
+        if let Some(limit) = self.time_limit_s {
+            range("time_limit_s", limit, 1, MAX_TIME_LIMIT_S)?;
+        }
+        if let Some(grace) = self.grace_ms {
+            range("grace_ms", grace, 0, MAX_GRACE_MS)?;
+        }
+        if let Some(name) = &self.name {
+            word("name", name)?;
+        }
+        if let Some(mechanism) = &self.mechanism {
+            word("mechanism", mechanism)?;
+        }
+        if let Some(policy) = &self.policy {
+            text(
+                || "policy".to_owned(),
+                policy,
+                MAX_POLICY_BYTES,
+                "shorten it",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn form(path: String, error: &serde_json::Error) -> DescriptionError {
+    let mut what = error.to_string();
+    // The place is told apart from the words.
+    if let Some(at) = what.rfind(" at line ") {
+        what.truncate(at);
+    }
+    DescriptionError::Form {
+        path,
+        what,
+        line: error.line(),
+        column: error.column(),
+    }
+}
+
+fn text(
+    path: impl Fn() -> String,
+    value: &str,
+    most: usize,
+    hint: &'static str,
+) -> Result<(), DescriptionError> {
+    if value.len() > most {
+        return Err(DescriptionError::TooBig {
+            path: path(),
+            bytes: value.len(),
+            most,
+            hint,
+        });
+    }
+    if value.contains('\0') {
+        return Err(DescriptionError::ZeroByte { path: path() });
+    }
+    Ok(())
+}
+
+fn path(field: &str, value: &str, hint: &'static str) -> Result<(), DescriptionError> {
+    if value.is_empty() {
+        return Err(DescriptionError::Empty {
+            path: field.to_owned(),
+            hint,
+        });
+    }
+    text(
+        || field.to_owned(),
+        value,
+        MAX_PATH_BYTES,
+        "no path may be longer",
+    )
+}
+
+fn word(field: &str, value: &str) -> Result<(), DescriptionError> {
+    if value.is_empty() {
+        return Err(DescriptionError::Empty {
+            path: field.to_owned(),
+            hint: "leave it out",
+        });
+    }
+    text(|| field.to_owned(), value, MAX_NAME_BYTES, "shorten it")?;
+    if value.chars().any(char::is_control) {
+        return Err(DescriptionError::Bad {
+            path: field.to_owned(),
+            what: "holds a control character",
+            hint: "it must fit on one line of a list",
+        });
+    }
+    Ok(())
+}
+
+fn variable_name(name: &str) -> Result<(), DescriptionError> {
+    let what = if name.is_empty() {
+        "a variable has no name"
+    } else if name.contains('=') {
+        "the name of a variable holds ="
+    } else if name.contains('\0') {
+        "the name of a variable holds a zero byte"
+    } else if name.len() > MAX_STRING_BYTES {
+        "the name of a variable is longer than a program can be given"
+    } else {
+        return Ok(());
+    };
+    Err(DescriptionError::Bad {
+        path: "environment".to_owned(),
+        what,
+        hint: "environ(7) says what names are",
+    })
+}
+
+/// Names of uploads are made by the site (spec/jobs J50): nothing else is looked for in a file system.
+fn upload_name(name: &str) -> Result<(), DescriptionError> {
+    let fits = !name.is_empty()
+        && name.len() <= 64
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if fits {
+        Ok(())
+    } else {
+        Err(DescriptionError::Bad {
+            path: "input".to_owned(),
+            what: "is not the name of an upload",
+            hint: "upload a folder first and give the name that the site answered",
+        })
+    }
+}
+
+fn many(path: &str, count: usize, most: usize) -> Result<(), DescriptionError> {
+    if count > most {
+        return Err(DescriptionError::TooMany {
+            path: path.to_owned(),
+            count,
+            most,
+        });
+    }
+    Ok(())
+}
+
+fn big(path: &str, bytes: usize, most: usize, hint: &'static str) -> Result<(), DescriptionError> {
+    if bytes > most {
+        return Err(DescriptionError::TooBig {
+            path: path.to_owned(),
+            bytes,
+            most,
+            hint,
+        });
+    }
+    Ok(())
+}
+
+fn range(path: &str, value: u64, least: u64, most: u64) -> Result<(), DescriptionError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(DescriptionError::OutOfRange {
+        path: path.to_owned(),
+        value,
+        least,
+        most,
+    })
+}
