@@ -7,12 +7,14 @@ use bytes::Bytes;
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, Outcome, OutputStream};
 use kumiko_job::description::WindowSize;
 
-/// Most bytes after the length of a frame: a whole stdin window and its header, and nothing that needs more.
-pub const FRAME_LIMIT_BYTES: usize = STDIN_WINDOW_BYTES + 64;
+/// Most bytes after the length of a frame: the largest piece of stdin and its header, and nothing that needs more.
+pub const FRAME_LIMIT_BYTES: usize = STDIN_PIECE_BYTES + 64;
+/// Most stdin bytes in one frame: a runner holds a whole frame, and is to stay small.
+pub const STDIN_PIECE_BYTES: usize = 16 * 1024;
 /// Most stdin bytes that a sender has under way, that is, at or above the last `StdinTaken`: as much as a pipe holds.
 pub const STDIN_WINDOW_BYTES: usize = 64 * 1024;
 /// A text is cut to this many bytes: it is read by a person.
-pub const TEXT_LIMIT_BYTES: usize = 4096;
+pub const TEXT_LIMIT_BYTES: usize = 1024;
 /// Most texts in a `Started`: with their limit they fit a frame.
 pub const NOT_ENFORCED_LIMIT: usize = 14;
 
@@ -114,7 +116,7 @@ fn encode_outcome(outcome: &Outcome, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the frame of a command. Stdin of more than a window becomes several frames at consecutive offsets.
+/// Appends the frame of a command. Stdin of more than a piece becomes several frames at consecutive offsets.
 pub fn encode_command(command: &AttemptCommand, out: &mut Vec<u8>) {
     match command {
         AttemptCommand::Signal { signal } => frame(out, SIGNAL, |out| {
@@ -125,7 +127,7 @@ pub fn encode_command(command: &AttemptCommand, out: &mut Vec<u8>) {
         }),
         AttemptCommand::Stdin { offset, data } => {
             let mut at = *offset;
-            for piece in data.chunks(STDIN_WINDOW_BYTES) {
+            for piece in data.chunks(STDIN_PIECE_BYTES) {
                 frame(out, STDIN, |out| {
                     out.extend_from_slice(&at.to_le_bytes());
                     out.extend_from_slice(piece);
@@ -229,7 +231,7 @@ pub fn decode_command(bytes: &[u8]) -> Result<Option<(AttemptCommand, usize)>, R
         STDIN => {
             let offset = u64::from_le_bytes(body.array("offset")?);
             let data = std::mem::take(&mut body.rest);
-            if data.is_empty() || data.len() > STDIN_WINDOW_BYTES {
+            if data.is_empty() || data.len() > STDIN_PIECE_BYTES {
                 return Err(body.value("data"));
             }
             if offset.checked_add(data.len() as u64).is_none() {
