@@ -1,1 +1,127 @@
-fn main() {}
+//! All automation: `cargo xtask COMMAND`, or `./x COMMAND`, which also sees to the tools. Not in it: what is installed.
+
+mod architecture;
+mod build;
+mod errors;
+mod fail;
+mod fuzz;
+mod lint;
+mod markdown;
+mod rings;
+mod shell;
+mod sources;
+mod tally;
+mod test;
+mod vectors;
+
+use fail::Failure;
+use shell::Shell;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+./x demo                        a tour, with timings
+./x test [PART...]              everything, or parts: lint, unit, a crate's name, fuzz, e2e
+         --strict               a skipped test fails, unless xtask/ledger.toml names it
+         --all                  also what takes long
+./x lint                        format, clippy, cargo-deny, rings, documents
+./x build [--dev]               target/release (or target/debug): kumiko, kumiko-run (static)
+./x e2e [FILTER]                black-box scenarios
+./x bench [NAME...]             measurements
+./x vectors                     the tests that read spec/*/vectors
+./x fuzz [TARGET] [--seconds N] one decoder for longer, or all
+./x docs                        draws what is drawn in ARCHITECTURE.md; builds the API pages
+./x advisories                  known vulnerabilities below us (needs the network)
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("x: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+    let Some((command, rest)) = arguments.split_first() else {
+        print!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let shell = Shell::find()?;
+    match command.as_str() {
+        "build" => {
+            let profile = if rest.iter().any(|a| a == "--dev") {
+                build::Profile::Dev
+            } else {
+                build::Profile::Release
+            };
+            let made = build::programs(&shell, profile)?;
+            println!("{}\n{}", made.kumiko.display(), made.runner.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        "test" => test::run(&shell, rest),
+        "lint" => lint::run(&shell),
+        "e2e" => test::e2e(&shell, rest),
+        "demo" => {
+            let made = build::programs(&shell, build::Profile::Release)?;
+            made.told_to(shell.command(&made.kumiko).arg("demo").args(rest))
+                .status_of()
+        }
+        "bench" => {
+            let made = build::programs(&shell, build::Profile::Release)?;
+            made.told_to(
+                shell
+                    .cargo(["run", "-q", "--release", "-p", "kumiko-bench", "--"])
+                    .args(rest),
+            )
+            .status_of()
+        }
+        "vectors" => {
+            vectors::check(&shell)?;
+            shell
+                .cargo([
+                    "test",
+                    "--workspace",
+                    "--no-fail-fast",
+                    "-q",
+                    "--",
+                    "vector",
+                ])
+                .status_of()
+        }
+        "fuzz" => fuzz::run(&shell, rest),
+        "docs" => {
+            architecture::draw(&shell)?;
+            shell.cargo(["doc", "--workspace", "--no-deps"]).status_of()
+        }
+        "advisories" => lint::advisories(&shell),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        other => Err(Failure::NoSuchCommand {
+            given: other.to_owned(),
+        }),
+    }
+}
+
+/// Runs a command in the foreground and passes its verdict on.
+trait StatusOf {
+    fn status_of(&mut self) -> Result<ExitCode, Failure>;
+}
+
+impl StatusOf for std::process::Command {
+    fn status_of(&mut self) -> Result<ExitCode, Failure> {
+        let status = self.status().map_err(|cause| Failure::Start {
+            program: shell::line(self),
+            cause,
+        })?;
+        Ok(if status.success() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
