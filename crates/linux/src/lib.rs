@@ -1,1 +1,4 @@
 //! The only crate that speaks to the kernel.
+pub mod detach;
+pub mod poll;
+pub mod spooling;

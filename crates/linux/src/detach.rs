@@ -1,0 +1,40 @@
+//! How a process that outlives its parent sets itself apart at its start.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Makes this process the leader of a session of its own, in `/`, with no descriptor above 2, which nobody of its
+/// account may trace or read (PR_SET_DUMPABLE, prctl(2)), and which a limit on file sizes does not kill.
+///
+/// To be called first thing, with one thread and nothing open: every descriptor from 3 up is closed.
+pub fn detach() -> io::Result<()> {
+    // SAFETY: the caller promises that nothing above 2 is open in this process, so nobody's descriptor is closed.
+    if unsafe { libc::close_range(3, libc::c_uint::MAX, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: SIGXFSZ has no handler here that could be lost; ignored, writing past the limit fails with EFBIG.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    // A leader of a process group already (started from a shell) cannot make a session, and needs none.
+    let _ = rustix::process::setsid();
+    rustix::process::chdir("/")?;
+    guard()?;
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes plain numbers.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Nobody of the same account may trace this process or read its memory, environment or descriptors.
+pub fn guard() -> io::Result<()> {
+    let no = rustix::process::DumpableBehavior::NotDumpable;
+    Ok(rustix::process::set_dumpable_behavior(no)?)
+}
+
+/// Takes over descriptor 0 under a number above 2 that closes on exec, and leaves /dev/null in its place.
+pub fn take_stdin() -> io::Result<OwnedFd> {
+    let taken = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let null = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(taken)
+}

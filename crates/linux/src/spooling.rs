@@ -1,0 +1,74 @@
+//! What a spool needs of the kernel: moving bytes from pipes into files without seeing them, giving back and
+//! reserving room, one owner at a time.
+
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// A pipe, reading end first; both ends close on exec.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
+}
+
+/// Makes this pipe hold more; returns what it holds now. Refused over /proc/sys/fs/pipe-max-size, and over
+/// pipe-user-pages-soft of the account (pipe(7)).
+pub fn set_pipe_size(pipe: impl AsFd, bytes: usize) -> io::Result<usize> {
+    Ok(rustix::pipe::fcntl_setpipe_size(pipe, bytes)?)
+}
+
+/// Sets or clears O_NONBLOCK, of all that share this open file.
+pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
+    let mut flags = rustix::fs::fcntl_getfl(&fd)?;
+    flags.set(OFlags::NONBLOCK, on);
+    Ok(rustix::fs::fcntl_setfl(fd, flags)?)
+}
+
+/// Moves up to `most` bytes from a pipe to `offset` of a file; 0 at the pipe's end, `WouldBlock` when it is empty.
+pub fn splice(pipe: impl AsFd, file: impl AsFd, offset: u64, most: usize) -> io::Result<usize> {
+    let mut at = offset;
+    let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+    Ok(rustix::pipe::splice(
+        pipe,
+        None,
+        file,
+        Some(&mut at),
+        most,
+        flags,
+    )?)
+}
+
+/// Frees the blocks of a part of a file; its size stays and the part reads as zeros (fallocate(2)).
+pub fn punch_hole(file: impl AsFd, offset: u64, length: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, flags, offset, length)?)
+}
+
+/// Makes sure that the first `length` bytes of a file can be written later without the disk being full.
+/// Where the filesystem cannot promise that, nothing happens.
+pub fn reserve(file: impl AsFd, length: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, length) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Takes the exclusive lock of an open file (flock(2)) if it is free; false: another has it.
+pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The account at the other end of a UNIX socket, as it was when that end connected (SO_PEERCRED, unix(7)).
+pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
+    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
+/// The effective user id of this process.
+pub fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
