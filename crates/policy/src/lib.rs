@@ -1,7 +1,39 @@
-//! Sandbox policy (ring 0): what a guest may see and use, apart from how its system calls are reached. spec/policy.
+//! Sandbox policy (ring 0): what a guest may see and use, apart from how its system calls are reached.
+//! Follows spec/policy. Two notations (TOML, and the one of the 2003 paper on job execution in virtual machines) become
+//! one [`Policy`]; [`narrow`] lays a lower one over a higher one; [`Policy::explain`] says what is decided for a path.
+//! Not here: how a mechanism carries it out (kumiko-sandbox), rates as arithmetic (a later step).
 
-use serde::{Deserialize, Serialize};
+mod default;
+mod error;
+mod explain;
+mod narrow;
+mod paper;
+mod path;
+mod toml_format;
+mod types;
 
-/// A policy, parsed and checked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Policy {}
+pub use error::{NarrowError, PolicyError, Problem};
+pub use explain::{Decision, Seen};
+pub use narrow::narrow;
+pub use paper::parse_paper;
+pub use path::{GuestPath, PathError};
+pub use toml_format::parse_toml;
+pub use types::{
+    Access, Limits, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
+};
+
+/// Where the job's own directory appears in the guest's view; it is the guest's HOME (P10).
+pub const JOB_DIRECTORY: &str = "/job";
+
+/// Reads either notation: the paper's when the first line that says something is a section of it (P2), else TOML.
+/// `source` names the text in errors and origins ("site policy /etc/kumiko/policy.toml", "job policy").
+pub fn parse(text: &str, source: &str) -> Result<Policy, PolicyError> {
+    let first = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#'));
+    match first {
+        Some("type:" | "file_path:" | "io_limit:" | "etc:") => parse_paper(text, source),
+        _ => parse_toml(text, source),
+    }
+}

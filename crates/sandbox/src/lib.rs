@@ -1,1 +1,15 @@
-//! The process VM (ring 2): policy above, mechanism below.
+//! The process VM (ring 2): policy above, mechanism below. `choose` picks a mechanism for a policy, `open` gives it,
+//! `Mechanism::prepare` checks a policy against this machine and makes a [`Room`], and guests are started in it.
+//! Not here: what a guest prints and reads (kumiko-runner), limits of rates (a later step).
+
+mod choose;
+mod contract;
+mod error;
+mod guest;
+mod machine;
+
+pub use choose::{Choice, choose, open};
+pub use contract::{Launch, Mechanism, Room};
+pub use error::SandboxError;
+pub use guest::{Ended, Guest};
+pub use machine::Machine;

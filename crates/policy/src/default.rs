@@ -1,0 +1,86 @@
+//! The default policy (P20): what a guest gets where nobody said otherwise. Safe: nothing of the account's files but the
+//! job's own directory. Useful: compilers, interpreters, MPI and TLS clients of the machine work.
+
+use crate::path::GuestPath;
+use crate::types::{Access, Network, Origin, Policy, Real, Rule};
+
+/// Shown read only where they exist. /etc piece by piece: the rest of it may hold keys that the account can read.
+const SHOWN: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    // Names: users, hosts, services.
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/resolv.conf",
+    "/etc/gai.conf",
+    "/etc/protocols",
+    "/etc/services",
+    // The loader, alternatives, time.
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/os-release",
+    "/etc/debian_version",
+    // Whom TLS clients trust; never /etc/ssl/private.
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/ca-certificates.conf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust",
+    "/etc/grid-security/certificates",
+    // What programs read at their start.
+    "/etc/mime.types",
+    "/etc/magic",
+    "/etc/profile",
+    "/etc/bash.bashrc",
+    "/etc/inputrc",
+    "/etc/locale.alias",
+    "/etc/terminfo",
+    "/etc/fonts",
+    "/etc/perl",
+    "/etc/openmpi",
+    "/etc/java-17-openjdk",
+    "/etc/java-21-openjdk",
+    // The shape of the machine, for numerical libraries and MPI.
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+];
+
+impl Default for Policy {
+    fn default() -> Policy {
+        let origin = Origin { source: "default policy".to_owned(), line: 0 };
+        let shown = SHOWN.iter().filter_map(|path| GuestPath::new(path).ok()).map(|path| Rule {
+            access: Access::Read {
+                real: Real::Host { root: path.clone(), beneath: String::new() },
+                optional: true,
+            },
+            path,
+            origin: origin.clone(),
+        });
+        let temporary = ["/tmp", "/var/tmp"].into_iter().filter_map(|path| GuestPath::new(path).ok()).map(|path| Rule {
+            path,
+            access: Access::Temporary { size_mib: None },
+            origin: origin.clone(),
+        });
+        let mut paths: Vec<Rule> = shown.chain(temporary).collect();
+        paths.sort_by(|a, b| a.path.cmp(&b.path));
+        Policy {
+            paths,
+            network: Some(Network::Host),
+            further_processes: Some(true),
+            ..Policy::empty()
+        }
+    }
+}

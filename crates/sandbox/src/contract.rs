@@ -1,0 +1,50 @@
+//! The contract that every mechanism keeps; tests/contract.rs holds each of them to it, duty by duty.
+
+use crate::error::SandboxError;
+use crate::guest::Guest;
+use kumiko_policy::Policy;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// A way to stand between guests and the kernel.
+///
+/// 1. The guest sees exactly the paths the policy shows, at the paths where it shows them; what is not listed is absent.
+/// 2. Nothing shown read-only can be changed, by whatever call; what is denied cannot be opened; what is hidden cannot be
+///    seen.
+/// 3. The guest cannot see, signal, trace or read any process outside its room, its runner least of all.
+/// 4. The guest holds no capability and can gain none (set-user-ID programs run without their rights).
+/// 5. The guest cannot change its view: no mounting, no new namespaces, no way back to the host's root.
+/// 6. The guest inherits three descriptors and the environment given, and nothing else of the runner's.
+/// 7. When the room is killed, or the process that prepared it dies however it dies, no process of the room is left.
+/// 8. Exit status and signals are the guest's own; its exit is seen as it happens.
+/// 9. What the policy asks and the mechanism does not carry out stands in [`crate::Choice::not_enforced`].
+pub trait Mechanism: Send + Sync {
+    fn name(&self) -> &'static str;
+    /// Checks the policy against this machine. `job_directory` appears as [`kumiko_policy::JOB_DIRECTORY`], writable.
+    fn prepare(&self, policy: &Policy, job_directory: &Path) -> Result<Box<dyn Room>, SandboxError>;
+}
+
+/// A place for the guests of one attempt: they see each other, and no others. Dropping it kills and reaps what is left.
+pub trait Room: Send {
+    /// Returns when the program runs, or says why it does not.
+    fn start(&mut self, launch: &Launch<'_>) -> Result<Guest, SandboxError>;
+    /// Kills every process of the room; returns at once. Guests are then reported ended by their own `try_wait`.
+    fn kill_all(&mut self);
+}
+
+/// What to start. HOME, PATH and TMPDIR are added to `environment` where it does not name them.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// A path in the guest's view (relative to `directory`), or a bare name looked up in the guest's PATH.
+    pub program: &'a str,
+    /// Without the program's own name.
+    pub arguments: &'a [String],
+    pub environment: &'a [(String, String)],
+    /// In the guest's view; None: the job's own directory. Relative: below the job's own directory.
+    pub directory: Option<&'a str>,
+    pub stdin: BorrowedFd<'a>,
+    pub stdout: BorrowedFd<'a>,
+    pub stderr: BorrowedFd<'a>,
+    /// stdin is the slave of a pseudo-terminal: make it the controlling one.
+    pub terminal: bool,
+}
