@@ -113,12 +113,12 @@ pub trait Jobs: Send + Sync + 'static {
         job: JobId,
         command: AttemptCommand,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
-    /// Waits until more than `above` bytes of stdin were taken, or no more will be (closed or ended).
+    /// Waits until more than `above` bytes of stdin were taken, or no more will be (closed or ended); None: at once.
     fn stdin_taken(
         &self,
         caller: &Caller,
         job: JobId,
-        above: u64,
+        above: Option<u64>,
     ) -> impl Future<Output = Result<StdinTaken, Refusal>> + Send;
     fn remove(
         &self,
