@@ -1,4 +1,24 @@
-//! The only crate that speaks to the kernel.
+//! The only crate that speaks to the kernel (ring 1), and with `preload` and `capi` the only one with unsafe code.
+//!
+//! [`Dir`]: directories by descriptor, which no link leads out of · [`detach`]: a process that outlives its parent ·
+//! [`poll`]: epoll · [`process`]: pidfds, signals, ends · [`pty`]: terminals · [`spooling`]: splice, holes, locks ·
+//! [`tcp`]: socket options · [`unix_socket`]: sockets at long paths.
+
 pub mod detach;
+pub mod dir;
 pub mod poll;
+pub mod process;
+pub mod pty;
 pub mod spooling;
+pub mod tcp;
+pub mod unix_socket;
+
+pub use dir::Dir;
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
+
+/// The path by which this process reaches what it has open (proc(5)); good as long as the descriptor is.
+pub fn proc_path(fd: impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
+}

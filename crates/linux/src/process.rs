@@ -1,0 +1,106 @@
+//! Processes by descriptor (pidfd_open(2)), their signals and ends.
+
+use rustix::process::{Pid, PidfdFlags, WaitIdOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Exited(i32),
+    Signalled(i32),
+}
+
+/// A descriptor of a process; readable for poll(2) once it has ended. Only for a child that is not yet waited for is it
+/// sure that `pid` is not another's by now.
+pub fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Takes the end of a child; None: it runs. The zombie is gone afterwards.
+pub fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<End>> {
+    take(pidfd, WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
+}
+
+/// As [`reap`], and waits for it.
+pub fn wait(pidfd: BorrowedFd<'_>) -> io::Result<End> {
+    loop {
+        match take(pidfd, WaitIdOptions::EXITED) {
+            Ok(Some(end)) => return Ok(end),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn take(pidfd: BorrowedFd<'_>, options: WaitIdOptions) -> io::Result<Option<End>> {
+    let status = rustix::process::waitid(rustix::process::WaitId::PidFd(pidfd), options)?;
+    Ok(status.and_then(|status| {
+        let signal = status.terminating_signal().map(End::Signalled);
+        signal.or(status.exit_status().map(End::Exited))
+    }))
+}
+
+/// Sends a signal to exactly the process of this descriptor; no error when it has ended.
+pub fn signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    // SAFETY: no pointers but a null siginfo, which the kernel fills in itself (pidfd_send_signal(2)).
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_fd().as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    ended_is_fine(result == 0)
+}
+
+/// Sends a signal to a process group, named by its leader; no error when it has ended.
+pub fn signal_group(leader: i32, signal: i32) -> io::Result<()> {
+    if leader <= 1 {
+        return Err(io::ErrorKind::InvalidInput.into()); // kill(-1) would reach everything of the account
+    }
+    // SAFETY: plain numbers.
+    let result = unsafe { libc::kill(-leader, signal) };
+    ended_is_fine(result == 0)
+}
+
+fn ended_is_fine(done: bool) -> io::Result<()> {
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        _ if done => Ok(()),
+        Some(libc::ESRCH) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_told_apart() {
+        let check = |script: &str, expected: End| {
+            let child = std::process::Command::new("sh")
+                .args(["-c", script])
+                .spawn()
+                .unwrap();
+            let fd = pidfd(child.id() as i32).unwrap();
+            assert_eq!(wait(fd.as_fd()).unwrap(), expected, "{script}");
+            signal(fd.as_fd(), libc::SIGTERM).unwrap();
+        };
+        check("exit 0", End::Exited(0));
+        check("exit 255", End::Exited(255));
+        check("kill -9 $$", End::Signalled(9));
+    }
+
+    #[test]
+    fn no_group_signal_reaches_everything() {
+        for leader in [-1, 0, 1] {
+            assert!(signal_group(leader, 0).is_err());
+        }
+    }
+}
