@@ -1,11 +1,13 @@
 //! What a spool needs of the kernel: moving bytes from pipes into files without seeing them, giving back and
 //! reserving room, one owner at a time.
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 /// A pipe, reading end first; both ends close on exec.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -71,4 +73,30 @@ pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
 /// The effective user id of this process.
 pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Opens a regular file for reading, by a path that stays below the directory whatever its links say, and without
+/// waiting for whoever might write a FIFO.
+pub fn open_file_beneath(directory: &Path, path: &str) -> io::Result<File> {
+    let directory = rustix::fs::open(
+        directory,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let file = rustix::fs::openat2(
+        directory,
+        path,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+    )?;
+    let file = File::from(file);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        ));
+    }
+    set_nonblocking(&file, false)?;
+    Ok(file)
 }
