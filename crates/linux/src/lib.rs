@@ -6,6 +6,7 @@
 
 pub mod detach;
 pub mod dir;
+pub mod own_terminal;
 pub mod poll;
 pub mod process;
 pub mod pty;
