@@ -368,7 +368,7 @@ mod tests {
         std::fs::write(scratch.0.join("kept"), "k").unwrap();
         symlink(scratch.0.join("kept"), tree.join("a/link")).unwrap();
         symlink(&scratch.0, tree.join("a/dirlink")).unwrap();
-        std::fs::set_permissions(tree.join("a/b"), std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(tree.join("a/b"), std::fs::Permissions::from_mode(0o000)).unwrap();
         std::fs::set_permissions(tree.join("a"), std::fs::Permissions::from_mode(0o100)).unwrap();
         let dir = Dir::open(&scratch.0).unwrap();
         dir.remove_all("tree").unwrap();

@@ -82,6 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::zombie_processes)] // `wait` under test is what reaps
     fn ends_are_told_apart() {
         let check = |script: &str, expected: End| {
             let child = std::process::Command::new("sh")
