@@ -2,6 +2,7 @@
 //!
 //! Everything about who somebody is. What they may do here is the gatekeeper's to decide.
 
+pub mod ca;
 mod certificate;
 mod credential;
 pub mod delegation;
@@ -11,6 +12,7 @@ mod fields;
 mod gridmap;
 mod host;
 mod key;
+pub mod places;
 pub mod proxy;
 mod signing_policy;
 pub mod tls;
