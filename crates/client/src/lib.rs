@@ -1,1 +1,18 @@
-//! The user's side of a gatekeeper: connect, submit, watch, attach.
+//! The user's side of a gatekeeper: connect, submit, watch, attach (spec/session/services.md).
+//!
+//! One [`Client`] is one session to one site, cheap to clone; a cut link is mended below it. What the session cannot
+//! mend (the site was started anew, the link was away for too long) is mended here where it can be done exactly:
+//! [`Attached`] and [`Watch`] connect anew and go on from their offset or number.
+//!
+//! Not here: where the credential comes from (kumiko-identity), what is printed (the command).
+
+mod attach;
+mod client;
+mod dial;
+mod error;
+mod files;
+
+pub use attach::{Attached, Heard, Input};
+pub use client::{Client, Output, Watch};
+pub use dial::SiteAddress;
+pub use error::ClientError;

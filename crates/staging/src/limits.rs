@@ -20,9 +20,17 @@ pub(crate) const TRAILING_BYTES: u64 = 1 << 20;
 
 impl Limits {
     /// What a user sends along with a job. More belongs on a file server.
-    pub const UPLOAD: Limits = Limits { bytes: 16 << 30, entries: 200_000, depth: 64 };
+    pub const UPLOAD: Limits = Limits {
+        bytes: 16 << 30,
+        entries: 200_000,
+        depth: 64,
+    };
     /// What comes back: the job's own disk quota is the limit, so these only stop what is out of all measure.
-    pub const RESULTS: Limits = Limits { bytes: 1 << 40, entries: 2_000_000, depth: 128 };
+    pub const RESULTS: Limits = Limits {
+        bytes: 1 << 40,
+        entries: 2_000_000,
+        depth: 128,
+    };
 }
 
 impl Default for Limits {

@@ -22,14 +22,31 @@ pub struct Packed {
 ///
 /// # Errors
 /// A file that cannot be read, a tree over the limits, `out` that takes no more.
-pub fn pack(folder: &Path, since_us: Option<u64>, limits: Limits, out: impl Write) -> Result<Packed, StagingError> {
+pub fn pack(
+    folder: &Path,
+    since_us: Option<u64>,
+    limits: Limits,
+    out: impl Write,
+) -> Result<Packed, StagingError> {
     let root = Dir::open(folder).map_err(|e| StagingError::file("cannot open", folder, e))?;
     let mut builder = Builder::new(out);
     builder.follow_symlinks(false);
-    let mut packer = Packer { builder, since_us, limits, packed: Packed::default() };
+    let mut packer = Packer {
+        builder,
+        since_us,
+        limits,
+        packed: Packed::default(),
+    };
     packer.directory(&root, Path::new(""), 1)?;
-    packer.builder.finish().map_err(|cause| StagingError::Archive { cause })?;
-    packer.builder.get_mut().flush().map_err(|cause| StagingError::Archive { cause })?;
+    packer
+        .builder
+        .finish()
+        .map_err(|cause| StagingError::Archive { cause })?;
+    packer
+        .builder
+        .get_mut()
+        .flush()
+        .map_err(|cause| StagingError::Archive { cause })?;
     Ok(packer.packed)
 }
 
@@ -74,7 +91,9 @@ struct Packer<W: Write> {
 impl<W: Write> Packer<W> {
     /// Packs what is in `dir`, whose path in the archive is `at`.
     fn directory(&mut self, dir: &Dir, at: &Path, depth: usize) -> Result<(), StagingError> {
-        let entries = dir.list().map_err(|e| StagingError::file("cannot list", at, e))?;
+        let entries = dir
+            .list()
+            .map_err(|e| StagingError::file("cannot list", at, e))?;
         if depth > self.limits.depth && !entries.is_empty() {
             return Err(self.over("directories in each other", self.limits.depth as u64, at));
         }
@@ -82,17 +101,26 @@ impl<W: Write> Packer<W> {
             let path = at.join(&entry.name);
             match self.entry(dir, Path::new(&entry.name), &path, depth) {
                 // Something that runs in there has removed it meanwhile.
-                Err(StagingError::File { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {}
+                Err(StagingError::File { cause, .. })
+                    if cause.kind() == io::ErrorKind::NotFound => {}
                 done => done?,
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self, dir: &Dir, name: &Path, path: &Path, depth: usize) -> Result<(), StagingError> {
+    fn entry(
+        &mut self,
+        dir: &Dir,
+        name: &Path,
+        path: &Path,
+        depth: usize,
+    ) -> Result<(), StagingError> {
         let wrong = |doing| move |e| StagingError::file(doing, path, e);
         let meta = dir.stat(name).map_err(wrong("cannot look at"))?;
-        let fresh = self.since_us.is_none_or(|since| micros(meta.changed) > since);
+        let fresh = self
+            .since_us
+            .is_none_or(|since| micros(meta.changed) > since);
         let mut header = Header::new_gnu();
         header.set_mode(meta.mode & 0o777);
         header.set_mtime(meta.modified.as_secs());
@@ -125,7 +153,14 @@ impl<W: Write> Packer<W> {
                 self.count(now.len(), path)?;
                 header.set_entry_type(EntryType::Regular);
                 header.set_size(now.len());
-                self.append(header, path, Exactly { inner: file, left: now.len() })
+                self.append(
+                    header,
+                    path,
+                    Exactly {
+                        inner: file,
+                        left: now.len(),
+                    },
+                )
             }
             Kind::Other => {
                 self.packed.left_out += 1;
@@ -135,8 +170,15 @@ impl<W: Write> Packer<W> {
         }
     }
 
-    fn append(&mut self, mut header: Header, path: &Path, data: impl Read) -> Result<(), StagingError> {
-        self.builder.append_data(&mut header, path, data).map_err(|cause| StagingError::Archive { cause })
+    fn append(
+        &mut self,
+        mut header: Header,
+        path: &Path,
+        data: impl Read,
+    ) -> Result<(), StagingError> {
+        self.builder
+            .append_data(&mut header, path, data)
+            .map_err(|cause| StagingError::Archive { cause })
     }
 
     fn count(&mut self, bytes: u64, path: &Path) -> Result<(), StagingError> {
@@ -152,7 +194,11 @@ impl<W: Write> Packer<W> {
     }
 
     fn over(&self, of: &'static str, limit: u64, path: &Path) -> StagingError {
-        StagingError::Limit { of, limit, path: path.display().to_string() }
+        StagingError::Limit {
+            of,
+            limit,
+            path: path.display().to_string(),
+        }
     }
 }
 
@@ -164,7 +210,9 @@ struct Exactly {
 
 impl Read for Exactly {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buf.len());
+        let most = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(buf.len());
         let buf = &mut buf[..most];
         let mut read = self.inner.read(buf)?;
         if read == 0 {

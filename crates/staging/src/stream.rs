@@ -34,7 +34,17 @@ enum Piece {
 impl Unpacking {
     pub fn start(folder: PathBuf, limits: Limits) -> Unpacking {
         let (pieces, from) = mpsc::channel(PIECES);
-        let result = worker(move || unpack(PieceReader { from, now: Bytes::new(), ended: false }, &folder, limits));
+        let result = worker(move || {
+            unpack(
+                PieceReader {
+                    from,
+                    now: Bytes::new(),
+                    ended: false,
+                },
+                &folder,
+                limits,
+            )
+        });
         Unpacking { pieces, result }
     }
 
@@ -48,7 +58,9 @@ impl Unpacking {
         }
         match settled((&mut self.result).await) {
             Err(e) => Err(e),
-            Ok(_) => Err(StagingError::Header { what: "too much follows its end" }),
+            Ok(_) => Err(StagingError::Header {
+                what: "too much follows its end",
+            }),
         }
     }
 
@@ -73,9 +85,16 @@ pub struct Packing {
 impl Packing {
     pub fn start(folder: PathBuf, since_us: Option<u64>, limits: Limits) -> Packing {
         let (to, pieces) = mpsc::channel(PIECES);
-        let out = PieceWriter { to, now: BytesMut::with_capacity(PIECE_BYTES) };
+        let out = PieceWriter {
+            to,
+            now: BytesMut::with_capacity(PIECE_BYTES),
+        };
         let result = Some(worker(move || pack(&folder, since_us, limits, out)));
-        Packing { pieces, result, packed: Packed::default() }
+        Packing {
+            pieces,
+            result,
+            packed: Packed::default(),
+        }
     }
 
     /// The next bytes; None: that was all, and [`Packing::packed`] tells what it was.
@@ -101,9 +120,11 @@ fn worker<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StagingError> + Send + 'static,
 ) -> oneshot::Receiver<Result<T, StagingError>> {
     let (tell, result) = oneshot::channel();
-    let spawned = thread::Builder::new().name("staging".to_owned()).spawn(move || {
-        let _ = tell.send(work()); // nobody waits for it any more
-    });
+    let spawned = thread::Builder::new()
+        .name("staging".to_owned())
+        .spawn(move || {
+            let _ = tell.send(work()); // nobody waits for it any more
+        });
     match spawned {
         Ok(_) => result,
         Err(cause) => {
@@ -114,9 +135,13 @@ fn worker<T: Send + 'static>(
     }
 }
 
-fn settled<T>(result: Result<Result<T, StagingError>, oneshot::error::RecvError>) -> Result<T, StagingError> {
+fn settled<T>(
+    result: Result<Result<T, StagingError>, oneshot::error::RecvError>,
+) -> Result<T, StagingError> {
     result.unwrap_or_else(|_| {
-        Err(StagingError::Thread { cause: io::Error::other("it ended without a result (a bug)") })
+        Err(StagingError::Thread {
+            cause: io::Error::other("it ended without a result (a bug)"),
+        })
     })
 }
 
@@ -164,6 +189,8 @@ impl Write for PieceWriter {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.now, BytesMut::with_capacity(PIECE_BYTES)).freeze();
-        self.to.blocking_send(piece).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.to
+            .blocking_send(piece)
+            .map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }

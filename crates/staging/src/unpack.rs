@@ -33,21 +33,32 @@ const PART: &str = ".kumiko-part";
 pub fn unpack(input: impl Read, folder: &Path, limits: Limits) -> Result<Unpacked, StagingError> {
     let root = Dir::open(folder).map_err(|e| StagingError::file("cannot open", folder, e))?;
     let mut archive = Archive::new(input);
-    let mut unpacker =
-        Unpacker { root, limits, unpacked: Unpacked::default(), directories: Vec::new(), long: Long::default() };
+    let mut unpacker = Unpacker {
+        root,
+        limits,
+        unpacked: Unpacked::default(),
+        directories: Vec::new(),
+        long: Long::default(),
+    };
     for entry in archive.entries().map_err(archive_error)?.raw(true) {
         unpacker.entry(entry.map_err(archive_error)?)?;
     }
     unpacker.close_directories()?;
     let mut rest = archive.into_inner().take(TRAILING_BYTES);
     if io::copy(&mut rest, &mut io::sink()).map_err(archive_error)? == TRAILING_BYTES {
-        return Err(StagingError::Header { what: "too much follows its end" });
+        return Err(StagingError::Header {
+            what: "too much follows its end",
+        });
     }
     Ok(unpacker.unpacked)
 }
 
 fn archive_error(cause: io::Error) -> StagingError {
-    if cause.kind() == io::ErrorKind::UnexpectedEof { StagingError::Cut } else { StagingError::Archive { cause } }
+    if cause.kind() == io::ErrorKind::UnexpectedEof {
+        StagingError::Cut
+    } else {
+        StagingError::Archive { cause }
+    }
 }
 
 struct Unpacker {
@@ -88,11 +99,17 @@ impl Unpacker {
         let shown = String::from_utf8_lossy(&raw).into_owned();
         let size = entry.header().entry_size().map_err(archive_error)?;
         if long.size.is_some_and(|said| said != size) {
-            return Err(StagingError::Header { what: "two sizes for one file (write it with --format=gnu)" });
+            return Err(StagingError::Header {
+                what: "two sizes for one file (write it with --format=gnu)",
+            });
         }
         self.unpacked.entries += 1;
         if self.unpacked.entries > self.limits.entries {
-            return Err(StagingError::Limit { of: "entries", limit: self.limits.entries, path: shown });
+            return Err(StagingError::Limit {
+                of: "entries",
+                limit: self.limits.entries,
+                path: shown,
+            });
         }
         let path = self.safe(&raw, &shown)?;
         let header = entry.header();
@@ -103,37 +120,56 @@ impl Unpacker {
             EntryType::Regular | EntryType::Continuous => {
                 self.unpacked.bytes = self.unpacked.bytes.saturating_add(size);
                 if self.unpacked.bytes > self.limits.bytes {
-                    return Err(StagingError::Limit { of: "bytes", limit: self.limits.bytes, path: shown });
+                    return Err(StagingError::Limit {
+                        of: "bytes",
+                        limit: self.limits.bytes,
+                        path: shown,
+                    });
                 }
                 self.file(&path, mode, modified, size, &mut entry)
             }
             EntryType::Symlink => {
                 let target = match long.link {
                     Some(link) => link,
-                    None => entry.link_name_bytes().map(|l| l.into_owned()).unwrap_or_default(),
+                    None => entry
+                        .link_name_bytes()
+                        .map(|l| l.into_owned())
+                        .unwrap_or_default(),
                 };
                 if target.is_empty() || target.len() >= PATH_BYTES || target.contains(&0) {
-                    return Err(StagingError::Name { path: shown, what: "a link that says nothing, or too much" });
+                    return Err(StagingError::Name {
+                        path: shown,
+                        what: "a link that says nothing, or too much",
+                    });
                 }
                 self.symlink(&path, OsStr::from_bytes(&target))
             }
-            other => Err(StagingError::Kind { path: shown, what: named(other) }),
+            other => Err(StagingError::Kind {
+                path: shown,
+                what: named(other),
+            }),
         }
     }
 
     fn pax(&mut self, data: &[u8]) -> Result<(), StagingError> {
         for extension in PaxExtensions::new(data) {
-            let extension = extension.map_err(|_| StagingError::Header { what: "a pax record is not one" })?;
+            let extension = extension.map_err(|_| StagingError::Header {
+                what: "a pax record is not one",
+            })?;
             let value = extension.value_bytes();
             match extension.key_bytes() {
                 b"path" => self.long.path = Some(value.to_vec()),
                 b"linkpath" => self.long.link = Some(value.to_vec()),
                 b"size" => {
                     let size = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
-                    self.long.size = Some(size.ok_or(StagingError::Header { what: "a pax size is no number" })?);
+                    self.long.size = Some(size.ok_or(StagingError::Header {
+                        what: "a pax size is no number",
+                    })?);
                 }
                 key if key.starts_with(b"GNU.sparse.") => {
-                    return Err(StagingError::Header { what: "sparse files are not taken (write it without --sparse)" });
+                    return Err(StagingError::Header {
+                        what: "sparse files are not taken (write it without --sparse)",
+                    });
                 }
                 _ => {}
             }
@@ -143,7 +179,10 @@ impl Unpacker {
 
     /// The path, if it is relative, beneath, and within the limits; `./` parts are dropped.
     fn safe(&self, raw: &[u8], shown: &str) -> Result<PathBuf, StagingError> {
-        let wrong = |what| StagingError::Name { path: shown.to_owned(), what };
+        let wrong = |what| StagingError::Name {
+            path: shown.to_owned(),
+            what,
+        };
         if raw.contains(&0) {
             return Err(wrong("a name with a NUL"));
         }
@@ -154,7 +193,9 @@ impl Unpacker {
         for part in Path::new(OsStr::from_bytes(raw)).components() {
             match part {
                 Component::CurDir => {}
-                Component::Normal(name) if name.len() > NAME_BYTES => return Err(wrong("too long a name")),
+                Component::Normal(name) if name.len() > NAME_BYTES => {
+                    return Err(wrong("too long a name"));
+                }
                 Component::Normal(name) => path.push(name),
                 Component::ParentDir => return Err(wrong("a path with ..")),
                 Component::RootDir | Component::Prefix(_) => return Err(wrong("an absolute path")),
@@ -170,7 +211,12 @@ impl Unpacker {
         Ok(path)
     }
 
-    fn directory(&mut self, path: PathBuf, mode: u32, modified: Duration) -> Result<(), StagingError> {
+    fn directory(
+        &mut self,
+        path: PathBuf,
+        mode: u32,
+        modified: Duration,
+    ) -> Result<(), StagingError> {
         if path.as_os_str().is_empty() {
             return Ok(()); // the folder itself
         }
@@ -194,7 +240,9 @@ impl Unpacker {
     }
 
     fn is_directory(&self, path: &Path) -> bool {
-        self.root.stat(path).is_ok_and(|meta| meta.kind == Kind::Directory)
+        self.root
+            .stat(path)
+            .is_ok_and(|meta| meta.kind == Kind::Directory)
     }
 
     fn parents(&self, path: &Path) -> Result<(), StagingError> {
@@ -223,11 +271,18 @@ impl Unpacker {
             Filled::File(e) => StagingError::file("cannot write", path, e),
         })?;
         let place = part.as_deref().unwrap_or(path);
-        self.root.set_modified(place, modified).map_err(wrong("cannot set the time of"))?;
+        self.root
+            .set_modified(place, modified)
+            .map_err(wrong("cannot set the time of"))?;
         // Whoever packs it again must be able to read it.
-        self.root.set_mode(place, mode | 0o400).map_err(wrong("cannot set the mode of"))?;
+        self.root
+            .set_mode(place, mode | 0o400)
+            .map_err(wrong("cannot set the mode of"))?;
         match part {
-            Some(part) => self.root.rename(&part, &self.root, path).map_err(wrong("cannot replace")),
+            Some(part) => self
+                .root
+                .rename(&part, &self.root, path)
+                .map_err(wrong("cannot replace")),
             None => Ok(()),
         }
     }
@@ -297,9 +352,14 @@ fn fill(file: &mut File, data: &mut impl Read, size: u64) -> Result<(), Filled> 
 /// The content of an extended header.
 fn extended(entry: &mut impl Read) -> Result<Vec<u8>, StagingError> {
     let mut data = Vec::new();
-    entry.take(HEADER_BYTES + 1).read_to_end(&mut data).map_err(archive_error)?;
+    entry
+        .take(HEADER_BYTES + 1)
+        .read_to_end(&mut data)
+        .map_err(archive_error)?;
     if data.len() as u64 > HEADER_BYTES {
-        return Err(StagingError::Header { what: "an extended header is too long" });
+        return Err(StagingError::Header {
+            what: "an extended header is too long",
+        });
     }
     Ok(data)
 }

@@ -21,9 +21,8 @@ pub mod kind {
     pub const TAR: u8 = 0x03;
 }
 
-/// A request is mostly a job description; arguments and environment of a job may take 2 MiB in the kernel (MAX_ARG_STRLEN
-/// times a few), and nobody types more.
-pub const MAX_REQUEST_BYTES: usize = 4 * 1024 * 1024;
+/// What opens a stream is held whole.
+pub const MAX_REQUEST_BYTES: usize = crate::frame::REQUEST_BYTES;
 
 /// What a client asks, one a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,515 @@
+//! The session with a site and the calls on it.
+
+use crate::attach::{self, Attached};
+use crate::dial::Dialer;
+use crate::{ClientError, SiteAddress};
+use bytes::Bytes;
+use kumiko_identity::tls::Connector;
+use kumiko_identity::{Credential, TrustStore};
+use kumiko_job::attempt::OutputStream;
+use kumiko_job::contract::{EventView, JobView};
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::JobId;
+use kumiko_session::{Message, Options, Receiver, Sender, Session, SessionError, Stream};
+use kumiko_wire::api::{self, Done, Request, SiteView, Submitted, kind};
+use kumiko_wire::exec::FromJob;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// What is asked by name when TLS begins; the gatekeeper's port serves other things beside.
+const ALPN: &[u8] = b"kumiko/1";
+/// How long a site may be away (a restart, an upgrade) before what follows it gives up.
+const ANEW_WITHIN: Duration = Duration::from_secs(60);
+/// Between two tries to reach a site that is away.
+const ANEW_EVERY: Duration = Duration::from_millis(250);
+
+/// One session with one site.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    dialer: Dialer,
+    options: Options,
+    current: Mutex<Current>,
+}
+
+/// The session in use; `generation` counts how often it was made anew.
+#[derive(Debug)]
+struct Current {
+    generation: u64,
+    session: Session,
+}
+
+impl Client {
+    /// TCP, TLS with both certificates verified, and the session's greeting; the first request needs no further round
+    /// trip.
+    ///
+    /// # Errors
+    /// No such host, nobody listening, a certificate that one of the two sides refuses.
+    pub async fn connect(
+        address: &SiteAddress,
+        credential: &Credential,
+        trust: &TrustStore,
+    ) -> Result<Client, ClientError> {
+        Client::connect_with(address, credential, trust, Options::default()).await
+    }
+
+    /// As [`Client::connect`], with other limits of the session.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub async fn connect_with(
+        address: &SiteAddress,
+        credential: &Credential,
+        trust: &TrustStore,
+        options: Options,
+    ) -> Result<Client, ClientError> {
+        let connector = Connector::new(Some(credential), trust, &[ALPN]).map_err(|e| {
+            ClientError::Credential {
+                site: address.clone(),
+                cause: e.to_string(),
+            }
+        })?;
+        let dialer = Dialer {
+            address: address.clone(),
+            connector: Arc::new(connector),
+        };
+        let session = Session::connect(dialer.clone(), options.clone())
+            .await
+            .map_err(|cause| ClientError::Connect {
+                site: address.clone(),
+                cause,
+            })?;
+        let current = Mutex::new(Current {
+            generation: 0,
+            session,
+        });
+        Ok(Client {
+            inner: Arc::new(Inner {
+                dialer,
+                options,
+                current,
+            }),
+        })
+    }
+
+    pub fn address(&self) -> &SiteAddress {
+        &self.inner.dialer.address
+    }
+
+    /// Sends what is queued and says goodbye. Without it the site keeps the session for its resume window.
+    pub async fn close(self) {
+        let session = self.inner.current.lock().await.session.clone();
+        session.close().await;
+    }
+
+    /// With a `key`, asking again after an error submits no second job.
+    ///
+    /// # Errors
+    /// Refused by the site, or the link is lost.
+    pub async fn submit(
+        &self,
+        description: JobDescription,
+        key: Option<String>,
+    ) -> Result<JobId, ClientError> {
+        let key = key.unwrap_or_else(fresh_key);
+        let request = Request::Submit {
+            description,
+            key: Some(key),
+        };
+        let Submitted { job } = self.one(&request, Retry::Yes).await?;
+        Ok(job)
+    }
+
+    /// All jobs of this subject, oldest first.
+    ///
+    /// # Errors
+    /// Refused by the site, or the link is lost.
+    pub async fn list(&self) -> Result<Vec<JobView>, ClientError> {
+        let mut reading = self.read(&Request::List).await?;
+        let mut views = Vec::new();
+        while let Some(message) = reading.next(self).await? {
+            views.push(api::reply(&message.data)?);
+        }
+        Ok(views)
+    }
+
+    /// # Errors
+    /// No such job, or the link is lost.
+    pub async fn show(&self, job: JobId) -> Result<JobView, ClientError> {
+        self.one(&Request::Show { job }, Retry::Yes).await
+    }
+
+    /// Why a job waits or failed, in sentences.
+    ///
+    /// # Errors
+    /// No such job, or the link is lost.
+    pub async fn explain(&self, job: JobId) -> Result<Vec<String>, ClientError> {
+        self.one(&Request::Explain { job }, Retry::Yes).await
+    }
+
+    /// # Errors
+    /// No such job, or the link is lost.
+    pub async fn cancel(&self, job: JobId, grace: Option<Duration>) -> Result<(), ClientError> {
+        let grace_ms = grace.map(|g| u64::try_from(g.as_millis()).unwrap_or(u64::MAX));
+        let Done {} = self
+            .one(&Request::Cancel { job, grace_ms }, Retry::Yes)
+            .await?;
+        Ok(())
+    }
+
+    /// A signal by number to the job's process group.
+    ///
+    /// # Errors
+    /// No such job, no such signal, or the link is lost (it may or may not have arrived).
+    pub async fn signal(&self, job: JobId, signal: i32) -> Result<(), ClientError> {
+        let Done {} = self
+            .one(&Request::Signal { job, signal }, Retry::No)
+            .await?;
+        Ok(())
+    }
+
+    /// Forgets an ended job, with its output and files.
+    ///
+    /// # Errors
+    /// No such job, not ended yet, or the link is lost (it may or may not be removed).
+    pub async fn remove(&self, job: JobId) -> Result<(), ClientError> {
+        let Done {} = self.one(&Request::Remove { job }, Retry::No).await?;
+        Ok(())
+    }
+
+    /// # Errors
+    /// The link is lost.
+    pub async fn site(&self) -> Result<SiteView, ClientError> {
+        self.one(&Request::Site, Retry::Yes).await
+    }
+
+    /// The job's events after number `after` (0: all), then as they happen.
+    ///
+    /// # Errors
+    /// No such job (told by the first `next`), or the link is lost.
+    pub async fn watch(&self, job: JobId, after: u64) -> Result<Watch, ClientError> {
+        let reading = self.read(&Request::Watch { job, after }).await?;
+        Ok(Watch {
+            client: self.clone(),
+            job,
+            after,
+            reading,
+        })
+    }
+
+    /// One output stream from byte `from`, followed until the job has ended.
+    ///
+    /// # Errors
+    /// No such job (told by the first `next`), or the link is lost.
+    pub async fn output(
+        &self,
+        job: JobId,
+        stream: OutputStream,
+        from: u64,
+    ) -> Result<Output, ClientError> {
+        let reading = self.read(&Request::Output { job, stream, from }).await?;
+        Ok(Output {
+            client: self.clone(),
+            job,
+            stream,
+            at: from,
+            reading,
+        })
+    }
+
+    /// Submits a job and attaches to it in one round trip. Give it `Stdin::Live` for input, and `OutputMode::Flow` if
+    /// nobody reads its output again later.
+    ///
+    /// # Errors
+    /// The link is lost. What the site refuses is told by [`Attached::next`].
+    pub async fn exec(&self, description: JobDescription) -> Result<Attached, ClientError> {
+        attach::start(
+            self,
+            attach::Subject::New {
+                description,
+                key: fresh_key(),
+            },
+            true,
+            [0, 0],
+        )
+        .await
+    }
+
+    /// Attaches to a job: its output from these offsets, and its stdin, if `stdin` (only one client should).
+    ///
+    /// # Errors
+    /// The link is lost. What the site refuses is told by [`Attached::next`].
+    pub async fn attach(
+        &self,
+        job: JobId,
+        stdin: bool,
+        stdout_from: u64,
+        stderr_from: u64,
+    ) -> Result<Attached, ClientError> {
+        attach::start(
+            self,
+            attach::Subject::Job(job),
+            stdin,
+            [stdout_from, stderr_from],
+        )
+        .await
+    }
+
+    /// Opens a stream; makes the session anew first if it is lost.
+    pub(crate) async fn open(&self, request: Bytes) -> Result<(u64, Stream), ClientError> {
+        let (generation, session) = self.current().await;
+        match session.open(request.clone()).await {
+            Ok(stream) => Ok((generation, stream)),
+            Err(e) if is_lost(&e) => self.open_anew(generation, request).await,
+            Err(e) => Err(self.lost(e)),
+        }
+    }
+
+    /// Opens a stream in a session younger than `generation`, which was lost.
+    pub(crate) async fn open_anew(
+        &self,
+        generation: u64,
+        request: Bytes,
+    ) -> Result<(u64, Stream), ClientError> {
+        let mut current = self.inner.current.lock().await;
+        if current.generation == generation {
+            current.session = self.dial_anew().await?;
+            current.generation += 1;
+        }
+        let (generation, session) = (current.generation, current.session.clone());
+        drop(current);
+        let stream = session.open(request).await.map_err(|e| self.lost(e))?;
+        Ok((generation, stream))
+    }
+
+    async fn current(&self) -> (u64, Session) {
+        let current = self.inner.current.lock().await;
+        (current.generation, current.session.clone())
+    }
+
+    /// Dials until the site is back.
+    async fn dial_anew(&self) -> Result<Session, ClientError> {
+        let give_up = tokio::time::Instant::now() + ANEW_WITHIN;
+        loop {
+            match Session::connect(self.inner.dialer.clone(), self.inner.options.clone()).await {
+                Ok(session) => return Ok(session),
+                Err(cause) if tokio::time::Instant::now() >= give_up => {
+                    return Err(self.lost(cause));
+                }
+                Err(cause) => {
+                    tracing::debug!(site = %self.address(), %cause, "the site is not back yet")
+                }
+            }
+            tokio::time::sleep(ANEW_EVERY).await;
+        }
+    }
+
+    pub(crate) fn lost(&self, cause: SessionError) -> ClientError {
+        ClientError::Lost {
+            site: self.address().clone(),
+            cause,
+        }
+    }
+
+    /// Asks for one reply.
+    async fn one<T: DeserializeOwned>(
+        &self,
+        request: &Request,
+        retry: Retry,
+    ) -> Result<T, ClientError> {
+        let mut reading = self.read(request).await?;
+        let mut retry = retry;
+        loop {
+            match reading.message().await {
+                Ok(Some(message)) => return Ok(api::reply(&message.data)?),
+                Ok(None) => return Err(ClientError::Short { asked: "one reply" }),
+                Err(Broken::Lost(_)) if retry == Retry::Yes => {
+                    retry = Retry::No;
+                    reading = reading.anew(self, request).await?;
+                }
+                Err(broken) => return Err(broken.told(self)),
+            }
+        }
+    }
+
+    /// Opens a stream on which only the site has more to say.
+    async fn read(&self, request: &Request) -> Result<Reading, ClientError> {
+        let (generation, stream) = self.open(request.encode()).await?;
+        Ok(Reading::of(generation, stream))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Retry {
+    Yes,
+    No,
+}
+
+/// Why a message did not come.
+pub(crate) enum Broken {
+    Lost(SessionError),
+    Told(ClientError),
+}
+
+impl Broken {
+    fn told(self, client: &Client) -> ClientError {
+        match self {
+            Broken::Lost(cause) => client.lost(cause),
+            Broken::Told(e) => e,
+        }
+    }
+}
+
+/// The site's side of a stream. The client's stays open until this is dropped: so the site hears that nobody reads on.
+#[derive(Debug)]
+struct Reading {
+    generation: u64,
+    receiver: Receiver,
+    _sender: Sender,
+}
+
+impl Reading {
+    fn of(generation: u64, stream: Stream) -> Reading {
+        let (sender, receiver) = stream.split();
+        Reading {
+            generation,
+            receiver,
+            _sender: sender,
+        }
+    }
+
+    async fn message(&mut self) -> Result<Option<Message>, Broken> {
+        next_message(&mut self.receiver).await
+    }
+
+    async fn next(&mut self, client: &Client) -> Result<Option<Message>, ClientError> {
+        self.message().await.map_err(|broken| broken.told(client))
+    }
+
+    async fn anew(self, client: &Client, request: &Request) -> Result<Reading, ClientError> {
+        let (generation, stream) = client.open_anew(self.generation, request.encode()).await?;
+        Ok(Reading::of(generation, stream))
+    }
+}
+
+/// The next message that is not a refusal.
+pub(crate) async fn next_message(receiver: &mut Receiver) -> Result<Option<Message>, Broken> {
+    match receiver.recv().await {
+        Ok(Some(message)) if message.kind == kind::REFUSED => Err(Broken::Told(
+            ClientError::Refused(api::refusal(&message.data)),
+        )),
+        Ok(message) => Ok(message),
+        Err(e) if is_lost(&e) => Err(Broken::Lost(e)),
+        Err(e) => Err(Broken::Told(ClientError::Stream(e))),
+    }
+}
+
+/// The session is gone, not only this stream.
+pub(crate) fn is_lost(e: &SessionError) -> bool {
+    matches!(
+        e,
+        SessionError::Lost(_) | SessionError::Closed | SessionError::Connect(_)
+    )
+}
+
+/// A key that nobody else uses: 128 bits of the randomness that std seeds its hash maps with. It is not a secret.
+fn fresh_key() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    format!(
+        "{:016x}{:016x}",
+        RandomState::new().hash_one(1),
+        RandomState::new().hash_one(2)
+    )
+}
+
+/// Events of one job, each once and in order, over whatever happens to the link.
+#[derive(Debug)]
+pub struct Watch {
+    client: Client,
+    job: JobId,
+    after: u64,
+    reading: Reading,
+}
+
+impl Watch {
+    /// None: the job was removed, or the site is going down in order.
+    ///
+    /// # Errors
+    /// No such job, or the site did not come back.
+    pub async fn next(&mut self) -> Result<Option<EventView>, ClientError> {
+        loop {
+            match self.reading.message().await {
+                Ok(Some(message)) => {
+                    let event: EventView = api::reply(&message.data)?;
+                    self.after = event.number;
+                    return Ok(Some(event));
+                }
+                Ok(None) => return Ok(None),
+                Err(Broken::Lost(_)) => {
+                    let request = Request::Watch {
+                        job: self.job,
+                        after: self.after,
+                    };
+                    let (generation, stream) = self
+                        .client
+                        .open_anew(self.reading.generation, request.encode())
+                        .await?;
+                    self.reading = Reading::of(generation, stream);
+                }
+                Err(Broken::Told(e)) => return Err(e),
+            }
+        }
+    }
+}
+
+/// Bytes of one output stream, over whatever happens to the link.
+#[derive(Debug)]
+pub struct Output {
+    client: Client,
+    job: JobId,
+    stream: OutputStream,
+    at: u64,
+    reading: Reading,
+}
+
+impl Output {
+    /// The next bytes; None: the job has ended and all is read.
+    ///
+    /// # Errors
+    /// No such job, or the site did not come back.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        loop {
+            match self.reading.message().await {
+                Ok(Some(message)) => {
+                    let FromJob::Output { offset, data, .. } =
+                        FromJob::decode(message.kind, message.data)?
+                    else {
+                        return Err(ClientError::Short { asked: "output" });
+                    };
+                    self.at = offset + data.len() as u64;
+                    return Ok(Some(data));
+                }
+                Ok(None) => return Ok(None),
+                Err(Broken::Lost(_)) => {
+                    let request = Request::Output {
+                        job: self.job,
+                        stream: self.stream,
+                        from: self.at,
+                    };
+                    let (generation, stream) = self
+                        .client
+                        .open_anew(self.reading.generation, request.encode())
+                        .await?;
+                    self.reading = Reading::of(generation, stream);
+                }
+                Err(Broken::Told(e)) => return Err(e),
+            }
+        }
+    }
+}
