@@ -1,13 +1,11 @@
 //! What a spool needs of the kernel: moving bytes from pipes into files without seeing them, giving back and
 //! reserving room, one owner at a time.
 
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 
 /// A pipe, reading end first; both ends close on exec.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -56,6 +54,16 @@ pub fn reserve(file: impl AsFd, length: u64) -> io::Result<()> {
     }
 }
 
+/// Offset of the first byte that is not in a hole; None: the file holds no data (SEEK_DATA, lseek(2)). The file's own
+/// offset is moved.
+pub fn first_data(file: impl AsFd) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)) {
+        Ok(offset) => Ok(Some(offset)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Takes the exclusive lock of an open file (flock(2)) if it is free; false: another has it.
 pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -65,38 +73,12 @@ pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// The account at the other end of a UNIX socket, as it was when that end connected (SO_PEERCRED, unix(7)).
-pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
-    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
+/// Whether this is a socket that accepts connections (SO_ACCEPTCONN, socket(7)).
+pub fn is_listening(fd: impl AsFd) -> bool {
+    rustix::net::sockopt::socket_acceptconn(fd).unwrap_or(false)
 }
 
 /// The effective user id of this process.
 pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
-}
-
-/// Opens a regular file for reading, by a path that stays below the directory whatever its links say, and without
-/// waiting for whoever might write a FIFO.
-pub fn open_file_beneath(directory: &Path, path: &str) -> io::Result<File> {
-    let directory = rustix::fs::open(
-        directory,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let file = rustix::fs::openat2(
-        directory,
-        path,
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-    )?;
-    let file = File::from(file);
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is no regular file",
-        ));
-    }
-    set_nonblocking(&file, false)?;
-    Ok(file)
 }

@@ -1,1 +1,89 @@
-fn main() {}
+//! `kumiko-run SPOOL`: the program beside the guests of one attempt (spec/jobs/runner.md).
+//!
+//! It starts them in their sandbox, owns their streams, keeps what they write and how they ended in the spool, and
+//! tells the site that is connected. One thread, one poll, no runtime: it has to cost little and outlive its site.
+//! Not here: who starts it (kumiko-batch), the walls (kumiko-sandbox), the frames (kumiko-wire).
+
+mod control;
+mod input;
+mod life;
+mod news;
+mod output;
+mod spool;
+mod start;
+mod verdict;
+
+use control::Control;
+use kumiko_linux::{detach, spooling};
+use life::Life;
+use output::Output;
+use spool::{Spool, SpoolError};
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const MISUSE: u8 = 2;
+const TAKEN: u8 = 3;
+const UNUSABLE: u8 = 4;
+
+/// What ends a runner before its time.
+#[derive(Debug, thiserror::Error)]
+enum RunnerError {
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    #[error("cannot set the runner apart from its parent: {0}")]
+    Detach(io::Error),
+    #[error("cannot wait for events: {0}")]
+    Poll(io::Error),
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let (Some(path), None) = (arguments.next(), arguments.next()) else {
+        eprintln!("usage: kumiko-run SPOOL   (a site starts this; a spool holds one attempt)");
+        return ExitCode::from(MISUSE);
+    };
+    match std::path::absolute(PathBuf::from(path))
+        .map_err(RunnerError::Detach)
+        .and_then(|path| run(&path))
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("kumiko-run: {error}");
+            match error {
+                RunnerError::Spool(SpoolError::Taken) => ExitCode::from(TAKEN),
+                _ => ExitCode::from(UNUSABLE),
+            }
+        }
+    }
+}
+
+fn run(path: &Path) -> Result<(), RunnerError> {
+    detach::detach().map_err(RunnerError::Detach)?;
+    let given = detach::take_stdin().map_err(RunnerError::Detach)?;
+    let (spool, files) = Spool::take(path)?;
+    let listener = match spooling::is_listening(&given) {
+        true => UnixListener::from(given),
+        false => spool.listen()?,
+    };
+    let attempt = spool.attempt();
+    let (mode, quota) = match &attempt {
+        Ok(attempt) => (attempt.output, attempt.output_quota_bytes),
+        Err(_) => Default::default(),
+    };
+    let [stdout, stderr] = files;
+    let outputs = life::outputs(stdout, stderr, |stream, token, file| {
+        Output::new(stream, token, file, mode, quota)
+    });
+    let control = Control::new(listener, life::token::SITE).map_err(RunnerError::Poll)?;
+    let mut life = Life::new(spool, control, outputs).map_err(RunnerError::Poll)?;
+    match attempt {
+        Err(error) => life.never_started("bad_attempt", error.to_string()),
+        Ok(attempt) => match start::start(attempt) {
+            Err(error) => life.never_started(error.code(), error.to_string()),
+            Ok(started) => life.started(started).map_err(RunnerError::Poll)?,
+        },
+    }
+    life.run().map_err(RunnerError::Poll)
+}

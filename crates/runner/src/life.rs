@@ -1,0 +1,418 @@
+//! The life of one attempt: guests, streams, deadlines and commands around one poll (spec/jobs/runner.md, R8 to R14).
+
+use crate::control::Control;
+use crate::input::Input;
+use crate::news::{Facts, index};
+use crate::output::{Output, Pumped};
+use crate::spool::{Spool, name};
+use crate::start::{Started, Stdin};
+use crate::verdict::{Cause, End, outcome};
+use kumiko_job::attempt::{AttemptCommand, Outcome, OutputStream};
+use kumiko_linux::poll::{Event, Interest, Poll};
+use kumiko_linux::pty;
+use kumiko_sandbox::{Ended, Guest, Room};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::time::{Duration, Instant};
+
+/// How long what is left in the pipes is waited for after the last guest: a killed process in the midst of a disk
+/// access may hold one, and a job's end must not hang on it.
+const DRAIN: Duration = Duration::from_secs(5);
+/// Events taken at once.
+const EVENTS: usize = 16;
+
+/// The numbers by which descriptors are watched.
+pub mod token {
+    pub const LISTENER: u64 = 0;
+    pub const SITE: u64 = 1;
+    pub const STDIN: u64 = 2;
+    pub const STDOUT: u64 = 3;
+    pub const STDERR: u64 = 4;
+    /// And the guest's rank.
+    pub const GUEST: u64 = 16;
+}
+
+const SIGTERM: i32 = 15;
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+/// The highest signal number (SIGRTMAX, signal(7)).
+const LAST_SIGNAL: i32 = 64;
+
+/// A runner from its first moment to its last.
+pub struct Life {
+    poll: Poll,
+    control: Control,
+    spool: Spool,
+    facts: Facts,
+    outputs: [Output; 2],
+    input: Input,
+    stdin: Option<Stdin>,
+    stdin_waits: bool,
+    room: Option<Box<dyn Room>>,
+    guests: Vec<Guest>,
+    /// By rank.
+    ends: Vec<Option<End>>,
+    cause: Option<Cause>,
+    grace_ms: u64,
+    time_limit: Option<Instant>,
+    kill_at: Option<Instant>,
+    drain_until: Option<Instant>,
+    status_written: bool,
+    settled: bool,
+}
+
+impl Life {
+    pub fn new(spool: Spool, control: Control, outputs: [Output; 2]) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(control.listener(), token::LISTENER, Interest::Read)?;
+        Ok(Self {
+            poll,
+            control,
+            spool,
+            facts: Facts::default(),
+            outputs,
+            input: Input::default(),
+            stdin: None,
+            stdin_waits: false,
+            room: None,
+            guests: Vec::new(),
+            ends: Vec::new(),
+            cause: None,
+            grace_ms: 0,
+            time_limit: None,
+            kill_at: None,
+            drain_until: None,
+            status_written: false,
+            settled: false,
+        })
+    }
+
+    /// The guests run.
+    pub fn started(&mut self, started: Started) -> io::Result<()> {
+        let Started {
+            room,
+            guests,
+            stdin,
+            sources,
+            report,
+            grace_ms,
+            time_limit_ms,
+        } = started;
+        for (output, source) in self.outputs.iter_mut().zip(sources) {
+            if let Some(source) = source {
+                output.connect(source);
+                output.watch(&self.poll)?;
+            }
+        }
+        for (rank, guest) in (0..).zip(&guests) {
+            self.poll
+                .add(guest.pidfd(), token::GUEST + rank, Interest::Read)?;
+        }
+        if let Some(stdin) = &stdin {
+            self.poll.add(stdin, token::STDIN, Interest::Errors)?;
+        }
+        self.facts.stdin_closed = stdin.is_none();
+        self.stdin = stdin;
+        self.ends = vec![None; guests.len()];
+        self.guests = guests;
+        self.room = Some(room);
+        self.facts.started = Some(report);
+        self.grace_ms = grace_ms;
+        self.time_limit =
+            time_limit_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
+        Ok(())
+    }
+
+    /// There will be no guests.
+    pub fn never_started(&mut self, code: &str, message: String) {
+        self.conclude(Outcome::NeverStarted {
+            code: code.to_owned(),
+            message,
+        });
+    }
+
+    /// Serves until the end is told, or written for whoever asks later (R14).
+    pub fn run(&mut self) -> io::Result<()> {
+        loop {
+            self.control.tell(&self.facts, &self.poll);
+            let alone = !self.control.connected() && self.status_written;
+            if self.facts.ended.is_some() && (self.settled || alone) {
+                return Ok(());
+            }
+            for event in self.poll.wait::<EVENTS>(self.timeout())? {
+                self.happened(event)?;
+            }
+            self.pass_time(Instant::now());
+            if self.facts.ended.is_none() && self.ends.iter().all(Option::is_some) {
+                self.wind_up()?;
+            }
+        }
+    }
+
+    fn happened(&mut self, event: Event) -> io::Result<()> {
+        match event.token {
+            token::LISTENER => self.control.accept(&self.poll),
+            token::SITE => self.hear()?,
+            token::STDIN if event.closed => self.close_stdin(),
+            token::STDIN => self.feed()?,
+            token::STDOUT => drop(self.pump(0)?),
+            token::STDERR => drop(self.pump(1)?),
+            guest => self.reap(guest - token::GUEST)?,
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        let mut commands = Vec::new();
+        if let Err(complaint) = self.control.hear(|command| commands.push(command)) {
+            self.spool.log(&format!("the site was let go: {complaint}"));
+        }
+        commands
+            .into_iter()
+            .try_for_each(|command| self.obey(command))
+    }
+
+    fn obey(&mut self, command: AttemptCommand) -> io::Result<()> {
+        match command {
+            AttemptCommand::Signal { signal } if (1..=LAST_SIGNAL).contains(&signal) => {
+                self.signal(signal);
+                match signal {
+                    SIGSTOP => self.facts.suspended = self.running(),
+                    SIGCONT => self.facts.suspended = false,
+                    _ => (),
+                }
+            }
+            AttemptCommand::Signal { .. } => (),
+            AttemptCommand::Cancel { grace_ms } => self.stop(Cause::Cancelled, grace_ms),
+            AttemptCommand::Stdin { offset, data } => {
+                self.input.receive(offset, &data);
+                self.feed()?;
+            }
+            AttemptCommand::StdinEnd { offset } => {
+                self.input.end(offset);
+                self.feed()?;
+            }
+            AttemptCommand::Window(size) => {
+                if let Some(Stdin::Terminal(master)) = &self.stdin {
+                    // A terminal that is gone has no size.
+                    let _ = pty::set_size(master, size.rows, size.columns);
+                }
+            }
+            AttemptCommand::Consumed { stream, offset } => {
+                let output = &mut self.outputs[index(stream)];
+                if let Err(error) = output.consumed(offset) {
+                    self.spool
+                        .log(&format!("consumed {} is not freed: {error}", name(stream)));
+                }
+                output.watch(&self.poll)?;
+            }
+            AttemptCommand::Settled => self.settled = self.facts.ended.is_some(),
+        }
+        Ok(())
+    }
+
+    /// Whether a guest lives.
+    fn running(&self) -> bool {
+        self.ends.iter().any(Option::is_none)
+    }
+
+    fn signal(&self, signal: i32) {
+        for (guest, end) in self.guests.iter().zip(&self.ends) {
+            if end.is_none() {
+                guest.signal(signal);
+            }
+        }
+    }
+
+    /// Asks the guests to end, for a cause, and sees to it after the grace (R12).
+    fn stop(&mut self, cause: Cause, grace_ms: u64) {
+        if !self.running() {
+            return;
+        }
+        let again = self.cause.is_some();
+        self.cause.get_or_insert(cause);
+        let at = Instant::now().checked_add(Duration::from_millis(grace_ms));
+        self.kill_at = match (self.kill_at, at) {
+            (Some(before), Some(at)) => Some(before.min(at)),
+            (before, at) => before.or(at),
+        };
+        if grace_ms == 0 {
+            self.kill();
+        } else if !again {
+            self.signal(SIGTERM);
+            self.signal(SIGCONT);
+        }
+    }
+
+    fn kill_for(&mut self, cause: Cause) {
+        self.cause.get_or_insert(cause);
+        self.kill();
+    }
+
+    fn kill(&mut self) {
+        self.kill_at = None;
+        if let Some(room) = &mut self.room {
+            room.kill_all();
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let next = [self.time_limit, self.kill_at, self.drain_until]
+            .into_iter()
+            .flatten()
+            .min();
+        next.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn pass_time(&mut self, now: Instant) {
+        if self.time_limit.is_some_and(|at| at <= now) {
+            self.time_limit = None;
+            self.stop(Cause::TimeLimit, self.grace_ms);
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill();
+        }
+    }
+
+    fn reap(&mut self, rank: u64) -> io::Result<()> {
+        let Some(rank) = usize::try_from(rank)
+            .ok()
+            .filter(|rank| *rank < self.guests.len())
+        else {
+            return Ok(());
+        };
+        if self.ends[rank].is_none() {
+            if let Some(ended) = self.guests[rank].try_wait() {
+                self.poll.remove(self.guests[rank].pidfd())?;
+                self.ends[rank] = Some(match ended {
+                    Ended::Exited(status) => End::Exited(status),
+                    Ended::Signalled(signal) => End::Signalled(signal),
+                });
+                if rank == 0 {
+                    self.close_stdin();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All guests have ended: kills what they left, keeps what is still in the pipes, and comes to the end (R10).
+    fn wind_up(&mut self) -> io::Result<()> {
+        if self.drain_until.is_none() {
+            self.kill();
+            self.time_limit = None;
+            self.facts.suspended = false;
+            self.drain_until = Instant::now().checked_add(DRAIN);
+        }
+        for stream in [0, 1] {
+            self.outputs[stream].last();
+            while !self.outputs[stream].closed() && self.pump(stream)? == Pumped::More {}
+        }
+        let over = self.drain_until.is_none_or(|until| until <= Instant::now());
+        if over || self.outputs.iter().all(Output::closed) {
+            if !self.outputs.iter().all(Output::closed) {
+                self.spool.log(
+                    "a process that was killed still holds an output pipe: what it holds is lost",
+                );
+            }
+            self.drain_until = None;
+            let ends: Vec<End> = self.ends.iter().flatten().copied().collect();
+            let outcome = outcome(self.cause.take(), &ends);
+            self.conclude(outcome);
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, outcome: Outcome) {
+        match self.spool.conclude(&outcome) {
+            Ok(()) => self.status_written = true,
+            // Still told to who is connected, or comes: see `run`.
+            Err(error) => self.spool.log(&error.to_string()),
+        }
+        self.facts.ended = Some(outcome);
+    }
+
+    fn pump(&mut self, stream: usize) -> io::Result<Pumped> {
+        let output = &mut self.outputs[stream];
+        let pumped = output.pump();
+        self.facts.lengths[stream] = output.length();
+        match pumped {
+            Ok(Pumped::OverQuota) => {
+                let stream = output.stream;
+                output.close();
+                self.kill_for(Cause::OutputQuota(stream));
+                Ok(Pumped::OverQuota)
+            }
+            Ok(pumped) => {
+                output.watch(&self.poll)?;
+                Ok(pumped)
+            }
+            Err(error) => {
+                let message = format!(
+                    "cannot write {} after {} bytes: {error}; make room on the site's disk",
+                    name(output.stream),
+                    output.length()
+                );
+                output.close();
+                self.kill_for(Cause::SpoolFailed(message));
+                Ok(Pumped::Closed)
+            }
+        }
+    }
+
+    /// Hands live stdin to the guest, as much as it takes.
+    fn feed(&mut self) -> io::Result<()> {
+        while let Some(stdin) = &mut self.stdin {
+            if self.input.pending().is_empty() {
+                break;
+            }
+            match stdin.write(self.input.pending()) {
+                Ok(count) => self.input.took(count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(_) => self.close_stdin(),
+            }
+        }
+        self.facts.stdin_taken = self.input.taken();
+        if self.input.finished() {
+            self.end_stdin();
+        }
+        let waits = !self.input.pending().is_empty();
+        if let Some(stdin) = self.stdin.as_ref().filter(|_| waits != self.stdin_waits) {
+            let interest = if waits {
+                Interest::Write
+            } else {
+                Interest::Errors
+            };
+            self.poll.change(stdin, token::STDIN, interest)?;
+            self.stdin_waits = waits;
+        }
+        Ok(())
+    }
+
+    fn end_stdin(&mut self) {
+        match &mut self.stdin {
+            // The terminal goes on: it is the output, too.
+            Some(Stdin::Terminal(keyboard)) => keyboard.end_of_file(),
+            Some(Stdin::Pipe(_)) => self.close_stdin(),
+            None => (),
+        }
+    }
+
+    fn close_stdin(&mut self) {
+        self.stdin = None;
+        self.facts.stdin_closed = true;
+    }
+}
+
+/// The outputs of a life, watched by their own numbers.
+pub fn outputs(
+    stdout: File,
+    stderr: File,
+    make: impl Fn(OutputStream, u64, File) -> Output,
+) -> [Output; 2] {
+    [
+        make(OutputStream::Stdout, token::STDOUT, stdout),
+        make(OutputStream::Stderr, token::STDERR, stderr),
+    ]
+}

@@ -1,0 +1,123 @@
+//! What is known of the attempt, and what of it the connected site has not been told yet (spec/jobs/runner.md, R23).
+//!
+//! Nothing queues: a report is made when the socket takes bytes, from what is true then, so a slow site costs no
+//! memory and skips lengths that are out of date. Pure.
+
+use kumiko_job::attempt::{AttemptReport, Outcome, OutputStream};
+
+/// What is true now.
+#[derive(Debug, Default)]
+pub struct Facts {
+    pub started: Option<AttemptReport>,
+    /// By `index` of the stream.
+    pub lengths: [u64; 2],
+    pub stdin_taken: u64,
+    pub stdin_closed: bool,
+    pub suspended: bool,
+    pub ended: Option<Outcome>,
+}
+
+/// What one connection has been told; a new connection begins with nothing.
+#[derive(Debug, Default)]
+pub struct Told {
+    started: bool,
+    lengths: [u64; 2],
+    stdin_taken: u64,
+    stdin_closed: bool,
+    suspended: bool,
+    ended: bool,
+}
+
+impl Told {
+    /// Passes on each report that is due, in the order of R23, and counts it as told.
+    pub fn catch_up(&mut self, facts: &Facts, mut say: impl FnMut(&AttemptReport)) {
+        if let (false, Some(started)) = (self.started, &facts.started) {
+            self.started = true;
+            say(started);
+        }
+        for stream in [OutputStream::Stdout, OutputStream::Stderr] {
+            let length = facts.lengths[index(stream)];
+            if self.lengths[index(stream)] != length {
+                self.lengths[index(stream)] = length;
+                say(&AttemptReport::Output { stream, length });
+            }
+        }
+        if self.stdin_taken != facts.stdin_taken {
+            self.stdin_taken = facts.stdin_taken;
+            say(&AttemptReport::StdinTaken {
+                offset: facts.stdin_taken,
+            });
+        }
+        if self.stdin_closed != facts.stdin_closed {
+            self.stdin_closed = facts.stdin_closed;
+            say(&AttemptReport::StdinClosed);
+        }
+        if self.suspended != facts.suspended {
+            self.suspended = facts.suspended;
+            say(match facts.suspended {
+                true => &AttemptReport::Suspended,
+                false => &AttemptReport::Resumed,
+            });
+        }
+        if let (false, Some(outcome)) = (self.ended, &facts.ended) {
+            self.ended = true;
+            say(&AttemptReport::Ended(outcome.clone()));
+        }
+    }
+}
+
+/// Place of a stream in an array of two.
+pub fn index(stream: OutputStream) -> usize {
+    match stream {
+        OutputStream::Stdout => 0,
+        OutputStream::Stderr => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(told: &mut Told, facts: &Facts) -> Vec<AttemptReport> {
+        let mut said = Vec::new();
+        told.catch_up(facts, |report| said.push(report.clone()));
+        said
+    }
+
+    #[test]
+    fn a_slow_site_hears_the_last_length_only_and_the_end_last() {
+        let mut site = Told::default();
+        let mut facts = Facts {
+            lengths: [10, 0],
+            ..Facts::default()
+        };
+        let stdout = |length| AttemptReport::Output {
+            stream: OutputStream::Stdout,
+            length,
+        };
+        assert_eq!(told(&mut site, &facts), [stdout(10)]);
+        assert_eq!(told(&mut site, &facts), []);
+        facts.lengths[0] = 20;
+        facts.lengths[0] = 30;
+        facts.ended = Some(Outcome::Exited { status: 0 });
+        let end = AttemptReport::Ended(Outcome::Exited { status: 0 });
+        assert_eq!(told(&mut site, &facts), [stdout(30), end.clone()]);
+        assert_eq!(told(&mut site, &facts), []);
+        assert_eq!(told(&mut Told::default(), &facts), [stdout(30), end]);
+    }
+
+    #[test]
+    fn a_suspension_that_is_over_is_not_told() {
+        let mut site = Told::default();
+        let mut facts = Facts {
+            suspended: true,
+            ..Facts::default()
+        };
+        facts.suspended = false;
+        assert_eq!(told(&mut site, &facts), []);
+        facts.suspended = true;
+        assert_eq!(told(&mut site, &facts), [AttemptReport::Suspended]);
+        facts.suspended = false;
+        assert_eq!(told(&mut site, &facts), [AttemptReport::Resumed]);
+    }
+}

@@ -1,0 +1,152 @@
+//! The spool directory as its runner sees it (spec/jobs/runner.md, R1 to R6).
+
+use kumiko_job::attempt::{AttemptSpec, Outcome, OutputStream};
+use kumiko_linux::{spooling, unix_socket};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of `attempt.json`: what a kernel takes as arguments and environment is less than this.
+const ATTEMPT_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
+/// Room kept for `status`: one block of any common filesystem, and more than the longest outcome.
+const STATUS_BYTES: u64 = 4096;
+
+/// Why a spool cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    #[error("another runner has this attempt, or had it: nothing runs twice")]
+    Taken,
+    #[error("{tried} {}: {cause}", path.display())]
+    Failed {
+        tried: &'static str,
+        path: PathBuf,
+        cause: io::Error,
+    },
+}
+
+/// Why an attempt cannot be read; whoever wrote it is at fault.
+#[derive(Debug, thiserror::Error)]
+pub enum AttemptError {
+    #[error("cannot read attempt.json: {0}")]
+    Unreadable(io::Error),
+    #[error("attempt.json is over {ATTEMPT_LIMIT_BYTES} bytes: give the job fewer arguments")]
+    TooLong,
+    #[error("attempt.json is no attempt: {0}")]
+    Malformed(serde_json::Error),
+}
+
+/// A spool whose lock this process has, until it ends.
+#[derive(Debug)]
+pub struct Spool {
+    path: PathBuf,
+    _lock: File,
+    /// Opened before there is a guest, so that the end can be told whatever happens to the directory.
+    status: File,
+}
+
+impl Spool {
+    /// Takes the spool over and makes its output files: stdout, then stderr.
+    pub fn take(path: &Path) -> Result<(Self, [File; 2]), SpoolError> {
+        let lock = open(path, "lock", OpenOptions::new().create(true))?;
+        let failed = |tried, cause| SpoolError::Failed {
+            tried,
+            path: path.to_owned(),
+            cause,
+        };
+        if !spooling::try_lock(&lock).map_err(|e| failed("cannot lock", e))? {
+            return Err(SpoolError::Taken);
+        }
+        let output = |stream| match open(path, name(stream), OpenOptions::new().create_new(true)) {
+            Err(SpoolError::Failed { cause, .. })
+                if cause.kind() == io::ErrorKind::AlreadyExists =>
+            {
+                Err(SpoolError::Taken)
+            }
+            made => made,
+        };
+        let files = [output(OutputStream::Stdout)?, output(OutputStream::Stderr)?];
+        let status = open(path, "status.new", OpenOptions::new().create(true))?;
+        spooling::reserve(&status, STATUS_BYTES)
+            .map_err(|e| failed("cannot keep room for the status in", e))?;
+        let spool = Self {
+            path: path.to_owned(),
+            _lock: lock,
+            status,
+        };
+        Ok((spool, files))
+    }
+
+    /// What this runner is to do.
+    pub fn attempt(&self) -> Result<AttemptSpec, AttemptError> {
+        let file = File::open(self.path.join("attempt.json")).map_err(AttemptError::Unreadable)?;
+        let mut text = Vec::new();
+        file.take(ATTEMPT_LIMIT_BYTES + 1)
+            .read_to_end(&mut text)
+            .map_err(AttemptError::Unreadable)?;
+        if text.len() as u64 > ATTEMPT_LIMIT_BYTES {
+            return Err(AttemptError::TooLong);
+        }
+        serde_json::from_slice(&text).map_err(AttemptError::Malformed)
+    }
+
+    /// Binds `control`, for a runner that was not given it.
+    pub fn listen(&self) -> Result<UnixListener, SpoolError> {
+        let failed = |cause| SpoolError::Failed {
+            tried: "cannot listen in",
+            path: self.path.clone(),
+            cause,
+        };
+        unix_socket::listen(&self.path.join("control")).map_err(failed)
+    }
+
+    /// Writes the outcome where it lasts. It is there whole or not at all.
+    pub fn conclude(&mut self, outcome: &Outcome) -> Result<(), SpoolError> {
+        let written = serde_json::to_vec(outcome)
+            .map_err(io::Error::from)
+            .and_then(|text| {
+                self.status.write_all(&text)?;
+                self.status.set_len(text.len() as u64)?;
+                self.status.sync_data()?;
+                let (from, to) = (self.path.join("status.new"), self.path.join("status"));
+                std::fs::rename(from, to)
+            });
+        written.map_err(|cause| SpoolError::Failed {
+            tried: "cannot write the status in",
+            path: self.path.clone(),
+            cause,
+        })
+    }
+
+    /// A complaint for people, in `log`.
+    pub fn log(&self, complaint: &str) {
+        if let Ok(mut log) = open(
+            &self.path,
+            "log",
+            OpenOptions::new().create(true).append(true),
+        ) {
+            let _ = writeln!(log, "{complaint}");
+        }
+    }
+}
+
+/// Name of a stream's file.
+pub fn name(stream: OutputStream) -> &'static str {
+    match stream {
+        OutputStream::Stdout => "stdout",
+        OutputStream::Stderr => "stderr",
+    }
+}
+
+fn open(spool: &Path, name: &str, how: &mut OpenOptions) -> Result<File, SpoolError> {
+    let path = spool.join(name);
+    how.write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|cause| SpoolError::Failed {
+            tried: "cannot open",
+            path,
+            cause,
+        })
+}

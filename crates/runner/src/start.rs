@@ -1,0 +1,297 @@
+//! From an attempt to running guests: their streams, their room, their start (spec/jobs/runner.md, R8, R9).
+
+use crate::output::Source;
+use kumiko_job::attempt::{AttemptReport, AttemptSpec};
+use kumiko_job::description;
+use kumiko_linux::{Dir, pty, spooling};
+use kumiko_sandbox::{Guest, Launch, Machine, Room, SandboxError};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Most guests of one attempt: one machine's worth, each costs this runner a descriptor.
+const COUNT_LIMIT: u32 = 1024;
+/// The character that ends a terminal's input at the start of a line (VEOF, termios(3)): control-D.
+const END_OF_FILE: u8 = 4;
+
+/// Why no guest runs.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    #[error("stdin file {path} cannot be opened in the job's directory: {cause}")]
+    Stdin { path: String, cause: io::Error },
+    #[error(
+        "{count} instances of a job cannot be started on one machine: ask for 1 to {COUNT_LIMIT}"
+    )]
+    Count { count: u32 },
+    #[error("a terminal is for one instance, and {count} are asked for: leave one of both out")]
+    Terminal { count: u32 },
+    #[error("cannot make {what}: {cause}")]
+    Kernel {
+        what: &'static str,
+        cause: io::Error,
+    },
+}
+
+impl StartError {
+    /// The row of spec/errors.toml.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Sandbox(error) => error.code(),
+            Self::Stdin { .. } => "stdin_unreadable",
+            Self::Count { .. } => "count_out_of_range",
+            Self::Terminal { .. } => "terminal_with_count",
+            Self::Kernel { .. } => "runner_kernel",
+        }
+    }
+}
+
+/// What came of a start.
+pub struct Started {
+    pub room: Box<dyn Room>,
+    /// By rank.
+    pub guests: Vec<Guest>,
+    pub stdin: Option<Stdin>,
+    /// Of stdout and stderr.
+    pub sources: [Option<Source>; 2],
+    pub report: AttemptReport,
+    pub grace_ms: u64,
+    pub time_limit_ms: Option<u64>,
+}
+
+/// Our end of live stdin. It does not block.
+#[derive(Debug)]
+pub enum Stdin {
+    Pipe(File),
+    Terminal(Keyboard),
+}
+
+/// A terminal's master, to write to.
+#[derive(Debug)]
+pub struct Keyboard {
+    master: File,
+    line_began: bool,
+    ended: bool,
+}
+
+impl Keyboard {
+    fn new(master: File) -> Self {
+        Self {
+            master,
+            line_began: false,
+            ended: false,
+        }
+    }
+
+    /// Ends the guest's current read with nothing, as control-D does; a line that has begun takes two.
+    pub fn end_of_file(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            let twice = [END_OF_FILE; 2];
+            let keys = if self.line_began {
+                &twice[..]
+            } else {
+                &twice[..1]
+            };
+            let _ = self.master.write(keys); // a guest that does not read its keys does not see their end either
+        }
+    }
+}
+
+impl AsFd for Keyboard {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.master.as_fd()
+    }
+}
+
+impl AsFd for Stdin {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Pipe(pipe) => pipe.as_fd(),
+            Self::Terminal(keyboard) => keyboard.as_fd(),
+        }
+    }
+}
+
+impl Write for Stdin {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Pipe(pipe) => pipe.write(bytes),
+            Self::Terminal(keyboard) => {
+                let count = keyboard.master.write(bytes)?;
+                if let Some(last) = bytes[..count].last() {
+                    keyboard.line_began = *last != b'\n' && *last != b'\r';
+                }
+                Ok(count)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Starts all guests of an attempt, or none.
+pub fn start(attempt: AttemptSpec) -> Result<Started, StartError> {
+    let count = attempt.count;
+    if !(1..=COUNT_LIMIT).contains(&count) {
+        return Err(StartError::Count { count });
+    }
+    if attempt.terminal.is_some() && count != 1 {
+        return Err(StartError::Terminal { count });
+    }
+    let wanted = attempt.mechanism.as_deref();
+    let choice = kumiko_sandbox::choose(&attempt.policy, wanted, &Machine::assume())?;
+    let mechanism = kumiko_sandbox::open(&choice);
+    let mut room = mechanism.prepare(&attempt.policy, &attempt.job_directory)?;
+    let mut streams = Streams::make(&attempt)?;
+    let mut guests = Vec::new();
+    for rank in 0..count {
+        let environment = environment(&attempt, rank);
+        guests.push(room.start(&Launch {
+            program: &attempt.executable,
+            arguments: &attempt.arguments,
+            environment: &environment,
+            directory: attempt.directory.as_deref(),
+            stdin: streams.stdin.as_fd(),
+            stdout: streams.stdout.as_fd(),
+            stderr: streams.stderr.as_fd(),
+            terminal: attempt.terminal.is_some(),
+        })?);
+        if rank + 1 < count {
+            streams.stdin = stdin_of_others(&attempt)?;
+        }
+    }
+    Ok(Started {
+        room,
+        guests,
+        stdin: streams.ours,
+        sources: streams.sources,
+        report: AttemptReport::Started {
+            pid: std::process::id(),
+            mechanism: choice.mechanism.to_owned(),
+            not_enforced: choice.not_enforced,
+        },
+        grace_ms: attempt.grace_ms,
+        time_limit_ms: attempt.time_limit_ms,
+    })
+}
+
+fn environment(attempt: &AttemptSpec, rank: u32) -> Vec<(String, String)> {
+    let own = [
+        ("KUMIKO_JOB", attempt.id.to_string()),
+        ("KUMIKO_RANK", rank.to_string()),
+        ("KUMIKO_COUNT", attempt.count.to_string()),
+    ];
+    let theirs = attempt.environment.iter();
+    theirs
+        .filter(|(name, _)| own.iter().all(|(ours, _)| ours != name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .chain(
+            own.iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone())),
+        )
+        .collect()
+}
+
+/// The guests' ends of their streams, and ours.
+struct Streams {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    ours: Option<Stdin>,
+    sources: [Option<Source>; 2],
+}
+
+impl Streams {
+    fn make(attempt: &AttemptSpec) -> Result<Self, StartError> {
+        match attempt.terminal {
+            Some(size) => Self::of_terminal(attempt, size).map_err(|cause| StartError::Kernel {
+                what: "a terminal",
+                cause,
+            }),
+            None => Self::of_pipes(attempt),
+        }
+    }
+
+    fn of_terminal(attempt: &AttemptSpec, size: description::WindowSize) -> io::Result<Self> {
+        let (master, slave) = pty::open()?;
+        pty::set_size(&master, size.rows, size.columns)?;
+        spooling::set_nonblocking(&master, true)?;
+        let master = File::from(master);
+        let mut keyboard = Keyboard::new(master.try_clone()?);
+        if attempt.stdin != description::Stdin::Live {
+            keyboard.end_of_file();
+        }
+        Ok(Self {
+            stdin: slave.try_clone()?,
+            stdout: slave.try_clone()?,
+            stderr: slave,
+            ours: Some(Stdin::Terminal(keyboard)),
+            sources: [Some(Source::Terminal(master)), None],
+        })
+    }
+
+    fn of_pipes(attempt: &AttemptSpec) -> Result<Self, StartError> {
+        let pipe = || {
+            spooling::pipe().map_err(|cause| StartError::Kernel {
+                what: "a pipe",
+                cause,
+            })
+        };
+        let (stdout_ours, stdout) = pipe()?;
+        let (stderr_ours, stderr) = pipe()?;
+        let (stdin, ours) = match attempt.stdin {
+            description::Stdin::Live => {
+                let (theirs, ours) = pipe()?;
+                spooling::set_nonblocking(&ours, true).map_err(|cause| StartError::Kernel {
+                    what: "a pipe",
+                    cause,
+                })?;
+                (theirs, Some(Stdin::Pipe(File::from(ours))))
+            }
+            _ => (stdin_of_others(attempt)?, None),
+        };
+        Ok(Self {
+            stdin,
+            stdout,
+            stderr,
+            ours,
+            sources: [
+                Some(Source::Pipe(stdout_ours)),
+                Some(Source::Pipe(stderr_ours)),
+            ],
+        })
+    }
+}
+
+/// The stdin file, opened anew; an empty one for everything else.
+fn stdin_of_others(attempt: &AttemptSpec) -> Result<OwnedFd, StartError> {
+    let opened = match &attempt.stdin {
+        description::Stdin::File(path) => {
+            stdin_file(attempt, path).map_err(|cause| StartError::Stdin {
+                path: path.clone(),
+                cause,
+            })?
+        }
+        _ => File::open("/dev/null").map_err(|cause| StartError::Kernel {
+            what: "an empty stdin",
+            cause,
+        })?,
+    };
+    Ok(opened.into())
+}
+
+/// A regular file beneath the job's own directory; the guest shares neither its offset nor a wait with anybody.
+fn stdin_file(attempt: &AttemptSpec, path: &str) -> io::Result<File> {
+    let file = Dir::open(&attempt.job_directory)?.open_file(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        ));
+    }
+    spooling::set_nonblocking(&file, false)?;
+    Ok(file)
+}
