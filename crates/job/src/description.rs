@@ -50,6 +50,28 @@ fn one() -> u32 {
     1
 }
 
+impl JobDescription {
+    /// A program with its arguments, and nothing else said.
+    pub fn new(executable: &str, arguments: &[String]) -> JobDescription {
+        JobDescription {
+            executable: executable.to_owned(),
+            arguments: arguments.to_vec(),
+            environment: BTreeMap::new(),
+            directory: None,
+            input: None,
+            stdin: Stdin::Empty,
+            output: OutputMode::Keep,
+            terminal: None,
+            count: one(),
+            time_limit_s: None,
+            name: None,
+            policy: None,
+            mechanism: None,
+            grace_ms: None,
+        }
+    }
+}
+
 /// Where the guest's standard input comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,7 +2,7 @@
 //! Each stage's type holds what is known in that stage only. Not here: who causes events (`respond`), what follows (`decide`).
 
 use crate::attempt::Outcome;
-use crate::contract::{Caller, JobState, JobView};
+use crate::contract::{Caller, EventView, JobState, JobView};
 use crate::description::JobDescription;
 use crate::event::{Event, Record};
 use crate::id::{AttemptId, JobId};
@@ -228,6 +228,20 @@ pub fn replay<'a>(
         job = Some(apply(id, job.as_ref(), record)?);
     }
     Ok(job)
+}
+
+/// The records as told to watchers, each with the state that it led to; up to the first that is illegal.
+pub fn views(id: JobId, records: &[Record]) -> Vec<EventView> {
+    let mut views = Vec::with_capacity(records.len());
+    let mut job: Option<Job> = None;
+    for record in records {
+        let Ok(after) = apply(id, job.as_ref(), record) else {
+            break;
+        };
+        views.push(record.view(id, after.state()));
+        job = Some(after);
+    }
+    views
 }
 
 fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {

@@ -1,1 +1,186 @@
-//! Event log, actions, recovery.
+//! The manager: what is asked becomes events, events are recorded, and only then things are done because of them.
+//! After a crash the events are replayed and what they ask for is done again; there is no other recovery (spec/jobs).
+//!
+//! Not here: what events mean (kumiko-job), how attempts run (batch), who may call (gatekeeper).
+#![allow(clippy::result_large_err)] // OpenError is made once a process
+
+mod act;
+mod cell;
+mod files;
+mod jobs;
+mod keeper;
+mod log;
+mod output;
+mod setup;
+mod sink;
+mod watch;
+
+pub use keeper::Stats;
+pub use setup::{AfterCommit, Effective, Limits, OpenError, Setup};
+pub use sink::Sink;
+
+use act::Actor;
+use cell::{Cell, Cells};
+use files::{Files, Uploads};
+use keeper::{Ask, Keeper};
+use kumiko_job::contract::BatchSystem;
+use log::{Log, Reader};
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// Jobs whose time is over are looked for this often at most ...
+const SWEEP_MOST: Duration = Duration::from_secs(3600);
+/// ... and at least: a short time to be kept needs no greater precision.
+const SWEEP_LEAST: Duration = Duration::from_millis(100);
+
+/// The jobs of one account. Its calls are those of `kumiko_job::contract::Jobs`.
+pub struct Manager<B> {
+    actor: Arc<Actor<B>>,
+    cells: Arc<Cells>,
+    uploads: Arc<Uploads>,
+    reader: Arc<Reader>,
+    asks: Sender<Ask>,
+    stats: tokio::sync::watch::Receiver<Stats>,
+    draining: AtomicBool,
+    sweeper: tokio::task::AbortHandle,
+    /// Held as long as we live: a second manager on the same directory would run everything twice.
+    _lock: File,
+}
+
+impl<B> fmt::Debug for Manager<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager")
+            .field("stats", &*self.stats.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B: BatchSystem> Manager<B> {
+    /// Opens the log (or makes one where there never was any), replays it, and has done what it asks for: attempts that
+    /// may live are adopted. `batch` is given the sink that its attempts report to.
+    pub async fn open(
+        setup: Setup,
+        batch: impl FnOnce(Arc<Sink>) -> B,
+    ) -> Result<Arc<Self>, OpenError> {
+        let Setup {
+            directory,
+            limits,
+            effective,
+            after_commit,
+        } = setup;
+        let files = Files::new(&directory);
+        let lock = files.hold(&directory)?;
+        let log = Log::open(&files.log, &files.jobs, !files.has_jobs())?;
+        let loaded = log.load(&files.log)?;
+        let reader = Reader::open(&files.log)
+            .map(Arc::new)
+            .map_err(|cause| OpenError::Log {
+                log: files.log.clone(),
+                cause,
+            })?;
+        files.make()?;
+
+        let cells = Arc::new(Cells::default());
+        let mut wanted = HashSet::new();
+        for (job, records) in loaded.jobs {
+            wanted.extend(job.description.input.clone().filter(|_| job.is_live()));
+            cells.add(job.id, Cell::new(Arc::new(job), &records));
+        }
+        files.sweep_uploads(&wanted);
+
+        let (asks, asked) = mpsc::channel();
+        let sink = Arc::new(Sink {
+            asks: asks.clone(),
+            cells: Arc::clone(&cells),
+        });
+        let uploads = Arc::new(Uploads::default());
+        let (stats_sender, stats) = tokio::sync::watch::channel(Stats::default());
+        let actor = Arc::new(Actor {
+            batch: batch(sink),
+            files,
+            effective,
+            limits: limits.clone(),
+            runtime: Handle::current(),
+            asks: asks.clone(),
+        });
+        let sweep_every = (limits.keep / 8).clamp(SWEEP_LEAST, SWEEP_MOST);
+        let keeper = Keeper::new(
+            log,
+            Arc::clone(&cells),
+            Arc::clone(&uploads),
+            Arc::<Actor<B>>::clone(&actor),
+            limits,
+            after_commit,
+            (loaded.last_job, loaded.run_ms, loaded.kept),
+            stats_sender,
+        );
+        std::thread::Builder::new()
+            .name("keeper".to_owned())
+            .spawn(move || keeper.run(&asked))
+            .map_err(|cause| OpenError::Thread { cause })?;
+        let sweeper = tokio::spawn(sweep(asks.clone(), sweep_every)).abort_handle();
+        Ok(Arc::new(Manager {
+            actor,
+            cells,
+            uploads,
+            reader,
+            asks,
+            stats,
+            draining: AtomicBool::new(false),
+            sweeper,
+            _lock: lock,
+        }))
+    }
+
+    pub fn stats(&self) -> Stats {
+        *self.stats.borrow()
+    }
+
+    /// Takes no new jobs from now on, and returns when none lives.
+    pub async fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        let mut stats = self.stats.clone();
+        // An error says that the keeper is gone: then nothing will change any more.
+        let _ = stats.wait_for(|stats| stats.live == 0).await;
+    }
+
+    /// Stops recording and ends watchers. Jobs go on: the next manager on this directory adopts them.
+    pub async fn close(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.sweeper.abort();
+        let (reply, closed) = oneshot::channel();
+        if self.asks.send(Ask::Close { reply }).is_ok() {
+            // An error says that it was closed by another call.
+            let _ = closed.await;
+        }
+        for cell in self.cells.all() {
+            cell.close();
+        }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+}
+
+impl<B> Drop for Manager<B> {
+    fn drop(&mut self) {
+        self.sweeper.abort();
+    }
+}
+
+async fn sweep(asks: Sender<Ask>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        if asks.send(Ask::Sweep).is_err() {
+            return;
+        }
+    }
+}

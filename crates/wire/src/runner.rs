@@ -11,8 +11,8 @@ use kumiko_job::description::WindowSize;
 pub const FRAME_LIMIT_BYTES: usize = STDIN_PIECE_BYTES + 64;
 /// Most stdin bytes in one frame: a runner holds a whole frame, and is to stay small.
 pub const STDIN_PIECE_BYTES: usize = 16 * 1024;
-/// Most stdin bytes that a sender has under way, that is, at or above the last `StdinTaken`: as much as a pipe holds.
-pub const STDIN_WINDOW_BYTES: usize = 64 * 1024;
+/// Most stdin bytes that a sender has under way, that is, at or above the last `StdinTaken`.
+pub const STDIN_WINDOW_BYTES: usize = kumiko_job::attempt::STDIN_WINDOW_BYTES as usize;
 /// A text is cut to this many bytes: it is read by a person.
 pub const TEXT_LIMIT_BYTES: usize = 1024;
 /// Most texts in a `Started`: with their limit they fit a frame.

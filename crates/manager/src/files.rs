@@ -1,0 +1,225 @@
+//! Directories of jobs and uploads, and who owns an upload. All steps are idempotent: recovery does them again.
+//! Not here: what is in them (staging), spools (the batch system's).
+
+use crate::setup::OpenError;
+use kumiko_job::contract::Refusal;
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::JobId;
+use kumiko_linux::Dir;
+use std::collections::{HashMap, HashSet};
+use std::fs::{DirBuilder, File};
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The folder of a job that its guest sees as its own.
+const WORK: &str = "work";
+
+#[derive(Debug)]
+pub struct Files {
+    pub jobs: PathBuf,
+    pub uploads: PathBuf,
+    pub log: PathBuf,
+    pub lock: PathBuf,
+}
+
+fn private_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => result,
+    }
+}
+
+fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+impl Files {
+    pub fn new(directory: &Path) -> Files {
+        Files {
+            jobs: directory.join("jobs"),
+            uploads: directory.join("uploads"),
+            log: directory.join("events.db"),
+            lock: directory.join("lock"),
+        }
+    }
+
+    /// The directory itself, and the lock that one process holds as long as it lives.
+    pub fn hold(&self, directory: &Path) -> Result<File, OpenError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| OpenError::Directory { path, cause }
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(failed(directory))?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&self.lock)
+            .map_err(failed(&self.lock))?;
+        match kumiko_linux::spooling::try_lock(&file) {
+            Ok(true) => Ok(file),
+            Ok(false) => Err(OpenError::Busy {
+                path: directory.to_owned(),
+            }),
+            Err(cause) => Err(OpenError::Directory {
+                path: self.lock.clone(),
+                cause,
+            }),
+        }
+    }
+
+    /// Was there ever a job here?
+    pub fn has_jobs(&self) -> bool {
+        std::fs::read_dir(&self.jobs).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    pub fn make(&self) -> Result<(), OpenError> {
+        for path in [&self.jobs, &self.uploads] {
+            private_dir(path).map_err(|cause| OpenError::Directory {
+                path: path.clone(),
+                cause,
+            })?;
+        }
+        Ok(())
+    }
+
+    pub fn job(&self, job: JobId) -> PathBuf {
+        self.jobs.join(job.to_string())
+    }
+
+    pub fn work(&self, job: JobId) -> PathBuf {
+        self.job(job).join(WORK)
+    }
+
+    /// Makes the job's own directory, from its upload if it has one.
+    pub fn prepare(&self, job: JobId, description: &JobDescription) -> io::Result<PathBuf> {
+        let work = self.work(job);
+        private_dir(&self.job(job))?;
+        let Some(input) = &description.input else {
+            private_dir(&work)?;
+            return Ok(work);
+        };
+        if !work.exists() {
+            std::fs::rename(self.uploads.join(input), &work)?;
+            sync_dir(&self.job(job))?;
+            sync_dir(&self.jobs)?;
+            sync_dir(&self.uploads)?;
+        }
+        Ok(work)
+    }
+
+    /// Removes what is left of a job on disk.
+    pub fn erase(&self, job: JobId, input: Option<&str>) -> io::Result<()> {
+        Dir::open(&self.jobs)?.remove_all(job.to_string())?;
+        input.map_or(Ok(()), |input| self.remove_upload(input))
+    }
+
+    pub fn remove_upload(&self, name: &str) -> io::Result<()> {
+        Dir::open(&self.uploads)?.remove_all(name)
+    }
+
+    /// Removes uploads of a former process, but for those that a living job is still to take.
+    pub fn sweep_uploads(&self, wanted: &HashSet<String>) {
+        let Ok(entries) = std::fs::read_dir(&self.uploads) else {
+            return;
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        for name in names.filter(|name| !wanted.contains(name)) {
+            if let Err(error) = self.remove_upload(&name) {
+                tracing::warn!(upload = %name, %error, "a stale upload stays");
+            }
+        }
+    }
+}
+
+/// Uploads of this process that no job has taken, and whose they are.
+#[derive(Debug, Default)]
+pub struct Uploads {
+    uploads: Mutex<HashMap<String, Upload>>,
+}
+
+#[derive(Debug)]
+struct Upload {
+    subject: String,
+    since: Instant,
+    claimed: bool,
+}
+
+impl Uploads {
+    fn with<T>(&self, work: impl FnOnce(&mut HashMap<String, Upload>) -> T) -> T {
+        work(&mut self.uploads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A new name for an upload of `subject`; None, if it has `most` already. Not to be guessed, and never one of an
+    /// earlier process's: 128 bits of the hasher's seed, which the standard library takes from the kernel.
+    pub fn add(&self, subject: &str, most: usize) -> Option<String> {
+        let part = || std::hash::RandomState::new().build_hasher().finish();
+        let name = format!("{:016x}{:016x}", part(), part());
+        self.with(|uploads| {
+            let mine = uploads
+                .values()
+                .filter(|upload| upload.subject == subject && !upload.claimed)
+                .count();
+            if mine >= most {
+                return None;
+            }
+            let upload = Upload {
+                subject: subject.to_owned(),
+                since: Instant::now(),
+                claimed: false,
+            };
+            uploads.insert(name.clone(), upload);
+            Some(name)
+        })
+    }
+
+    /// Gives an upload to a job. A job takes it whole, so only one can.
+    pub fn claim(&self, name: &str, subject: &str) -> Result<(), Refusal> {
+        self.with(|uploads| match uploads.get_mut(name) {
+            Some(upload) if upload.subject == subject && !upload.claimed => {
+                upload.claimed = true;
+                Ok(())
+            }
+            _ => Err(Refusal::new(
+                "no_such_upload",
+                format!("there is no upload {name} of yours that no job has taken: upload the folder (again)"),
+            )),
+        })
+    }
+
+    pub fn unclaim(&self, name: &str) {
+        self.with(|uploads| {
+            if let Some(upload) = uploads.get_mut(name) {
+                upload.claimed = false;
+            }
+        });
+    }
+
+    pub fn forget(&self, name: &str) {
+        self.with(|uploads| uploads.remove(name));
+    }
+
+    /// Names of uploads that nobody has taken for `keep`; they are nobody's any more.
+    pub fn expire(&self, keep: Duration) -> Vec<String> {
+        self.with(|uploads| {
+            let old = |upload: &Upload| !upload.claimed && upload.since.elapsed() >= keep;
+            let names: Vec<String> = uploads
+                .iter()
+                .filter(|(_, upload)| old(upload))
+                .map(|(name, _)| name.clone())
+                .collect();
+            uploads.retain(|_, upload| !old(upload));
+            names
+        })
+    }
+}

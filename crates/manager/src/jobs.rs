@@ -1,0 +1,311 @@
+//! The contract `Jobs`, as the door sees it: each call checks who asks, and hands on.
+
+use crate::Manager;
+use crate::cell::{Cell, Face};
+use crate::keeper::{Ask, Reply, Submission, no_such_job};
+use crate::output::Output;
+use crate::watch::Watch;
+use bytes::Bytes;
+use kumiko_job::attempt::{AttemptCommand, OutputStream, STDIN_WINDOW_BYTES};
+use kumiko_job::contract::{
+    BatchSystem, Caller, EventStream, JobView, Jobs, OutputReader, Refusal, StdinTaken,
+};
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::state::Stage;
+use kumiko_job::validate::{MAX_GRACE_MS, MAX_NAME_BYTES};
+use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// `Flow` output is freed in such steps: few enough to cost nothing, and whole blocks of every file system, so that no
+/// byte of a block that is still to be read is zeroed (fallocate(2), FALLOC_FL_PUNCH_HOLE).
+const FLOW_STEP_BYTES: u64 = 512 * 1024;
+
+impl<B: BatchSystem> Manager<B> {
+    async fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, Refusal> {
+        let closing = || {
+            Refusal::new(
+                "site_closing",
+                "the site is going down: ask again when it is back",
+            )
+        };
+        let (reply, answer) = oneshot::channel();
+        self.asks.send(ask(reply)).map_err(|_| closing())?;
+        answer.await.map_err(|_| closing())?
+    }
+
+    /// The caller's job. That there is one of somebody else's is not told.
+    async fn find(&self, caller: &Caller, id: JobId) -> Result<Arc<Cell>, Refusal> {
+        let found = match self.cells.get(id) {
+            Some(cell) => Some(cell),
+            None => self.ask(|reply| Ask::Load { job: id, reply }).await?,
+        };
+        let cell = found.ok_or_else(|| no_such_job(id))?;
+        let job = cell.job();
+        if job.caller.subject != caller.subject || matches!(job.stage, Stage::Removed { .. }) {
+            return Err(no_such_job(id));
+        }
+        Ok(cell)
+    }
+
+    /// Hands stdin to the runner piece by piece, each when there is room: what the guest does not read waits here, with
+    /// the client behind it. A closed stdin takes all, and forgets it.
+    async fn stdin(&self, attempt: AttemptId, cell: &Arc<Cell>, mut offset: u64, mut data: Bytes) {
+        while !data.is_empty() {
+            let gone = |face: &Face| {
+                face.job.attempt() != Some(attempt) || face.closing || face.stdin_closed
+            };
+            let room = |face: &Face| (face.stdin_taken + STDIN_WINDOW_BYTES).saturating_sub(offset);
+            let mut face = cell.watch();
+            let most = match face.wait_for(|face| gone(face) || room(face) > 0).await {
+                Ok(face) if !gone(&face) => usize::try_from(room(&face)).unwrap_or(usize::MAX),
+                _ => return,
+            };
+            let piece = data.split_to(most.min(data.len()));
+            let length = piece.len() as u64;
+            let command = AttemptCommand::Stdin {
+                offset,
+                data: piece,
+            };
+            Arc::clone(&self.actor)
+                .command(attempt, Arc::clone(cell), command)
+                .await;
+            offset += length;
+        }
+    }
+}
+
+fn view(cell: &Cell) -> JobView {
+    let face = cell.look();
+    face.job.view(face.stdout_bytes, face.stderr_bytes)
+}
+
+fn check_key(key: &str) -> Result<(), Refusal> {
+    if key.is_empty() || key.len() > MAX_NAME_BYTES || key.chars().any(char::is_control) {
+        return Err(Refusal::new(
+            "bad_key",
+            format!(
+                "the key of a submission has 1 to {MAX_NAME_BYTES} bytes and no control characters"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+impl<B: BatchSystem> Jobs for Manager<B> {
+    async fn submit(
+        &self,
+        caller: &Caller,
+        description: JobDescription,
+        key: Option<String>,
+    ) -> Result<JobId, Refusal> {
+        if self.is_draining() {
+            return Err(Refusal::new(
+                "site_draining",
+                "the site takes no new jobs: submit elsewhere, or later",
+            ));
+        }
+        description.validate()?;
+        key.as_deref().map_or(Ok(()), check_key)?;
+        let policy = (self.actor.effective)(caller, &description)?;
+        let caller = caller.clone();
+        let description = Arc::new(description);
+        self.ask(|reply| {
+            Ask::Submit(Box::new(Submission {
+                caller,
+                key,
+                description,
+                policy,
+                reply,
+            }))
+        })
+        .await
+    }
+
+    async fn list(&self, caller: &Caller) -> Result<Vec<JobView>, Refusal> {
+        // Living ones first: one that ends in between is then in both, and the log's word counts.
+        let mut views: BTreeMap<JobId, JobView> = self
+            .cells
+            .all()
+            .iter()
+            .filter(|cell| {
+                let face = cell.look();
+                face.job.caller.subject == caller.subject && face.job.is_live()
+            })
+            .map(|cell| view(cell))
+            .map(|view| (view.id, view))
+            .collect();
+        let reader = Arc::clone(&self.reader);
+        let subject = caller.subject.clone();
+        let ended = tokio::task::spawn_blocking(move || reader.ended(&subject))
+            .await
+            .map_err(|error| Refusal::new("bug", error.to_string()))?
+            .map_err(|error| Refusal::new("log_damaged", error.to_string()))?;
+        views.extend(ended.into_iter().map(|view| (view.id, view)));
+        Ok(views.into_values().collect())
+    }
+
+    async fn show(&self, caller: &Caller, job: JobId) -> Result<JobView, Refusal> {
+        Ok(view(&*self.find(caller, job).await?))
+    }
+
+    async fn explain(&self, caller: &Caller, job: JobId) -> Result<Vec<String>, Refusal> {
+        self.find(caller, job).await?;
+        let reader = Arc::clone(&self.reader);
+        let read = tokio::task::spawn_blocking(move || reader.job(job))
+            .await
+            .map_err(|error| Refusal::new("bug", error.to_string()))?
+            .map_err(|error| Refusal::new("log_damaged", error.to_string()))?;
+        let (job, records) = read.ok_or_else(|| no_such_job(job))?;
+        Ok(kumiko_job::explain::job(&job, &records))
+    }
+
+    async fn watch(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        after: u64,
+    ) -> Result<impl EventStream + 'static, Refusal> {
+        let cell = self.find(caller, job).await?;
+        Ok(Watch::new(cell, Arc::clone(&self.reader), after))
+    }
+
+    async fn cancel(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        grace_ms: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let cell = self.find(caller, job).await?;
+        let own = cell.job().description.grace_ms;
+        let grace_ms = grace_ms
+            .or(own)
+            .unwrap_or(self.actor.limits.grace_ms)
+            .min(MAX_GRACE_MS);
+        self.ask(|reply| Ask::Cancel {
+            job,
+            grace_ms,
+            reply,
+        })
+        .await
+    }
+
+    async fn command(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        command: AttemptCommand,
+    ) -> Result<(), Refusal> {
+        let cell = self.find(caller, job).await?;
+        let Some(attempt) = cell.job().attempt() else {
+            return Ok(());
+        };
+        match command {
+            AttemptCommand::Settled | AttemptCommand::Cancel { .. } => Err(Refusal::new(
+                "not_a_command",
+                "that is the manager's own to say: use cancel",
+            )),
+            AttemptCommand::Stdin { offset, data } => {
+                self.stdin(attempt, &cell, offset, data).await;
+                Ok(())
+            }
+            AttemptCommand::Consumed { stream, offset } => {
+                let offset = offset / FLOW_STEP_BYTES * FLOW_STEP_BYTES;
+                if cell.free(stream, offset) {
+                    let consumed = AttemptCommand::Consumed { stream, offset };
+                    Arc::clone(&self.actor)
+                        .command(attempt, cell, consumed)
+                        .await;
+                }
+                Ok(())
+            }
+            AttemptCommand::Signal { .. }
+            | AttemptCommand::StdinEnd { .. }
+            | AttemptCommand::Window(_) => {
+                Arc::clone(&self.actor)
+                    .command(attempt, cell, command)
+                    .await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn stdin_taken(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        above: Option<u64>,
+    ) -> Result<StdinTaken, Refusal> {
+        let cell = self.find(caller, job).await?;
+        let told = |face: &Face| StdinTaken {
+            offset: face.stdin_taken,
+            closed: face.stdin_closed || !face.job.is_live(),
+        };
+        let news = |face: &Face| {
+            let StdinTaken { offset, closed } = told(face);
+            closed || face.closing || (face.ready && above.is_none_or(|above| offset > above))
+        };
+        let mut face = cell.watch();
+        let taken = face.wait_for(news).await.map(|face| told(&face));
+        taken.map_err(|_| no_such_job(job))
+    }
+
+    async fn remove(&self, caller: &Caller, job: JobId) -> Result<(), Refusal> {
+        self.find(caller, job).await?;
+        self.ask(|reply| Ask::Remove { job, reply }).await
+    }
+
+    async fn output(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        stream: OutputStream,
+        offset: u64,
+    ) -> Result<impl OutputReader + 'static, Refusal> {
+        let cell = self.find(caller, job).await?;
+        let mut output = Output::new(Arc::clone(&self.actor), cell, stream, offset);
+        output.check()?;
+        Ok(output)
+    }
+
+    async fn directory(&self, caller: &Caller, job: JobId) -> Result<PathBuf, Refusal> {
+        self.find(caller, job).await?;
+        Ok(self.actor.files.work(job))
+    }
+
+    async fn new_upload(&self, caller: &Caller) -> Result<(String, PathBuf), Refusal> {
+        for name in self.uploads.expire(self.actor.limits.upload_keep) {
+            let actor = Arc::clone(&self.actor);
+            tokio::task::spawn_blocking(move || match actor.files.remove_upload(&name) {
+                Ok(()) => {}
+                Err(error) => {
+                    tracing::warn!(upload = %name, %error, "a stale upload stays until the next start")
+                }
+            });
+        }
+        let most = self.actor.limits.uploads_per_caller;
+        let name = self.uploads.add(&caller.subject, most).ok_or_else(|| {
+            Refusal::new(
+                "too_many_uploads",
+                format!("you have {most} uploads that no job has taken, the most this site allows: submit jobs with them, or wait"),
+            )
+        })?;
+        let path = self.actor.files.uploads.join(&name);
+        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => Ok((name, path)),
+            Err(error) => {
+                self.uploads.forget(&name);
+                Err(Refusal::new(
+                    "upload_failed",
+                    format!(
+                        "the folder {} for an upload could not be made: {error}",
+                        path.display()
+                    ),
+                ))
+            }
+        }
+    }
+}

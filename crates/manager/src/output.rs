@@ -1,0 +1,163 @@
+//! Bytes of one output stream for one reader: what lies in the spool below the reported length, then what comes
+//! (duty 3 of `Jobs`; spec/jobs, "Output").
+
+use crate::act::Actor;
+use crate::cell::{Cell, Face};
+use crate::keeper::no_such_job;
+use bytes::{Bytes, BytesMut};
+use kumiko_job::attempt::OutputStream;
+use kumiko_job::contract::{BatchSystem, OutputReader, Refusal};
+use kumiko_job::description::OutputMode;
+use kumiko_job::id::AttemptId;
+use kumiko_job::state::Stage;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::watch;
+
+/// Most bytes of one read: a few TLS records, and short enough to be copied out of the page cache between two wake-ups.
+const MOST: usize = 256 * 1024;
+pub struct Output<B> {
+    actor: Arc<Actor<B>>,
+    cell: Arc<Cell>,
+    face: watch::Receiver<Face>,
+    stream: OutputStream,
+    offset: u64,
+    flow: bool,
+    open: Option<(AttemptId, File)>,
+}
+
+/// What to do next, as the face says.
+enum Next {
+    Read { attempt: AttemptId, length: u64 },
+    Wait,
+    End,
+}
+
+impl<B: BatchSystem> Output<B> {
+    pub fn new(
+        actor: Arc<Actor<B>>,
+        cell: Arc<Cell>,
+        stream: OutputStream,
+        offset: u64,
+    ) -> Output<B> {
+        let flow = cell.job().description.output == OutputMode::Flow;
+        let face = cell.watch();
+        Output {
+            actor,
+            cell,
+            face,
+            stream,
+            offset,
+            flow,
+            open: None,
+        }
+    }
+
+    /// Fails at once where the first read would.
+    pub fn check(&mut self) -> Result<(), Refusal> {
+        if let Next::Read { attempt, .. } = self.next()? {
+            self.file(attempt)?;
+        }
+        self.still_there()
+    }
+
+    fn next(&mut self) -> Result<Next, Refusal> {
+        let face = self.face.borrow_and_update();
+        let length = face.length(self.stream);
+        if matches!(face.job.stage, Stage::Removed { .. }) {
+            return Err(no_such_job(face.job.id));
+        }
+        if self.offset < length {
+            if let Some(attempt) = face.job.last_attempt() {
+                return Ok(Next::Read { attempt, length });
+            }
+        }
+        if !face.job.is_live() {
+            return Ok(Next::End);
+        }
+        if face.closing {
+            return Err(Refusal::new(
+                "site_closing",
+                "the site is going down: attach again when it is back",
+            ));
+        }
+        Ok(Next::Wait)
+    }
+
+    /// The spool file, opened once. A site that was restarted learns here what its predecessor had freed.
+    fn file(&mut self, attempt: AttemptId) -> Result<&File, Refusal> {
+        let known = self.open.take().filter(|(of, _)| *of == attempt);
+        let open = match known {
+            Some(open) => open,
+            None => {
+                let path = self.actor.batch.spool(attempt).join(self.stream.name());
+                let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
+                if self.flow {
+                    let first = kumiko_linux::spooling::first_data(&file)
+                        .map_err(|error| unreadable(&path, &error))?;
+                    self.cell.free(self.stream, first.unwrap_or(0));
+                }
+                (attempt, file)
+            }
+        };
+        Ok(&self.open.insert(open).1)
+    }
+
+    fn still_there(&self) -> Result<(), Refusal> {
+        let freed = self.cell.freed(self.stream).load(Ordering::Relaxed);
+        if self.offset >= freed {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            "output_freed",
+            format!(
+                "{} of this job is kept only until its reader has it, and the bytes below {freed} are freed: begin there, not \
+                 at {}",
+                self.stream.name(),
+                self.offset
+            ),
+        ))
+    }
+}
+
+impl<B: BatchSystem> OutputReader for Output<B> {
+    async fn read(&mut self, most: usize) -> Result<Option<(u64, Bytes)>, Refusal> {
+        loop {
+            match self.next()? {
+                Next::Read { attempt, length } => {
+                    let offset = self.offset;
+                    let left = usize::try_from(length - offset).unwrap_or(usize::MAX);
+                    let mut data = BytesMut::zeroed(most.clamp(1, MOST).min(left));
+                    let file = self.file(attempt)?;
+                    let read = file.read_exact_at(&mut data, offset);
+                    self.still_there()?;
+                    if let Err(error) = read {
+                        let path = self.actor.batch.spool(attempt).join(self.stream.name());
+                        return Err(unreadable(&path, &error));
+                    }
+                    self.offset += data.len() as u64;
+                    return Ok(Some((offset, data.freeze())));
+                }
+                Next::End => return Ok(None),
+                Next::Wait => {
+                    if self.face.changed().await.is_err() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        "spool_unreadable",
+        format!(
+            "the output in {} cannot be read: {error}; the site's operator must look at it",
+            path.display()
+        ),
+    )
+}
