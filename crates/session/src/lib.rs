@@ -8,13 +8,16 @@
 //! (about 64 KiB: what the kernel has taken cannot be overtaken by a small message any more).
 
 mod client;
+mod core;
+mod driver;
 mod error;
 mod options;
 mod server;
+mod shared;
 mod stream;
 
 pub use client::{Dial, Session, State};
-pub use error::SessionError;
+pub use error::{LostReason, SessionError, Violation};
 pub use options::*;
 pub use server::{Served, Server, Stats};
 pub use stream::{Message, Part, Receiver, Sender, Stream};

@@ -1,0 +1,227 @@
+//! Moves the bytes of one connection: one task that reads, applies, fills and writes until all of it would block.
+//! What the protocol means is in `core`.
+
+use crate::core::{Core, Tick};
+use crate::shared::Shared;
+use bytes::{Buf, Bytes, BytesMut};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::Sleep;
+
+/// Below this the write buffer is filled up again: a full TLS record, so that none but the last is short.
+const WRITE_LOW_BYTES: usize = 16 << 10;
+/// What is filled at a time: two parts. What is encoded cannot be overtaken any more.
+const WRITE_HIGH_BYTES: usize = 64 << 10;
+/// The first read buffer of a quiet connection, and what it doubles to on a busy one.
+const READ_BYTES_MIN: usize = 4 << 10;
+const READ_BYTES_MAX: usize = 128 << 10;
+
+/// Why a connection's driver has stopped.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The session is over; the goodbye, if any, is written.
+    Over,
+    /// The connection is.
+    Cut(io::Error),
+    /// A newer connection has the session.
+    Superseded,
+}
+
+struct Driver<'a, S, H> {
+    shared: &'a Shared,
+    epoch: u64,
+    io: S,
+    on_open: H,
+    input: BytesMut,
+    read_size: usize,
+    output: BytesMut,
+    sleep: Pin<Box<Sleep>>,
+    /// The session is; nothing is read any more.
+    over: bool,
+}
+
+/// Runs the connection of `epoch` until it ends. `input` is what has been read of it already.
+pub(crate) async fn run<S, H>(
+    shared: &Shared,
+    epoch: u64,
+    io: S,
+    input: BytesMut,
+    on_open: H,
+) -> End
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    H: FnMut(u32, Bytes),
+{
+    let mut driver = Driver {
+        shared,
+        epoch,
+        io,
+        on_open,
+        input,
+        read_size: READ_BYTES_MIN,
+        output: BytesMut::new(),
+        sleep: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+        over: false,
+    };
+    driver.apply();
+    let end = poll_fn(|cx| driver.poll(cx)).await;
+    if let End::Over = end {
+        // Best effort: the peer has our goodbye, or will notice by itself.
+        let _ = poll_fn(|cx| Pin::new(&mut driver.io).poll_shutdown(cx)).await;
+    }
+    end
+}
+
+impl<S, H> Driver<'_, S, H>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    H: FnMut(u32, Bytes),
+{
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let wrote = self.poll_write(cx);
+            if let Poll::Ready(Err(end)) = wrote {
+                return Poll::Ready(end);
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(Err(end)) => return Poll::Ready(end),
+                // What was applied may have made something to write.
+                Poll::Ready(Ok(())) => continue,
+                Poll::Pending => {}
+            }
+            return self.poll_clock(cx);
+        }
+    }
+
+    /// Writes until all is written (Ready) or the connection takes no more (Pending).
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        loop {
+            if self.output.len() < WRITE_LOW_BYTES {
+                let over = self.shared.with(|core| {
+                    if core.epoch() != self.epoch {
+                        return None;
+                    }
+                    core.fill(&mut self.output, WRITE_HIGH_BYTES);
+                    core.set_driver(Some(cx.waker()));
+                    Some(core.is_over().is_some())
+                });
+                match over {
+                    Some(over) => self.over = over,
+                    None => return Poll::Ready(Err(End::Superseded)),
+                }
+                if self.output.is_empty() {
+                    self.output = BytesMut::new();
+                    let flushed = Pin::new(&mut self.io).poll_flush(cx);
+                    return match flushed {
+                        Poll::Ready(Err(error)) => Poll::Ready(Err(End::Cut(error))),
+                        Poll::Ready(Ok(())) if self.over => Poll::Ready(Err(End::Over)),
+                        Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+                        Poll::Pending => Poll::Pending,
+                    };
+                }
+            }
+            match ready!(Pin::new(&mut self.io).poll_write(cx, &self.output)) {
+                Ok(0) => return Poll::Ready(Err(End::Cut(io::ErrorKind::WriteZero.into()))),
+                Ok(count) => self.output.advance(count),
+                Err(error) => return Poll::Ready(Err(End::Cut(error))),
+            }
+        }
+    }
+
+    /// Reads what there is, up to one full buffer, and applies it at once: one lock, and each reader woken once.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let mut count = 0;
+        let mut failed = None;
+        while count < self.read_size && failed.is_none() && !self.over {
+            if self.input.capacity() - self.input.len() < READ_BYTES_MIN {
+                self.input.reserve(self.read_size);
+            }
+            match pin!(self.io.read_buf(&mut self.input)).poll(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(0)) => {
+                    failed = Some(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the peer closed the connection",
+                    ));
+                }
+                Poll::Ready(Ok(more)) => count += more,
+                Poll::Ready(Err(error)) => failed = Some(error),
+            }
+        }
+        if count > 0 && !self.apply() {
+            return Poll::Ready(Err(End::Superseded));
+        }
+        if count >= self.read_size {
+            self.read_size = (2 * self.read_size).min(READ_BYTES_MAX);
+        }
+        match failed {
+            Some(_) if self.over => Poll::Ready(Err(End::Over)),
+            Some(error) => Poll::Ready(Err(End::Cut(error))),
+            None if count > 0 => Poll::Ready(Ok(())),
+            None => {
+                if self.input.is_empty() {
+                    self.input = BytesMut::new();
+                    self.read_size = READ_BYTES_MIN;
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// False: the session has a newer connection.
+    fn apply(&mut self) -> bool {
+        let now = self.shared.now_ms();
+        let applied = self.shared.with(|core: &mut Core| {
+            if core.epoch() != self.epoch {
+                return None;
+            }
+            let before = core.phase();
+            core.set_driver(None);
+            core.heard(now);
+            core.on_bytes(&mut self.input);
+            Some((
+                core.take_opened(),
+                core.is_over().is_some(),
+                before != core.phase(),
+            ))
+        });
+        let Some((opened, over, changed)) = applied else {
+            return false;
+        };
+        self.over = over;
+        if changed || over {
+            self.shared.publish();
+        }
+        for (id, request) in opened {
+            (self.on_open)(id, request);
+        }
+        true
+    }
+
+    /// Pending until the peer has been silent for too long.
+    fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        loop {
+            let now = self.shared.now_ms();
+            let tick = self
+                .shared
+                .with(|core| (core.epoch() == self.epoch).then(|| core.tick(now)));
+            match tick {
+                None => return Poll::Ready(End::Superseded),
+                Some(Tick::Dead { silent_ms }) => {
+                    let text = format!("nothing was heard of the peer for {silent_ms} ms");
+                    return Poll::Ready(End::Cut(io::Error::new(io::ErrorKind::TimedOut, text)));
+                }
+                Some(Tick::At { ms }) => {
+                    let at = self.shared.at(ms);
+                    if self.sleep.deadline() != at {
+                        self.sleep.as_mut().reset(at);
+                    }
+                    ready!(self.sleep.as_mut().poll(cx));
+                }
+            }
+        }
+    }
+}
