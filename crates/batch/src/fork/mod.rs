@@ -1,30 +1,74 @@
 //! Attempts as processes of this machine: each has a spool directory and a runner in it (spec/jobs/runner.md).
+//!
+//! Not here: what a runner does (kumiko-runner).
+
+mod live;
+mod spool;
 
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem};
 use kumiko_job::id::AttemptId;
+use live::Live;
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The batch system of a one-machine site.
+/// The batch system of a one-machine site. Needs a tokio runtime around it. Dropping it leaves the runners to
+/// themselves: a later one with the same root adopts them.
 pub struct Fork {
+    shared: Arc<Shared>,
+}
+
+/// What the attempts of one `Fork` have in common.
+struct Shared {
     root: PathBuf,
     runner: PathBuf,
     sink: Arc<dyn AttemptSink>,
+    live: Mutex<HashMap<AttemptId, Arc<Live>>>,
 }
 
 impl Fork {
     /// `root`: holds the spools, made if missing; `runner`: the program kumiko-run.
     pub fn new(root: PathBuf, runner: PathBuf, sink: Arc<dyn AttemptSink>) -> Self {
-        Self { root, runner, sink }
+        let shared = Shared {
+            root,
+            runner,
+            sink,
+            live: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+}
+
+impl Shared {
+    fn spool(&self, id: AttemptId) -> PathBuf {
+        self.root.join(id.to_string())
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashMap<AttemptId, Arc<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The attempt's entry, which is new if the second value says so.
+    fn enter(&self, id: AttemptId) -> (Arc<Live>, bool) {
+        let mut live = self.live();
+        if let Some(known) = live.get(&id) {
+            return (Arc::clone(known), false);
+        }
+        let new = Arc::new(Live::new(id));
+        live.insert(id, Arc::clone(&new));
+        (new, true)
     }
 }
 
 impl std::fmt::Debug for Fork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fork")
-            .field("root", &self.root)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Fork");
+        shown.field("root", &self.shared.root);
+        shown.field("live", &self.shared.live().len());
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -34,20 +78,34 @@ impl BatchSystem for Fork {
     }
 
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {
-        let _ = (&self.sink, spec);
-        Err(BatchError::NoRunner {
-            program: self.runner.display().to_string(),
-            cause: "starting is being written".into(),
-        })
+        let (live, _) = self.shared.enter(spec.id);
+        live.start(&self.shared, spec).await
     }
 
-    async fn adopt(&self, _id: AttemptId) {}
+    async fn adopt(&self, id: AttemptId) {
+        let (live, new) = self.shared.enter(id);
+        if new {
+            live.adopt(&self.shared);
+        }
+    }
 
-    async fn command(&self, _id: AttemptId, _command: AttemptCommand) {}
+    async fn command(&self, id: AttemptId, command: AttemptCommand) {
+        let live = self.shared.live().get(&id).cloned();
+        if let Some(live) = live {
+            live.command(command).await;
+        }
+    }
 
     fn spool(&self, id: AttemptId) -> PathBuf {
-        self.root.join(id.to_string())
+        self.shared.spool(id)
     }
 
-    async fn forget(&self, _id: AttemptId) {}
+    async fn forget(&self, id: AttemptId) {
+        self.command(id, AttemptCommand::Settled).await;
+        let shared = Arc::clone(&self.shared);
+        let removed = tokio::task::spawn_blocking(move || spool::remove(&shared.root, id)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(attempt = %id, %error, "a spool is not removed");
+        }
+    }
 }

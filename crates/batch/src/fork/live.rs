@@ -1,0 +1,284 @@
+//! One live attempt: the connection to its runner, and little else, since there may be ten thousand of them.
+
+use super::{Shared, spool};
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec};
+use kumiko_job::contract::BatchError;
+use kumiko_job::id::AttemptId;
+use kumiko_wire::runner::{
+    RunnerFrameError, STDIN_PIECE_BYTES, STDIN_WINDOW_BYTES, decode_report, encode_command,
+};
+use std::io::{self, ErrorKind};
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::sync::{Mutex as Turn, Notify, OnceCell};
+
+/// Bytes read at once: reports are small, and the next ones can wait in the socket.
+const READ_BYTES: usize = 2048;
+
+/// Before a runner that cannot be reached for want of the site's own is tried again.
+const REACH_AGAIN: Duration = Duration::from_secs(1);
+
+pub struct Live {
+    id: AttemptId,
+    /// Set once the engine has accepted the attempt.
+    accepted: OnceCell<()>,
+    /// The connection of now. None before the first, and when there will be no other.
+    connection: Mutex<Option<Arc<UnixStream>>>,
+    /// Whose turn it is to write a frame.
+    writing: Turn<()>,
+    stdin_taken: AtomicU64,
+    /// Stdin is of no use any more, or nobody is there to take it.
+    stdin_closed: AtomicBool,
+    /// Told when `stdin_taken` or `stdin_closed` change.
+    stdin_moved: Notify,
+}
+
+impl Live {
+    pub fn new(id: AttemptId) -> Self {
+        Self {
+            id,
+            accepted: OnceCell::new(),
+            connection: Mutex::default(),
+            writing: Turn::default(),
+            stdin_taken: AtomicU64::new(0),
+            stdin_closed: AtomicBool::new(false),
+            stdin_moved: Notify::new(),
+        }
+    }
+
+    /// Makes the spool and starts the runner, once; whoever asks meanwhile or later gets the same answer.
+    pub async fn start(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        spec: AttemptSpec,
+    ) -> Result<(), BatchError> {
+        let begin = || async {
+            let (root, runner) = (shared.root.clone(), shared.runner.clone());
+            let prepared =
+                tokio::task::spawn_blocking(move || spool::prepare(&root, &runner, &spec));
+            let prepared = prepared.await.map_err(|error| BatchError::Spool {
+                path: shared.spool(self.id).display().to_string(),
+                cause: error.to_string(),
+            })?;
+            match prepared? {
+                spool::Prepared::Started(stream, child) => {
+                    self.connected(Ok(stream));
+                    self.follow(shared, Some(child));
+                }
+                spool::Prepared::Before => self.reattach(shared),
+            }
+            Ok(())
+        };
+        let started = self.accepted.get_or_try_init(begin).await;
+        if started.is_err() {
+            shared.live().remove(&self.id);
+        }
+        started.map(|_| ())
+    }
+
+    pub fn adopt(self: &Arc<Self>, shared: &Arc<Shared>) {
+        if self.accepted.set(()).is_ok() {
+            self.reattach(shared);
+        }
+    }
+
+    fn reattach(self: &Arc<Self>, shared: &Arc<Shared>) {
+        self.connected(spool::connect(&shared.spool(self.id)));
+        self.follow(shared, None);
+    }
+
+    /// A connection from here on takes commands. Without one, `attend` finds out why.
+    fn connected(&self, stream: io::Result<std::os::unix::net::UnixStream>) {
+        let stream = stream.and_then(UnixStream::from_std).ok().map(Arc::new);
+        self.set_connection(stream);
+    }
+
+    fn follow(self: &Arc<Self>, shared: &Arc<Shared>, child: Option<Child>) {
+        let (live, shared) = (Arc::clone(self), Arc::clone(shared));
+        tokio::spawn(async move { live.attend(&shared, child).await });
+    }
+
+    /// Passes on what the runner reports until it is gone, then what is left on disk.
+    async fn attend(&self, shared: &Shared, child: Option<Child>) {
+        let mut ended = false;
+        loop {
+            if let Some(stream) = self.connection() {
+                ended = self.listen(shared, &stream).await;
+                self.set_connection(None);
+            }
+            if ended {
+                break;
+            }
+            // A runner that let us go is asked again; one that is gone refuses (R6).
+            match spool::connect(&shared.spool(self.id)).and_then(UnixStream::from_std) {
+                Ok(stream) => self.set_connection(Some(Arc::new(stream))),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
+                Err(error) if error.kind() == ErrorKind::NotFound => break,
+                Err(error) => {
+                    // It may live, so it is not lost: our own want (of descriptors, say) has to pass first.
+                    tracing::error!(attempt = %self.id, %error, "its runner cannot be reached");
+                    tokio::time::sleep(REACH_AGAIN).await;
+                }
+            }
+        }
+        self.stdin_closed.store(true, Ordering::Release);
+        self.stdin_moved.notify_waiters();
+        if let Some(mut child) = child {
+            // It has hung up and refuses, so it is about to end: a moment, not a wait. Its guests are dead then (R7).
+            let _ = tokio::task::spawn_blocking(move || child.wait()).await;
+        }
+        if !ended {
+            let path = shared.spool(self.id);
+            let remains = tokio::task::spawn_blocking(move || spool::remains(&path)).await;
+            for report in remains.into_iter().flatten() {
+                shared.sink.report(self.id, report);
+            }
+        }
+        shared.live().remove(&self.id);
+    }
+
+    /// Passes reports on until the runner hangs up; true: the last was `Ended`.
+    async fn listen(&self, shared: &Shared, stream: &UnixStream) -> bool {
+        let mut rest = Vec::new();
+        let mut ended = false;
+        while stream.readable().await.is_ok() {
+            let heard = read(stream, &mut rest, |report| {
+                match &report {
+                    AttemptReport::StdinTaken { offset } => {
+                        self.stdin_taken.store(*offset, Ordering::Release);
+                        self.stdin_moved.notify_waiters();
+                    }
+                    AttemptReport::StdinClosed => {
+                        self.stdin_closed.store(true, Ordering::Release);
+                        self.stdin_moved.notify_waiters();
+                    }
+                    _ => (),
+                }
+                if !ended {
+                    ended = matches!(report, AttemptReport::Ended(_));
+                    shared.sink.report(self.id, report);
+                }
+            });
+            match heard {
+                Ok(()) => (),
+                Err(Hangup::Gone) => break,
+                Err(Hangup::Frame(error)) => {
+                    tracing::error!(attempt = %self.id, %error, "its runner speaks wrongly");
+                    break;
+                }
+            }
+        }
+        ended
+    }
+
+    fn set_connection(&self, connection: Option<Arc<UnixStream>>) {
+        *self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = connection;
+    }
+
+    fn connection(&self) -> Option<Arc<UnixStream>> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Sends a command; stdin waits until the runner has room for it, or no use.
+    pub async fn command(&self, command: AttemptCommand) {
+        let AttemptCommand::Stdin {
+            mut offset,
+            mut data,
+        } = command
+        else {
+            return self.send(&command).await;
+        };
+        while !data.is_empty() {
+            let piece = data.split_to(data.len().min(STDIN_PIECE_BYTES));
+            let end = offset + piece.len() as u64;
+            if !self.room_for(end).await {
+                return;
+            }
+            self.send(&AttemptCommand::Stdin {
+                offset,
+                data: piece,
+            })
+            .await;
+            offset = end;
+        }
+    }
+
+    /// Waits until stdin below `end` is within the window; false: it is of no use.
+    async fn room_for(&self, end: u64) -> bool {
+        loop {
+            let mut moved = std::pin::pin!(self.stdin_moved.notified());
+            moved.as_mut().enable(); // before looking, so that no change goes unseen
+            if self.stdin_closed.load(Ordering::Acquire) {
+                return false;
+            }
+            let taken = self.stdin_taken.load(Ordering::Acquire);
+            if end <= taken + STDIN_WINDOW_BYTES as u64 {
+                return true;
+            }
+            moved.await;
+        }
+    }
+
+    /// Writes a frame. A runner that is gone has no use for it: `listen` sees to the rest.
+    async fn send(&self, command: &AttemptCommand) {
+        let Some(stream) = self.connection() else {
+            return;
+        };
+        let mut frame = Vec::new();
+        encode_command(command, &mut frame);
+        let _turn = self.writing.lock().await;
+        let mut rest = &frame[..];
+        while !rest.is_empty() {
+            match stream.try_write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if stream.writable().await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+enum Hangup {
+    Gone,
+    Frame(RunnerFrameError),
+}
+
+/// Takes what is there, without waiting; the buffer is on the stack, so that a live attempt has none of its own.
+fn read(
+    stream: &UnixStream,
+    rest: &mut Vec<u8>,
+    mut pass: impl FnMut(AttemptReport),
+) -> Result<(), Hangup> {
+    let mut bytes = [0; READ_BYTES];
+    match stream.try_read(&mut bytes) {
+        Ok(0) => return Err(Hangup::Gone),
+        Ok(count) => rest.extend_from_slice(&bytes[..count]),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+        Err(_) => return Err(Hangup::Gone),
+    }
+    let mut done = 0;
+    while let Some((report, taken)) = decode_report(&rest[done..]).map_err(Hangup::Frame)? {
+        done += taken;
+        pass(report);
+    }
+    rest.drain(..done);
+    if rest.is_empty() {
+        *rest = Vec::new();
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! A spool from the site's side: made with a runner in it, read once the runner is gone (spec/jobs/runner.md, R1 to R6).
+//! All of this blocks, briefly.
+
+use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
+use kumiko_job::contract::BatchError;
+use kumiko_job::id::AttemptId;
+use kumiko_linux::{Dir, unix_socket};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Most bytes of `status`: more than its longest outcome, far less than memory.
+const STATUS_LIMIT_BYTES: u64 = 64 * 1024;
+
+/// What came of preparing a spool.
+pub enum Prepared {
+    /// A runner was started; the connection waits to be accepted by it.
+    Started(UnixStream, Child),
+    /// The spool was there: this attempt was started before, by this site or the one before it.
+    Before,
+}
+
+/// Makes the spool and starts its runner. After an error nothing of the attempt is left.
+///
+/// Nothing is synced: a host that goes down takes the attempt with it, so its spool need not outlast that.
+pub fn prepare(root: &Path, runner: &Path, spec: &AttemptSpec) -> Result<Prepared, BatchError> {
+    let spool = root.join(spec.id.to_string());
+    let mut private = DirBuilder::new();
+    private.mode(0o700);
+    let made = match private.create(&spool) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => private
+            .recursive(true)
+            .create(root)
+            .and_then(|()| private.recursive(false).create(&spool)),
+        made => made,
+    };
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Prepared::Before),
+        Err(error) => return Err(failed(&spool, &error)),
+        Ok(()) => (),
+    }
+    let started = fill(&spool, spec)
+        .map_err(|error| failed(&spool, &error))
+        .and_then(|(listener, stream)| {
+            let child = spawn(runner, &spool, listener)?;
+            Ok(Prepared::Started(stream, child))
+        });
+    if started.is_err() {
+        let _ = fs::remove_dir_all(&spool); // the error at hand is the one to tell
+    }
+    started
+}
+
+fn failed(spool: &Path, cause: &io::Error) -> BatchError {
+    BatchError::Spool {
+        path: spool.display().to_string(),
+        cause: cause.to_string(),
+    }
+}
+
+/// The listening socket, for the runner, and a connection to it, for us.
+fn fill(spool: &Path, spec: &AttemptSpec) -> io::Result<(OwnedFd, UnixStream)> {
+    fs::write(spool.join("attempt.json"), serde_json::to_vec(spec)?)?;
+    let control = spool.join("control");
+    let listener = unix_socket::listen(&control)?;
+    fs::set_permissions(&control, Permissions::from_mode(0o600))?;
+    Ok((listener.into(), connect(spool)?))
+}
+
+/// Connects to the runner of a spool. `ConnectionRefused` and `NotFound`: there is none, and will be none (R6).
+pub fn connect(spool: &Path) -> io::Result<UnixStream> {
+    let stream = unix_socket::connect(&spool.join("control"))?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+/// The runner makes its own session and closes what it need not have, so that this is a plain posix_spawn(3), whose cost
+/// does not grow with the memory of the site.
+fn spawn(runner: &Path, spool: &Path, listener: OwnedFd) -> Result<Child, BatchError> {
+    Command::new(runner)
+        .arg(spool)
+        .env_clear()
+        .stdin(Stdio::from(listener))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|cause| BatchError::NoRunner {
+            program: runner.display().to_string(),
+            cause: cause.to_string(),
+        })
+}
+
+/// What is to be reported of an attempt whose runner is gone: the lengths of its output, and its end.
+pub fn remains(spool: &Path) -> Vec<AttemptReport> {
+    let length = |name| fs::metadata(spool.join(name)).map_or(0, |file| file.len());
+    let outcome = match status(&spool.join("status")) {
+        Ok(outcome) => outcome,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Outcome::Lost {
+            message: match spool.join("stdout").exists() {
+                true => {
+                    "the runner ended without a word: it was killed, or the host went down".into()
+                }
+                false => "the attempt never began: the site or the host went down before".into(),
+            },
+        },
+        Err(error) => Outcome::Lost {
+            message: format!("the status of the runner cannot be read: {error}"),
+        },
+    };
+    let output = |stream, length| AttemptReport::Output { stream, length };
+    vec![
+        output(OutputStream::Stdout, length("stdout")),
+        output(OutputStream::Stderr, length("stderr")),
+        AttemptReport::Ended(outcome),
+    ]
+}
+
+fn status(path: &Path) -> io::Result<Outcome> {
+    let mut text = Vec::new();
+    File::open(path)?
+        .take(STATUS_LIMIT_BYTES)
+        .read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+/// Removes a spool; none is there: fine.
+pub fn remove(root: &Path, id: AttemptId) -> io::Result<()> {
+    match Dir::open(root) {
+        Ok(root) => root.remove_all(id.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
