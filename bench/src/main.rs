@@ -1,1 +1,103 @@
-fn main() {}
+//! `./x bench NAME`: measures the product beside its peers in one run, and writes a report with plots and raw samples
+//! into target/bench/NAME. Everything runs in throw-away places, and what was started is ended, on Ctrl-C as well.
+//!
+//! Not here: any use of it as a test; a missed figure is told, not an error.
+
+mod bench;
+mod fail;
+mod goal;
+mod guard;
+mod machine;
+mod peers;
+mod plot;
+mod proc;
+mod report;
+mod rounds;
+mod rows;
+mod site;
+mod stats;
+mod wait;
+
+use clap::{Parser, Subcommand};
+use fail::{Failure, While};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "bench",
+    about = "Measurements beside peers, as a report in target/bench"
+)]
+struct Cli {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// One job at one site: start, streams, cancel, memory; beside ssh, bubblewrap, raw TLS and fork+exec.
+    Site(bench::Options),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().what {
+        What::Site(options) => told(site(options)),
+    }
+}
+
+fn told(ended: Result<ExitCode, Failure>) -> ExitCode {
+    ended.unwrap_or_else(|failure| {
+        eprintln!("bench: {failure}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The measuring has a thread of its own, so that this one can end everything when a signal comes first.
+fn site(options: bench::Options) -> Result<ExitCode, Failure> {
+    let (ended, first) = mpsc::channel();
+    let by_signal = ended.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .doing(|| "starting the runtime that waits for signals")?;
+    std::thread::spawn(move || {
+        let signal = runtime.block_on(interrupted());
+        // The receiver is gone when the run has ended: then nobody is interested.
+        let _ = by_signal.send(signal.map(|()| None));
+    });
+    std::thread::spawn(move || {
+        let _ = ended.send(run(&options).map(Some));
+    });
+    let outcome = first
+        .recv()
+        .map_err(|e| Failure::said("waiting for the measurements", &e))?;
+    guard::end_all();
+    match outcome? {
+        Some(folder) => {
+            println!("{}", folder.join("report.html").display());
+            Ok(ExitCode::SUCCESS)
+        }
+        None => Ok(ExitCode::from(130)), // 128 + SIGINT, as shells say it
+    }
+}
+
+fn run(options: &bench::Options) -> Result<PathBuf, Failure> {
+    let folder = options
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("target/bench/site"));
+    let report = bench::run(options)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder)
+}
+
+async fn interrupted() -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).doing(|| "listening for SIGTERM")?;
+    tokio::select! {
+        heard = tokio::signal::ctrl_c() => heard.doing(|| "listening for SIGINT"),
+        _ = terminate.recv() => Ok(()),
+    }
+}

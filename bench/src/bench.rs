@@ -1,0 +1,102 @@
+//! One run of `bench site`: options, what all rows share, and the order of the rows. Not here: any measurement (`rows`).
+
+use crate::fail::{Failure, While};
+use crate::goal::Row;
+use crate::machine::Machine;
+use crate::report::Report;
+use crate::rows;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Instant;
+use tokio::runtime::Runtime;
+
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Fewer rounds: a glance in half a minute.
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these rows, by key.
+    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(rows::KEYS))]
+    pub only: Vec<String>,
+    /// How many jobs are alive at once where memory is measured.
+    #[arg(long, default_value_t = 200, value_name = "JOBS")]
+    pub live: usize,
+    /// Folder of the report [default: target/bench/site].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// What the rows share.
+#[derive(Debug)]
+pub struct Bench {
+    pub options: Options,
+    /// The programs as users get them.
+    pub kumiko: PathBuf,
+    pub runner: PathBuf,
+    pub runtime: Runtime,
+}
+
+impl Bench {
+    fn new(options: Options) -> Result<Bench, Failure> {
+        let own = std::env::current_exe().doing(|| "finding this program")?;
+        let program = |variable: &str, name: &str| {
+            let path =
+                std::env::var_os(variable).map_or_else(|| own.with_file_name(name), PathBuf::from);
+            if path.is_file() {
+                return Ok(path);
+            }
+            Err(Failure::Unexpected {
+                what: format!(
+                    "{} is not there: build it by `./x build`, or name it in {variable}",
+                    path.display()
+                ),
+            })
+        };
+        Ok(Bench {
+            kumiko: program("KUMIKO_BIN", "kumiko")?,
+            runner: program("KUMIKO_RUN", "kumiko-run")?,
+            runtime: Runtime::new().doing(|| "starting the client's runtime")?,
+            options,
+        })
+    }
+
+    /// The full number of rounds, or a tenth of it when in a hurry.
+    pub fn rounds(&self, full: usize) -> usize {
+        if self.options.quick {
+            (full / 10).max(3)
+        } else {
+            full
+        }
+    }
+}
+
+/// Measures every row that was asked for. A row that fails is in the report, with the reason.
+pub fn run(options: &Options) -> Result<Report, Failure> {
+    let bench = Bench::new(options.clone())?;
+    let begun = Instant::now();
+    let mut machine = Machine::here();
+    let mut measured = Vec::new();
+    for (key, measure) in rows::ALL {
+        if !options.only.is_empty() && !options.only.iter().any(|k| k == key) {
+            continue;
+        }
+        eprintln!("bench: {key} ...");
+        let row: Row = measure(&bench);
+        for missing in &row.missing {
+            eprintln!("bench: {key}: {missing}");
+        }
+        measured.push(row);
+    }
+    machine.ended();
+    let pace = if options.quick { "quick" } else { "full" };
+    machine.run = format!(
+        "{pace}, {} s, {} jobs alive for memory",
+        begun.elapsed().as_secs(),
+        options.live
+    );
+    Ok(Report {
+        title: "Speed of a site",
+        machine,
+        rows: measured,
+    })
+}

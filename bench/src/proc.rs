@@ -1,0 +1,147 @@
+//! Processes of this host as proc(5) shows them, and what memory is theirs alone. Not here: any but reading.
+
+use crate::fail::{Failure, While};
+use std::collections::HashMap;
+use std::fs;
+
+/// One process; only what a measurement looks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub name: String,
+}
+
+/// All processes that are there now.
+///
+/// # Errors
+/// /proc cannot be listed.
+pub fn all() -> Result<Vec<Process>, Failure> {
+    let entries = fs::read_dir("/proc").doing(|| "listing /proc")?;
+    Ok(entries
+        .filter_map(|entry| {
+            let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            // Gone in the meantime: not there.
+            parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        })
+        .collect())
+}
+
+/// "7 (some name) S 1 ...": the name may hold blanks and brackets.
+fn parse(pid: u32, stat: &str) -> Option<Process> {
+    let (head, tail) = stat.rsplit_once(") ")?;
+    let name = head.split_once('(')?.1.to_owned();
+    Some(Process {
+        pid,
+        parent: tail.split(' ').nth(1)?.parse().ok()?,
+        name,
+    })
+}
+
+/// `root` and everything below it.
+pub fn tree(all: &[Process], root: u32) -> Vec<Process> {
+    let mut below: HashMap<u32, Vec<&Process>> = HashMap::new();
+    for process in all {
+        below.entry(process.parent).or_default().push(process);
+    }
+    let mut found: Vec<Process> = all.iter().filter(|p| p.pid == root).cloned().collect();
+    let mut next = 0;
+    while let Some(pid) = found.get(next).map(|p| p.pid) {
+        found.extend(below.get(&pid).into_iter().flatten().map(|&p| p.clone()));
+        next += 1;
+    }
+    found
+}
+
+/// Bytes of a process: what it alone has in memory, and its share of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Private_Clean + Private_Dirty.
+    pub private_bytes: u64,
+    /// Pss: shared pages divided by their users.
+    pub share_bytes: u64,
+}
+
+/// # Errors
+/// It is gone, or not ours to look at (a runner lets no ordinary user look into it).
+pub fn memory(pid: u32) -> Result<Memory, Failure> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let text = fs::read_to_string(&path).doing(|| format!("reading {path}"))?;
+    rollup(&text).ok_or_else(|| Failure::unexpected(format!("{path} is not understood")))
+}
+
+fn rollup(text: &str) -> Option<Memory> {
+    let bytes = |name: &str| -> Option<u64> {
+        let line = text
+            .lines()
+            .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(
+            line.trim()
+                .strip_suffix(" kB")?
+                .trim()
+                .parse::<u64>()
+                .ok()?
+                * 1024,
+        )
+    };
+    Some(Memory {
+        private_bytes: bytes("Private_Clean")? + bytes("Private_Dirty")?,
+        share_bytes: bytes("Pss")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let process = |pid, parent, name: &str| Process {
+            pid,
+            parent,
+            name: name.to_owned(),
+        };
+        assert_eq!(
+            parse(7, "7 (a (b) c) S 3 7 7 0"),
+            Some(process(7, 3, "a (b) c"))
+        );
+        assert_eq!(parse(7, "7 nothing"), None);
+    }
+
+    #[test]
+    fn a_tree_is_all_below_its_root() {
+        let process = |pid, parent| Process {
+            pid,
+            parent,
+            name: String::new(),
+        };
+        let all = [
+            process(1, 0),
+            process(2, 1),
+            process(3, 2),
+            process(4, 1),
+            process(5, 3),
+        ];
+        let pids: Vec<u32> = tree(&all, 2).into_iter().map(|p| p.pid).collect();
+        assert_eq!(pids, [2, 3, 5]);
+    }
+
+    #[test]
+    fn own_memory_is_read() {
+        assert!(all().unwrap().iter().any(|p| p.pid == std::process::id()));
+        let own = memory(std::process::id()).unwrap();
+        assert!(
+            own.private_bytes > 0 && own.share_bytes >= own.private_bytes,
+            "{own:?}"
+        );
+        let text = "56-7f ---p 00000000 00:00 0  [rollup]\nPss:  10 kB\nPss_Dirty: 4 kB\nPrivate_Clean: 1 kB\nPrivate_Dirty: 2 kB\n";
+        assert_eq!(
+            rollup(text),
+            Some(Memory {
+                private_bytes: 3072,
+                share_bytes: 10240
+            })
+        );
+        assert_eq!(rollup("Pss: 10 kB\n"), None);
+    }
+}

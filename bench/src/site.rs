@@ -1,0 +1,139 @@
+//! A personal site in a throw-away home, as `kumiko site start` makes it, and a client of it. Not here: any measurement.
+
+use crate::bench::Bench;
+use crate::fail::{Failure, While};
+use crate::guard::{self, Guard};
+use crate::wait;
+use kumiko_client::{Client, SiteAddress};
+use kumiko_identity::{Credential, TrustStore};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The first start makes a CA and certificates.
+const UP_WITHIN: Duration = Duration::from_secs(30);
+/// Thousands of jobs are cancelled one by one.
+const DOWN_WITHIN: Duration = Duration::from_secs(120);
+
+/// Jobs are cancelled, the site stopped and its home removed when dropped.
+#[derive(Debug)]
+pub struct Site {
+    _end: Guard,
+    kumiko: PathBuf,
+    home: PathBuf,
+    contact: Contact,
+}
+
+/// What a site writes for clients of its machine.
+#[derive(Clone, Debug, Deserialize)]
+struct Contact {
+    host: String,
+    port: u16,
+    certificate: PathBuf,
+    key: PathBuf,
+    trust: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+struct Running {
+    pid: u32,
+}
+
+impl Site {
+    /// # Errors
+    /// It does not come up.
+    pub fn start(bench: &Bench) -> Result<Site, Failure> {
+        let folder = tempfile::Builder::new()
+            .prefix("kumiko-bench-")
+            .tempdir()
+            .doing(|| "making a home for a site")?;
+        let home = folder.path().to_owned();
+        let end = guard::on_end({
+            let kumiko = bench.kumiko.clone();
+            move || end(&kumiko, folder)
+        });
+        let mut start = command(
+            &bench.kumiko,
+            &home,
+            &["site", "start", "--listen", "127.0.0.1:0"],
+        );
+        wait::output(start.env("KUMIKO_RUN", &bench.runner), UP_WITHIN)?;
+        let contact = read(&home.join("contact.toml"), |text| {
+            toml::from_str(text).map_err(|e| e.to_string())
+        })?;
+        Ok(Site {
+            _end: end,
+            kumiko: bench.kumiko.clone(),
+            home,
+            contact,
+        })
+    }
+
+    /// `kumiko ARGUMENTS` as a user of this site would type it.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        command(&self.kumiko, &self.home, arguments)
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The process that serves.
+    pub fn pid(&self) -> Result<u32, Failure> {
+        read(&self.home.join("run/site.json"), json::<Running>).map(|running| running.pid)
+    }
+
+    /// One session, with the owner's certificate.
+    pub async fn connect(&self) -> Result<Client, Failure> {
+        let credential = Credential::load_pair(&self.contact.certificate, &self.contact.key)
+            .map_err(|e| Failure::said("loading the owner's certificate", &e))?;
+        let trust = TrustStore::load(&self.contact.trust)
+            .map_err(|e| Failure::said("loading the trust directory", &e))?;
+        let address = SiteAddress {
+            host: self.contact.host.clone(),
+            port: self.contact.port,
+        };
+        Client::connect(&address, &credential, &trust)
+            .await
+            .map_err(|e| Failure::said("connecting to the site", &e))
+    }
+}
+
+fn command(kumiko: &Path, home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(kumiko);
+    command
+        .args(arguments)
+        .env("KUMIKO_HOME", home)
+        .env_remove("KUMIKO_SITE");
+    command
+}
+
+fn end(kumiko: &Path, folder: TempDir) {
+    for arguments in [
+        ["job", "cancel", "all", "--grace", "0ms"].as_slice(),
+        &["site", "stop"],
+    ] {
+        if let Err(failure) =
+            wait::output(&mut command(kumiko, folder.path(), arguments), DOWN_WITHIN)
+        {
+            eprintln!("bench: {failure}");
+        }
+    }
+    let path = folder.path().to_owned();
+    if let Err(cause) = folder.close() {
+        eprintln!("bench: removing {}: {cause}", path.display());
+    }
+}
+
+fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, Failure> {
+    let text = fs::read_to_string(path).doing(|| format!("reading {}", path.display()))?;
+    parse(&text).map_err(|e| Failure::said(&format!("reading {}", path.display()), &e))
+}
+
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|e| e.to_string())
+}
