@@ -75,13 +75,7 @@ fn measure(goal: &Goal, series: &[Series]) -> Option<Measured> {
             .find(|s| s.name == name && !s.samples.is_empty())
     };
     let ours = named(goal.ours)?;
-    let against = |theirs: &str, f| {
-        Some(Summary::of(&pairs(
-            &ours.samples,
-            &named(theirs)?.samples,
-            f,
-        ))?)
-    };
+    let against = |theirs: &str, f| Summary::of(&pairs(&ours.samples, &named(theirs)?.samples, f));
     let times = |s: Summary| {
         format!(
             "× {} (middle half {} – {})",
