@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use openssl::ec::{EcGroup, EcKey};
 use openssl::error::ErrorStack;
 use openssl::nid::Nid;
-use openssl::pkey::{PKey, Private};
+use openssl::pkey::{PKey, Private, Public};
 use openssl::rsa::Rsa;
 use zeroize::Zeroizing;
 
@@ -83,6 +83,11 @@ impl Key {
         }))
     }
 
+    /// The public half alone.
+    pub(crate) fn public(&self) -> Result<PKey<Public>, ErrorStack> {
+        PKey::public_key_from_der(&self.0.public_key_to_der()?)
+    }
+
     /// Reads the first private key in PEM. `path` is for the error.
     pub(crate) fn from_pem(
         pem: &[u8],
@@ -108,6 +113,11 @@ impl Key {
                 source,
             }),
         }
+    }
+
+    /// Writes the key alone, mode 0600.
+    pub fn save(&self, path: &Path) -> Result<(), KeyError> {
+        write_secret(path, &self.to_pem()?)
     }
 
     /// PKCS #8 PEM, unencrypted, in a buffer that wipes itself.

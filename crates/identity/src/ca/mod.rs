@@ -141,6 +141,26 @@ pub fn request(subject: &Dn, kind: KeyKind) -> Result<Request, CaError> {
     Ok(Request { key, der })
 }
 
+/// Who asks in a request (PEM or DER). Nothing of it is verified.
+pub fn request_subject(request: &[u8]) -> Result<Dn, CaError> {
+    Ok(read_request(request)?.1)
+}
+
+fn read_request(bytes: &[u8]) -> Result<(X509Req, Dn), CaError> {
+    if bytes.len() > MAX_REQUEST_BYTES {
+        return Err(CaError::RequestTooLong);
+    }
+    let request = if bytes.first() == Some(&0x30) {
+        X509Req::from_der(bytes)
+    } else {
+        X509Req::from_pem(bytes)
+    }
+    .map_err(CaError::Request)?;
+    let subject = request.subject_name().to_der()?;
+    let subject = Dn::from_der(&subject).map_err(CertificateError::from)?;
+    Ok((request, subject))
+}
+
 /// The CA itself, with its key.
 #[derive(Debug)]
 pub struct Authority {
@@ -238,17 +258,7 @@ impl Authority {
         kind: &Kind,
         lifetime: Duration,
     ) -> Result<Certificate, CaError> {
-        if request.len() > MAX_REQUEST_BYTES {
-            return Err(CaError::RequestTooLong);
-        }
-        let request = if request.first() == Some(&0x30) {
-            X509Req::from_der(request)
-        } else {
-            X509Req::from_pem(request)
-        }
-        .map_err(CaError::Request)?;
-        let subject_der = request.subject_name().to_der()?;
-        let subject = Dn::from_der(&subject_der).map_err(CertificateError::from)?;
+        let (request, subject) = read_request(request)?;
         let public = request.public_key().map_err(CaError::Request)?;
         if !request.verify(&public).map_err(CaError::Request)? {
             return Err(CaError::RequestSignature { subject });
