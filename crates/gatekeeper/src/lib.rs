@@ -1,1 +1,24 @@
-//! Front: accept, authenticate, authorise, map, hand over.
+//! The gatekeeper: accept, authenticate, authorise, map, hand over (design: "front").
+//!
+//! One port, mutual TLS; ALPN tells the doors apart: `kumiko/1` is the session (spec/session/services.md), `h2` and
+//! `http/1.1` are REST (spec/rest), none is GRAM, whose door is there and closed. Everything is bounded before it is
+//! known who speaks, and one connection's failure is that connection's alone.
+//!
+//! Not here: jobs (the `Jobs` contract), certificates (kumiko-identity), frames (kumiko-session).
+
+mod admit;
+mod bounds;
+mod config;
+mod desk;
+mod files;
+mod front;
+mod keys;
+mod meter;
+mod refused;
+mod rest;
+mod session;
+
+pub use config::{Config, Limits};
+pub use front::{Front, FrontError};
+pub use keys::KeysError;
+pub use refused::Refused;

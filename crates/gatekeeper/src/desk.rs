@@ -1,0 +1,156 @@
+//! What every answer needs, whichever door the question came through.
+
+use crate::Config;
+use crate::admit::Visitor;
+use crate::bounds::Bounds;
+use crate::files::staging_refusal;
+use crate::meter::{Gauges, Meter};
+use bytes::Bytes;
+use kumiko_job::attempt::STDIN_WINDOW_BYTES;
+use kumiko_job::contract::{Jobs, Refusal};
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::JobId;
+use kumiko_staging::Unpacking;
+use kumiko_wire::api::{SiteLimits, SiteView, Uploaded};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+pub(crate) struct Desk<J> {
+    pub config: Config,
+    pub jobs: Arc<J>,
+    pub sessions: kumiko_session::Server,
+    pub bounds: Arc<Bounds>,
+    pub meter: Meter,
+    transfers: Arc<Semaphore>,
+}
+
+/// Archives on their way in or out at once; each has a thread and some 300 kB.
+const TRANSFERS: usize = 64;
+
+impl<J> Desk<J> {
+    pub fn new(config: Config, jobs: Arc<J>, bounds: Arc<Bounds>) -> Desk<J> {
+        let sessions = kumiko_session::Server::new(config.limits.session.clone());
+        Desk {
+            config,
+            jobs,
+            sessions,
+            bounds,
+            meter: Meter::default(),
+            transfers: Arc::new(Semaphore::new(TRANSFERS)),
+        }
+    }
+
+    pub fn site(&self, visitor: &Visitor) -> SiteView {
+        SiteView {
+            name: self.config.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            subject: visitor.caller.subject.clone(),
+            account: visitor.caller.account.clone(),
+            limits: SiteLimits {
+                upload_bytes: self.config.limits.upload.bytes,
+                upload_entries: self.config.limits.upload.entries,
+                stdin_window_bytes: STDIN_WINDOW_BYTES,
+            },
+        }
+    }
+
+    pub fn metrics(&self) -> String {
+        self.meter.text(&Gauges {
+            connections: self.bounds.count(),
+            session: self.sessions.stats(),
+        })
+    }
+
+    /// Before anything is started: facts of the connection that the manager does not know.
+    pub fn may_start(visitor: &Visitor) -> Result<(), Refusal> {
+        if visitor.may_start {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            "limited_proxy",
+            format!(
+                "a limited proxy of {} cannot start jobs here; show a full one (`kumiko identity proxy`)",
+                visitor.caller.subject
+            ),
+        ))
+    }
+
+    /// A place for one archive, until it is dropped.
+    pub fn transfer(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.transfers.clone().try_acquire_owned().map_err(|_| {
+            Refusal::new(
+                "too_many_transfers",
+                format!("{TRANSFERS} archives are on their way already; try again soon"),
+            )
+        })
+    }
+
+    /// Counts a refusal on its way out.
+    pub fn refused(&self, refusal: &Refusal) {
+        self.meter.refusals.fetch_add(1, Relaxed);
+        tracing::info!(code = %refusal.code, "{refusal}");
+    }
+}
+
+impl<J: Jobs> Desk<J> {
+    pub async fn submit(
+        &self,
+        visitor: &Visitor,
+        description: JobDescription,
+        key: Option<String>,
+    ) -> Result<JobId, Refusal> {
+        Self::may_start(visitor)?;
+        self.jobs.submit(&visitor.caller, description, key).await
+    }
+    /// Begins to take a folder in.
+    pub async fn upload(&self, visitor: &Visitor) -> Result<Upload, Refusal> {
+        Self::may_start(visitor)?;
+        let place = self.transfer()?;
+        let (input, folder) = self.jobs.new_upload(&visitor.caller).await?;
+        let unpacking = Unpacking::start(folder.clone(), self.config.limits.upload);
+        Ok(Upload {
+            input,
+            folder,
+            unpacking,
+            _place: place,
+        })
+    }
+}
+
+/// A folder on its way in; what is not finished is left to the manager to sweep.
+pub(crate) struct Upload {
+    input: String,
+    folder: PathBuf,
+    unpacking: Unpacking,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Upload {
+    pub async fn push(&mut self, data: Bytes) -> Result<(), Refusal> {
+        self.unpacking
+            .push(data)
+            .await
+            .map_err(|e| staging_refusal(&e))
+    }
+
+    pub async fn finish(self) -> Result<Uploaded, Refusal> {
+        let unpacked = self
+            .unpacking
+            .finish()
+            .await
+            .map_err(|e| staging_refusal(&e))?;
+        let folder = self.folder;
+        let mark_us = tokio::task::spawn_blocking(move || kumiko_staging::mark(&folder))
+            .await
+            .map_err(|e| Refusal::new("bug", format!("marking an upload: {e}")))?
+            .map_err(|e| staging_refusal(&e))?;
+        Ok(Uploaded {
+            input: self.input,
+            entries: unpacked.entries,
+            bytes: unpacked.bytes,
+            mark_us,
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! The session's door: one request a stream (spec/session/services.md).
+
+mod attach;
+mod staging;
+
+use crate::admit::{Link, Visitor};
+use crate::desk::Desk;
+use bytes::Bytes;
+use kumiko_job::attempt::AttemptCommand;
+use kumiko_job::contract::{EventStream, Jobs, OutputReader, Refusal};
+use kumiko_job::description::Stdin;
+use kumiko_session::{Receiver, Sender, SessionError, Stream};
+use kumiko_wire::api::{Done, Request, Submitted, json, kind};
+use kumiko_wire::exec::FromJob;
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Output is read and sent in pieces that fit one frame with their offset.
+pub(crate) const OUTPUT_MESSAGE_BYTES: usize = kumiko_wire::frame::PART_BYTES - 8;
+
+/// Serves one connection until it ends; its session may live longer.
+pub(crate) async fn serve<J: Jobs>(
+    desk: Arc<Desk<J>>,
+    visitor: Arc<Visitor>,
+    link: Link,
+    peer: SocketAddr,
+) {
+    let owner = visitor.caller.subject.clone();
+    let handler = {
+        let desk = desk.clone();
+        move |request: Bytes, stream: Stream| {
+            tokio::spawn(answer(desk.clone(), visitor.clone(), request, stream));
+        }
+    };
+    match desk.sessions.serve(link, &owner, handler).await {
+        Ok(how) => tracing::debug!(%peer, subject = owner, ?how, "session connection ended"),
+        Err(cause) => tracing::warn!(%peer, subject = owner, %cause, "session connection broken"),
+    }
+}
+
+/// Why an answer stops before its end.
+enum Stop {
+    /// The client hears it.
+    Refused(Refusal),
+    /// The client is not there any more, or does not want to hear on.
+    Gone(SessionError),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Stop {
+        Stop::Refused(refusal)
+    }
+}
+
+impl From<SessionError> for Stop {
+    fn from(e: SessionError) -> Stop {
+        Stop::Gone(e)
+    }
+}
+
+/// The sending side of a stream, in the terms of services.md.
+struct Out {
+    sender: Sender,
+}
+
+impl Out {
+    async fn reply<T: Serialize>(&mut self, value: &T) -> Result<(), Stop> {
+        Ok(self.sender.send(kind::REPLY, json(value)).await?)
+    }
+
+    async fn tell(&mut self, message: FromJob) -> Result<(), Stop> {
+        let (kind, data) = message.encode();
+        Ok(self.sender.send(kind, data).await?)
+    }
+}
+
+async fn answer<J: Jobs>(
+    desk: Arc<Desk<J>>,
+    visitor: Arc<Visitor>,
+    request: Bytes,
+    stream: Stream,
+) {
+    desk.meter.requests.fetch_add(1, Relaxed);
+    let (sender, mut receiver) = stream.split();
+    let mut out = Out { sender };
+    let done = match Request::decode(&request) {
+        Ok(request) => dispatch(&desk, &visitor, request, &mut out, &mut receiver).await,
+        Err(e) => Err(Refusal::new("bad_request", e.to_string()).into()),
+    };
+    let ended = match done {
+        Ok(()) => out.sender.finish().await,
+        Err(Stop::Refused(refusal)) => {
+            desk.refused(&refusal);
+            match out.sender.send(kind::REFUSED, json(&refusal)).await {
+                Ok(()) => out.sender.finish().await,
+                Err(e) => Err(e),
+            }
+        }
+        Err(Stop::Gone(e)) => Err(e),
+    };
+    if let Err(cause) = ended {
+        tracing::debug!(subject = %visitor.caller.subject, %cause, "the client did not hear the answer's end");
+    }
+}
+
+async fn dispatch<J: Jobs>(
+    desk: &Arc<Desk<J>>,
+    visitor: &Arc<Visitor>,
+    request: Request,
+    out: &mut Out,
+    receiver: &mut Receiver,
+) -> Result<(), Stop> {
+    let caller = &visitor.caller;
+    match request {
+        Request::Submit { description, key } => {
+            let job = desk.submit(visitor, description, key).await?;
+            out.reply(&Submitted { job }).await
+        }
+        Request::Exec { description, key } => {
+            let stdin = description.stdin == Stdin::Live;
+            let job = desk.submit(visitor, description, key).await?;
+            out.reply(&Submitted { job }).await?;
+            attach::attach(
+                desk,
+                visitor,
+                attach::To {
+                    job,
+                    stdin,
+                    from: [0, 0],
+                },
+                out,
+                receiver,
+            )
+            .await
+        }
+        Request::List => {
+            for view in desk.jobs.list(caller).await? {
+                out.reply(&view).await?;
+            }
+            Ok(())
+        }
+        Request::Show { job } => out.reply(&desk.jobs.show(caller, job).await?).await,
+        Request::Explain { job } => out.reply(&desk.jobs.explain(caller, job).await?).await,
+        Request::Watch { job, after } => {
+            let mut events = desk.jobs.watch(caller, job, after).await?;
+            let telling = async {
+                while let Some(event) = events.next().await {
+                    out.reply(&event).await?;
+                }
+                Ok(())
+            };
+            while_heard(receiver, telling).await
+        }
+        Request::Cancel { job, grace_ms } => {
+            desk.jobs.cancel(caller, job, grace_ms).await?;
+            out.reply(&Done {}).await
+        }
+        Request::Signal { job, signal } => {
+            desk.jobs
+                .command(caller, job, AttemptCommand::Signal { signal })
+                .await?;
+            out.reply(&Done {}).await
+        }
+        Request::Remove { job } => {
+            desk.jobs.remove(caller, job).await?;
+            out.reply(&Done {}).await
+        }
+        Request::Attach {
+            job,
+            stdin,
+            stdout_from,
+            stderr_from,
+        } => {
+            let to = attach::To {
+                job,
+                stdin,
+                from: [stdout_from, stderr_from],
+            };
+            attach::attach(desk, visitor, to, out, receiver).await
+        }
+        Request::Output { job, stream, from } => {
+            let mut reader = desk.jobs.output(caller, job, stream, from).await?;
+            let telling = async {
+                while let Some((offset, data)) = reader.read(OUTPUT_MESSAGE_BYTES).await? {
+                    desk.meter
+                        .output_bytes
+                        .fetch_add(data.len() as u64, Relaxed);
+                    out.tell(FromJob::Output {
+                        stream,
+                        offset,
+                        data,
+                    })
+                    .await?;
+                }
+                Ok(())
+            };
+            while_heard(receiver, telling).await
+        }
+        Request::Upload => staging::upload(desk, visitor, out, receiver).await,
+        Request::Download { job, since_us } => {
+            let sending = staging::download(desk, visitor, job, since_us, out);
+            while_heard(receiver, sending).await
+        }
+        Request::Site => out.reply(&desk.site(visitor)).await,
+    }
+}
+
+/// Runs `telling` until the client stops listening.
+async fn while_heard<F>(receiver: &mut Receiver, telling: F) -> Result<(), Stop>
+where
+    F: Future<Output = Result<(), Stop>>,
+{
+    tokio::select! {
+        told = telling => told,
+        gone = gone(receiver) => Err(gone),
+    }
+}
+
+/// Resolves when the client breaks the stream off; that it has no more to say itself is in order.
+async fn gone(receiver: &mut Receiver) -> Stop {
+    match receiver.recv_part().await {
+        Ok(Some(part)) => Refusal::new(
+            "bad_request",
+            format!(
+                "a message of kind {:#04x} came where the client has nothing to say",
+                part.kind
+            ),
+        )
+        .into(),
+        Ok(None) => std::future::pending().await,
+        Err(e) => e.into(),
+    }
+}
