@@ -193,7 +193,7 @@ fn overview(report: &Report) -> String {
             let several = row.goals.len() > 1;
             row.verdicts().into_iter().map(move |v| {
                 let name = if several {
-                    format!("{}: {}", row.key, v.goal.ours)
+                    format!("{}: {}", row.key, v.goal.text)
                 } else {
                     row.key.to_owned()
                 };

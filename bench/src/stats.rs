@@ -15,6 +15,9 @@ pub enum Unit {
 impl Unit {
     /// A value with three significant digits and its unit.
     pub fn show(self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".to_owned();
+        }
         let steps: &[(f64, &str)] = match self {
             Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
             Unit::Bytes => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
@@ -135,7 +138,7 @@ mod tests {
         check(Unit::Seconds, 12.34, "12.3 s");
         check(Unit::Seconds, 0.0000456, "45.6 µs");
         check(Unit::Seconds, -0.002, "-2.00 ms");
-        check(Unit::Seconds, 0.0, "0 ns");
+        check(Unit::Seconds, 0.0, "0");
         check(Unit::Bytes, 20_480.0, "20.5 kB");
         check(Unit::BytesPerSecond, 1.5e9, "1.50 GB/s");
     }

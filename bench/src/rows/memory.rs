@@ -33,7 +33,7 @@ pub fn measure(bench: &Bench) -> Row {
             reach: Reach::AtMost { limit: 20e3 },
         },
         Goal {
-            text: "≤ 300 kB private in its runner",
+            text: "≤ 300 kB private in the runner",
             ours: RUNNER,
             reach: Reach::AtMost { limit: 300e3 },
         },
