@@ -104,6 +104,16 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// See [`NOT_BEGUN`].
+    pub fn not_begun(message: String) -> Outcome {
+        Outcome::NeverStarted {
+            code: "attempt_not_begun".to_owned(),
+            message,
+        }
+    }
+}
+
 /// Nobody sends stdin beyond the last `StdinTaken` (at first 0) and this many bytes; a runner can hold as many.
 /// So stdin that a guest does not read never stands before a signal or a `Consumed` on the same link.
 pub const STDIN_WINDOW_BYTES: u64 = 256 * 1024;

@@ -8,6 +8,9 @@ use crate::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// The kind after which no event of a job comes.
+pub const REMOVED: &str = "removed";
+
 /// One fact about one job. The JSON form is what the log holds (spec/jobs J20).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -103,7 +106,7 @@ impl Event {
             Event::Resumed { .. } => "resumed",
             Event::CancelRequested { .. } => "cancel_requested",
             Event::AttemptEnded { .. } => "attempt_ended",
-            Event::Removed { .. } => "removed",
+            Event::Removed { .. } => REMOVED,
         }
     }
 

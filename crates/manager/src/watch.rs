@@ -3,7 +3,7 @@
 use crate::cell::Cell;
 use crate::log::Reader;
 use kumiko_job::contract::{EventStream, EventView};
-use kumiko_job::state::Stage;
+use kumiko_job::event::REMOVED;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ impl Watch {
         }
     }
 
-    fn tell(&mut self, event: EventView, last: bool) -> Option<EventView> {
+    fn tell(&mut self, event: EventView) -> Option<EventView> {
         self.told = event.number;
-        self.over = last;
+        self.over = event.kind == REMOVED;
         Some(event)
     }
 }
@@ -44,7 +44,7 @@ impl EventStream for Watch {
         let mut face = self.cell.watch();
         loop {
             if let Some(event) = self.old.pop_front() {
-                return self.tell(event, false);
+                return self.tell(event);
             }
             let wanted = self.told + 1;
             let (event, missed) = {
@@ -57,20 +57,28 @@ impl EventStream for Watch {
                     .iter()
                     .find(|event| event.number == wanted)
                     .cloned();
-                let removed = matches!(face.job.stage, Stage::Removed { .. });
-                let last = face.job.last_event;
-                if let Some(event) = event {
-                    let is_last = removed && event.number == last;
-                    (Some((event, is_last)), false)
-                } else {
-                    (None, last >= wanted)
-                }
+                (event, face.job.last_event >= wanted)
             };
-            if let Some((event, is_last)) = event {
-                return self.tell(event, is_last);
+            if let Some(event) = event {
+                return self.tell(event);
             }
             if missed {
-                self.old = self.read_old().await?;
+                match self.read_old().await {
+                    Some(old) => self.old = old,
+                    // The job was removed, and its log with it: the rest is what memory holds.
+                    None => {
+                        self.told = self
+                            .cell
+                            .look()
+                            .recent
+                            .front()
+                            .map_or(self.told, |first| first.number - 1)
+                    }
+                }
+                if self.old.is_empty() && self.told + 1 == wanted {
+                    self.over = true;
+                    return None;
+                }
                 continue;
             }
             if face.changed().await.is_err() {
@@ -81,7 +89,7 @@ impl EventStream for Watch {
 }
 
 impl Watch {
-    /// Events that memory no longer holds. None, if the log no longer does either: the job was removed.
+    /// Events that memory no longer holds. None, if the log does not either.
     async fn read_old(&self) -> Option<VecDeque<EventView>> {
         let reader = Arc::clone(&self.reader);
         let id = self.cell.job().id;
