@@ -1,13 +1,12 @@
 //! A command at the site, from a cold client process: TCP, mutual TLS, session, sandbox, exit status; beside ssh.
 
-use super::or_missing;
+use super::{or_missing, seconds_of};
 use crate::bench::Bench;
 use crate::goal::{Goal, Reach, Row};
 use crate::peers::ssh::Ssh;
 use crate::rounds::{self, Contender};
 use crate::site::Site;
 use crate::stats::Unit;
-use crate::wait;
 use std::process::Command;
 
 pub const KEY: &str = "exec";
@@ -29,18 +28,15 @@ pub fn measure(bench: &Bench) -> Row {
             let site = Site::start(bench)?;
             let mut contenders = vec![
                 Contender::new(OURS, Unit::Seconds, || {
-                    Ok(
-                        wait::timed(&mut site.command(&["exec", "local", "--", "/bin/true"]))?
-                            .as_secs_f64(),
-                    )
+                    seconds_of(&mut site.command(&["exec", "local", "--", "/bin/true"]))
                 }),
                 Contender::new("fork+exec", Unit::Seconds, || {
-                    Ok(wait::timed(&mut Command::new("/bin/true"))?.as_secs_f64())
+                    seconds_of(&mut Command::new("/bin/true"))
                 }),
             ];
             match Ssh::start() {
                 Ok(ssh) => contenders.push(Contender::new(SSH, Unit::Seconds, move || {
-                    Ok(wait::timed(&mut ssh.command("true"))?.as_secs_f64())
+                    seconds_of(&mut ssh.command("true"))
                 })),
                 Err(failure) => row.lacks(Some(SSH), &failure),
             }

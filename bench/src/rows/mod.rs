@@ -14,9 +14,11 @@ use crate::bench::Bench;
 use crate::fail::Failure;
 use crate::goal::Row;
 use crate::site::Site;
+use crate::wait;
 use kumiko_client::{Attached, Client, Heard};
 use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::description::{JobDescription, OutputMode};
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 type Measure = fn(&Bench) -> Row;
@@ -108,6 +110,11 @@ async fn to_the_end(attached: &mut Attached, mut take: impl FnMut(&[u8])) -> Res
             None => return Err(Failure::unexpected("a job's stream ended before the job")),
         }
     }
+}
+
+/// One run of a command that ends with 0.
+fn seconds_of(command: &mut Command) -> Result<f64, Failure> {
+    Ok(wait::timed(command)?.as_secs_f64())
 }
 
 /// A step with a deadline.

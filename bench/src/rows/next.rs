@@ -1,13 +1,12 @@
 //! The next job of a client that is connected already: from submission to its exit, beside what the kernel takes for
 //! fork, exec and wait of the same program (posix_spawn of the standard library, from this process).
 
-use super::{connected, job, or_missing, to_the_end, within};
+use super::{connected, job, or_missing, seconds_of, to_the_end, within};
 use crate::bench::Bench;
 use crate::fail::Failure;
 use crate::goal::{Goal, Reach, Row};
 use crate::rounds::{self, Contender};
 use crate::stats::Unit;
-use crate::wait;
 use std::process::Command;
 use std::time::Instant;
 
@@ -42,7 +41,7 @@ pub fn measure(bench: &Bench) -> Row {
             let contenders = vec![
                 Contender::new(OURS, Unit::Seconds, || bench.runtime.block_on(run())),
                 Contender::new(BARE, Unit::Seconds, || {
-                    Ok(wait::timed(&mut Command::new("/bin/true"))?.as_secs_f64())
+                    seconds_of(&mut Command::new("/bin/true"))
                 }),
             ];
             rounds::take(row, bench.rounds(300), contenders);
