@@ -1,10 +1,9 @@
-//! What is built besides by plain cargo: the programs as users get them, the runner static.
+//! What is built otherwise than by plain cargo: the programs as users get them, the runner static.
 
 use crate::fail::Failure;
 use crate::shell::{self, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
@@ -12,76 +11,60 @@ pub enum Profile {
     Release,
 }
 
-/// The two programs of a profile.
-#[derive(Debug)]
-pub struct Programs {
-    pub kumiko: PathBuf,
-    pub runner: PathBuf,
-}
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Profile::Dev => "dev",
+            Profile::Release => "release",
+        }
+    }
 
-impl Programs {
-    /// Tells a child where the programs are, by `KUMIKO_BIN` and `KUMIKO_RUN`.
-    pub fn told_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        command
-            .env("KUMIKO_BIN", &self.kumiko)
-            .env("KUMIKO_RUN", &self.runner)
+    /// Where cargo puts its programs.
+    pub fn folder(self, shell: &Shell) -> PathBuf {
+        shell.path(match self {
+            Profile::Dev => "target/debug",
+            Profile::Release => "target/release",
+        })
     }
 }
 
-/// Builds `kumiko` and the runner, which is put beside it.
-pub fn programs(shell: &Shell, profile: Profile) -> Result<Programs, Failure> {
-    let flag: &[&str] = if profile == Profile::Release {
-        &["--release"]
-    } else {
-        &[]
-    };
-    shell::ok(
-        &mut shell.cargo(
-            ["build", "-p", "kumiko"]
-                .into_iter()
-                .chain(flag.iter().copied()),
-        ),
-    )?;
-    let folder = shell.path(if profile == Profile::Release {
-        "target/release"
-    } else {
-        "target/debug"
-    });
-    let made = runner(shell, profile)?;
-    let beside = folder.join("kumiko-run");
-    replace(&made, &beside)?;
-    Ok(Programs {
-        kumiko: folder.join("kumiko"),
-        runner: beside,
-    })
+/// Variables that tell a child where the programs are.
+pub type Told = Vec<(&'static str, PathBuf)>;
+
+/// Builds `kumiko` and the runner: `KUMIKO_BIN`, `KUMIKO_RUN`. A copy of the static runner is put beside `kumiko`, where
+/// cargo puts a dynamic one whenever it builds the tests: so this comes again before what looks there.
+pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
+    shell::ok(&mut shell.cargo(["build", "-p", "kumiko", "--profile", profile.name()]))?;
+    let mut told = runner(shell, profile)?;
+    let folder = profile.folder(shell);
+    for (_, made) in &told {
+        replace(made, &folder.join("kumiko-run"))?;
+    }
+    told.push(("KUMIKO_BIN", folder.join("kumiko")));
+    Ok(told)
 }
 
-/// Builds the runner: static, so that it starts without a loader and runs in any room, and not position-independent,
-/// which saves relocations at each start.
-pub fn runner(shell: &Shell, profile: Profile) -> Result<PathBuf, Failure> {
-    let flag: &[&str] = if profile == Profile::Release {
-        &["--release"]
-    } else {
-        &[]
-    };
-    shell::ok(
-        &mut shell.cargo_flagged(
-            ["build", "-p", "kumiko-runner", "--bin", "kumiko-run"]
-                .into_iter()
-                .chain(flag.iter().copied()),
-            "-Ctarget-feature=+crt-static -Crelocation-model=static",
-        ),
-    )?;
-    let folder = if profile == Profile::Release {
-        "release"
-    } else {
-        "debug"
-    };
-    Ok(shell
-        .path("target")
-        .join(&shell.triple)
-        .join(folder)
-        .join("kumiko-run"))
+/// Builds the runner only: `KUMIKO_RUN`. Static, so that it starts without a loader and in any room; not
+/// position-independent, which saves relocations at each start.
+pub fn runner(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
+    shell::ok(&mut shell.cargo_flagged(
+        [
+            "build",
+            "-p",
+            "kumiko-runner",
+            "--bin",
+            "kumiko-run",
+            "--profile",
+            profile.name(),
+        ],
+        "-Ctarget-feature=+crt-static -Crelocation-model=static",
+    ))?;
+    // With a target by name cargo puts its folder between: target/TRIPLE/debug.
+    let made = shell.path("target").join(&shell.triple);
+    let made = made
+        .join(profile.folder(shell).file_name().unwrap_or_default())
+        .join("kumiko-run");
+    Ok(vec![("KUMIKO_RUN", made)])
 }
 
 /// Puts a copy in place by renaming: what stands there may be running, or be one file with cargo's own.

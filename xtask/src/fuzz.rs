@@ -107,7 +107,15 @@ pub fn part(shell: &Shell) -> Result<Part, Failure> {
     if targets.is_empty() {
         return Ok(part);
     }
-    let programs = build(shell)?;
+    let programs = match build(shell) {
+        Ok(programs) => programs,
+        Err(Failure::Failed { program }) => {
+            part.failed.push(program);
+            part.took = begun.elapsed();
+            return Ok(part);
+        }
+        Err(other) => return Err(other),
+    };
     let left = Mutex::new(targets.into_iter());
     let next = || {
         left.lock()

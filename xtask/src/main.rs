@@ -14,6 +14,7 @@ mod tally;
 mod test;
 mod vectors;
 
+use build::Profile;
 use fail::Failure;
 use shell::Shell;
 use std::process::ExitCode;
@@ -53,30 +54,34 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match command.as_str() {
         "build" => {
             let profile = if rest.iter().any(|a| a == "--dev") {
-                build::Profile::Dev
+                Profile::Dev
             } else {
-                build::Profile::Release
+                Profile::Release
             };
-            let made = build::programs(&shell, profile)?;
-            println!("{}\n{}", made.kumiko.display(), made.runner.display());
+            build::programs(&shell, profile)?;
+            println!(
+                "kumiko and kumiko-run are in {}",
+                profile.folder(&shell).display()
+            );
             Ok(ExitCode::SUCCESS)
         }
         "test" => test::run(&shell, rest),
         "lint" => lint::run(&shell),
         "e2e" => test::e2e(&shell, rest),
         "demo" => {
-            let made = build::programs(&shell, build::Profile::Release)?;
-            made.told_to(shell.command(&made.kumiko).arg("demo").args(rest))
+            let told = build::programs(&shell, Profile::Release)?;
+            let kumiko = Profile::Release.folder(&shell).join("kumiko");
+            shell
+                .command(kumiko)
+                .arg("demo")
+                .args(rest)
+                .envs(told)
                 .status_of()
         }
         "bench" => {
-            let made = build::programs(&shell, build::Profile::Release)?;
-            made.told_to(
-                shell
-                    .cargo(["run", "-q", "--release", "-p", "kumiko-bench", "--"])
-                    .args(rest),
-            )
-            .status_of()
+            let told = build::programs(&shell, Profile::Release)?;
+            let mut bench = shell.cargo(["run", "-q", "--release", "-p", "kumiko-bench", "--"]);
+            bench.args(rest).envs(told).status_of()
         }
         "vectors" => {
             vectors::check(&shell)?;

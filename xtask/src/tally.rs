@@ -72,6 +72,10 @@ impl Part {
         }
     }
 
+    pub fn well(&self) -> bool {
+        self.failed.is_empty()
+    }
+
     /// Takes one line that a test program printed.
     pub fn line(&mut self, line: &str) {
         if let Some(skip) = Skip::parse(line) {

@@ -1,12 +1,14 @@
 //! `./x test`: lint, the crates' own tests, fuzz targets for a fixed time, black-box scenarios; one closing line.
 
-use crate::build::{self, Profile, Programs};
+use crate::build::{self, Profile, Told};
 use crate::fail::Failure;
 use crate::shell::{self, Shell};
 use crate::tally::{Ledger, Part, Tally};
 use crate::{fuzz, lint, rings};
 use std::process::ExitCode;
 use std::time::Instant;
+
+const E2E: &str = "e2e";
 
 /// The command `./x test [PART...] [--strict] [--all]`.
 pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
@@ -21,10 +23,10 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
     let crates: Vec<&str> = packages
         .iter()
         .map(|p| p.name.as_str())
-        .filter(|name| !["e2e", "bench"].contains(name))
+        .filter(|name| *name != E2E)
         .collect();
     for part in &parts {
-        if !["lint", "unit", "fuzz", "e2e"].contains(part) && !crates.contains(part) {
+        if !["lint", "unit", "fuzz", E2E].contains(part) && !crates.contains(part) {
             return Err(Failure::NoSuchPart {
                 given: (*part).to_owned(),
                 crates: crates.join(", "),
@@ -42,119 +44,79 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
     if wanted("lint") {
         tally.parts.push(lint::part(shell)?);
     }
-    let unit = wanted("unit");
-    if unit || wanted("e2e") || !of_crates.is_empty() {
-        let (programs, built) = programs(shell)?;
-        tally.parts.push(built);
-        if unit || !of_crates.is_empty() {
-            let selected: Vec<String> = if unit {
-                [
-                    "--workspace",
-                    "--exclude",
-                    "kumiko-e2e",
-                    "--exclude",
-                    "kumiko-bench",
-                ]
-                .map(str::to_owned)
-                .into()
-            } else {
-                of_crates
-                    .iter()
-                    .flat_map(|name| ["-p".to_owned(), package_name(name)])
-                    .collect()
-            };
-            let compiled = compile(shell, &selected)?;
-            let well = compiled.failed.is_empty();
-            tally.parts.push(compiled);
-            if well {
-                tally.parts.push(tests(
-                    shell,
-                    "unit and integration",
-                    &selected,
-                    &programs,
-                    &[],
-                    all,
-                )?);
-            }
-        }
-        if wanted("fuzz") {
-            tally.parts.push(fuzz::part(shell)?);
-        }
-        if wanted("e2e") {
-            tally.parts.push(tests(
-                shell,
-                "e2e",
-                &["-p".into(), "kumiko-e2e".into()],
-                &programs,
-                &[],
-                all,
-            )?);
-        }
-    } else if wanted("fuzz") {
+    if wanted("unit") || !of_crates.is_empty() {
+        let selected = selection(if wanted("unit") { &crates } else { &of_crates });
+        tally
+            .parts
+            .extend(tests(shell, "unit and integration", &selected, &[], all)?);
+    }
+    if wanted("fuzz") {
         tally.parts.push(fuzz::part(shell)?);
+    }
+    if wanted(E2E) {
+        tally
+            .parts
+            .extend(tests(shell, E2E, &selection(&[E2E]), &[], all)?);
     }
     close(shell, &tally, strict)
 }
 
 /// The command `./x e2e [FILTER]`.
 pub fn e2e(shell: &Shell, filter: &[String]) -> Result<ExitCode, Failure> {
-    let (programs, built) = programs(shell)?;
-    let run = tests(
-        shell,
-        "e2e",
-        &["-p".into(), "kumiko-e2e".into()],
-        &programs,
-        filter,
-        true,
-    )?;
-    close(
-        shell,
-        &Tally {
-            parts: vec![built, run],
-        },
-        false,
-    )
+    let parts = tests(shell, E2E, &selection(&[E2E]), filter, true)?;
+    close(shell, &Tally { parts }, false)
 }
 
-/// Cargo's name of the crate in a folder.
-fn package_name(folder: &str) -> String {
-    if ["kumiko", "xtask"].contains(&folder) {
-        folder.to_owned()
-    } else {
-        format!("kumiko-{folder}")
-    }
+/// What selects the crates in these folders, for cargo.
+fn selection(folders: &[&str]) -> Vec<String> {
+    let package = |folder: &&str| match *folder {
+        "kumiko" | "xtask" => (*folder).to_owned(),
+        other => format!("kumiko-{other}"),
+    };
+    folders
+        .iter()
+        .flat_map(|folder| ["-p".to_owned(), package(folder)])
+        .collect()
 }
 
-fn programs(shell: &Shell) -> Result<(Programs, Part), Failure> {
-    let begun = Instant::now();
-    let programs = build::programs(shell, Profile::Dev)?;
-    Ok((
-        programs,
-        Part {
-            took: begun.elapsed(),
-            ..Part::new("programs compiled")
-        },
-    ))
-}
-
-/// Compiles the tests ahead, so that the minutes of running them are told apart.
-fn compile(shell: &Shell, selected: &[String]) -> Result<Part, Failure> {
-    let begun = Instant::now();
-    let mut part = Part::new("tests compiled");
-    match shell::ok(shell.cargo(["test", "--no-run", "-q"]).args(selected)) {
-        Ok(()) => {}
-        Err(Failure::Failed { program }) => part.failed.push(program),
-        Err(other) => return Err(other),
-    }
-    part.took = begun.elapsed();
-    Ok(part)
-}
-
+/// Compiles, as a part of its own so that its minutes are told apart, and runs the tests of some crates.
 fn tests(
     shell: &Shell,
     name: &str,
     selected: &[String],
-    programs: &Programs,
+    filter: &[String],
+    all: bool,
+) -> Result<Vec<Part>, Failure> {
+    let begun = Instant::now();
+    let mut compiled = Part::new(format!("{name}: compiled"));
+    // Crates test themselves, some with a runner; scenarios use the programs.
+    let build = if name == E2E {
+        build::programs
+    } else {
+        build::runner
+    };
+    let told = build(shell, Profile::Dev).and_then(|told| {
+        shell::ok(shell.cargo(["test", "--no-run", "-q"]).args(selected)).map(|()| told)
+    });
+    compiled.took = begun.elapsed();
+    match told {
+        Ok(told) => Ok(vec![
+            compiled,
+            run_tests(shell, name, selected, told, filter, all)?,
+        ]),
+        Err(Failure::Failed { program }) => {
+            compiled.failed.push(program);
+            Ok(vec![compiled])
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn run_tests(
+    shell: &Shell,
+    name: &str,
+    selected: &[String],
+    told: Told,
     filter: &[String],
     all: bool,
 ) -> Result<Part, Failure> {
@@ -173,26 +135,17 @@ fn tests(
     let log = shell
         .path("target/x")
         .join(format!("{}.log", name.replace(' ', "-")));
-    let mut failures = false;
-    let well = shell::watch(programs.told_to(&mut command), &log, |line| {
+    let mut shown = false;
+    let well = shell::watch(command.envs(told), &log, |line| {
         part.line(line);
-        failures = (failures || line == "failures:" || line.starts_with("error"))
+        shown = (shown || line == "failures:" || line.starts_with("error"))
             && !line.starts_with("test result");
-        if failures
-            || [
-                "     Running",
-                "   Doc-tests",
-                "test result",
-                "error",
-                "x: ",
-            ]
-            .iter()
-            .any(|p| line.starts_with(p))
-        {
+        let summary = ["     Running", "   Doc-tests", "test result", "x: "];
+        if shown || summary.iter().any(|start| line.starts_with(start)) {
             eprintln!("{line}");
         }
     })?;
-    if !well && part.failed.is_empty() {
+    if !well && part.well() {
         part.failed
             .push(format!("{} (see {})", shell::line(&command), log.display()));
     }
