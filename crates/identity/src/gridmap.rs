@@ -113,13 +113,8 @@ impl GridMap {
 
     /// One line of a file: the name quoted, and its accounts.
     pub fn line(subject: &Dn, accounts: &[&str]) -> String {
-        let mut name = String::new();
-        for c in subject.to_string().chars() {
-            if c == '"' || c == '\\' {
-                name.push('\\');
-            }
-            name.push(c);
-        }
+        // The name's own escapes are those of the file; only a quote needs one more.
+        let name = subject.to_string().replace('"', "\\\"");
         format!("\"{name}\" {}\n", accounts.join(","))
     }
 }

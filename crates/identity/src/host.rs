@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn a_host_is_known_by_its_alternative_names_and_else_by_its_common_name() {
-        let rows: &[(&str, &[&str], &[&str], &str, bool)] = &[
+        type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a str, bool);
+        let rows: &[Row<'_>] = &[
             ("/CN=x", &["a.example"], &[], "a.example", true),
             ("/CN=x", &["a.example"], &[], "A.Example.", true),
             ("/CN=a.example", &["b.example"], &[], "a.example", false),

@@ -30,3 +30,6 @@ pub use proxy::ProxyKind;
 pub use signing_policy::{SigningPolicy, SigningPolicyError, SigningPolicyProblem};
 pub use trust::{TrustError, TrustFileError, TrustProblem, TrustStore};
 pub use verify::{Peer, Purpose, VerifyError, verify};
+
+#[cfg(test)]
+mod verify_tests;

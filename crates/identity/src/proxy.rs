@@ -164,9 +164,7 @@ pub enum ProxyError {
 /// Makes a new key and a proxy for it, signed by `issuer`.
 pub fn create(issuer: &Credential, options: &Options) -> Result<Credential, ProxyError> {
     let key = Key::generate(options.key)?;
-    let public = PKeyRef::public_key_to_der(&key.0)?;
-    let public = openssl::pkey::PKey::public_key_from_der(&public)?;
-    let leaf = sign(issuer, &public, options)?;
+    let leaf = sign(issuer, &*key.public()?, options)?;
     let mut chain = vec![leaf];
     chain.extend(issuer.chain().iter().cloned());
     Ok(Credential::assemble(chain, key))
@@ -214,28 +212,54 @@ pub(crate) fn sign(
         .map_or(fields.not_after, |end| end.min(fields.not_after));
 
     let serial = unique_number()?;
-    let mut builder = X509::builder()?;
-    builder.set_version(2)?;
-    let number = BigNum::from_slice(&serial.to_be_bytes())?;
-    let number = number.to_asn1_integer()?;
-    builder.set_serial_number(&number)?;
-    builder.set_issuer_name(parent.x509().subject_name())?;
-    let subject = X509Name::from_der(&name_below(&fields.subject_der, serial)?)?;
-    builder.set_subject_name(&subject)?;
-    builder.set_pubkey(public)?;
-    let not_before = asn1_time(now - BACKDATE)?;
-    builder.set_not_before(&not_before)?;
-    let not_after = asn1_time(not_after)?;
-    builder.set_not_after(&not_after)?;
-    add_extension(&mut builder, OID_PROXY_INFO, true, &info.to_der())?;
-    if let Some(bits) = proxy_key_usage(fields) {
-        add_extension(&mut builder, OID_KEY_USAGE, true, &bits)?;
+    let draft = Draft {
+        serial,
+        subject_der: name_below(&fields.subject_der, serial)?,
+        not_before: now - BACKDATE,
+        not_after,
+        info,
+    };
+    draft.sign(issuer, public)
+}
+
+/// A proxy certificate before it is signed. Nothing is checked any more: tests make wrong ones with it.
+pub(crate) struct Draft {
+    pub serial: u64,
+    pub subject_der: Vec<u8>,
+    pub not_before: SystemTime,
+    pub not_after: SystemTime,
+    pub info: ProxyInfo,
+}
+
+impl Draft {
+    pub fn sign(
+        &self,
+        issuer: &Credential,
+        public: &PKeyRef<Public>,
+    ) -> Result<Certificate, ProxyError> {
+        let parent = issuer.leaf();
+        let mut builder = X509::builder()?;
+        builder.set_version(2)?;
+        let number = BigNum::from_slice(&self.serial.to_be_bytes())?.to_asn1_integer()?;
+        builder.set_serial_number(&number)?;
+        builder.set_issuer_name(parent.x509().subject_name())?;
+        let subject = X509Name::from_der(&self.subject_der)?;
+        builder.set_subject_name(&subject)?;
+        builder.set_pubkey(public)?;
+        let not_before = asn1_time(self.not_before)?;
+        builder.set_not_before(&not_before)?;
+        let not_after = asn1_time(self.not_after)?;
+        builder.set_not_after(&not_after)?;
+        add_extension(&mut builder, OID_PROXY_INFO, true, &self.info.to_der())?;
+        if let Some(bits) = proxy_key_usage(parent.fields()) {
+            add_extension(&mut builder, OID_KEY_USAGE, true, &bits)?;
+        }
+        if let Some((critical, value)) = &parent.fields().extended_key_usage {
+            add_extension(&mut builder, OID_EXTENDED_KEY_USAGE, *critical, value)?;
+        }
+        builder.sign(&issuer.key().0, MessageDigest::sha256())?;
+        Ok(Certificate::from_x509(&builder.build())?)
     }
-    if let Some((critical, value)) = &fields.extended_key_usage {
-        add_extension(&mut builder, OID_EXTENDED_KEY_USAGE, *critical, value)?;
-    }
-    builder.sign(&issuer.key().0, MessageDigest::sha256())?;
-    Ok(Certificate::from_x509(&builder.build())?)
 }
 
 /// The issuer's key usage without nonRepudiation, keyCertSign and cRLSign, as GT's tools make it.
@@ -247,7 +271,7 @@ fn proxy_key_usage(issuer: &Fields) -> Option<Vec<u8>> {
     ))
 }
 
-pub(crate) fn add_extension(
+fn add_extension(
     builder: &mut openssl::x509::X509Builder,
     oid: &str,
     critical: bool,
@@ -277,7 +301,7 @@ pub(crate) fn asn1_time(time: SystemTime) -> Result<Asn1Time, ErrorStack> {
 }
 
 /// The DER name `subject` with a CN of its own added; all else stays byte for byte.
-fn name_below(subject: &[u8], number: u64) -> Result<Vec<u8>, CertificateError> {
+pub(crate) fn name_below(subject: &[u8], number: u64) -> Result<Vec<u8>, CertificateError> {
     let mut reader = Reader::new(subject);
     let name = reader.expect(der::SEQUENCE, "a name is a sequence")?;
     let mut pair = der::write_oid("2.5.4.3");

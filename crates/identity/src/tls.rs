@@ -126,18 +126,20 @@ fn context(
     builder.set_options(
         SslOptions::NO_TICKET | SslOptions::NO_RENEGOTIATION | SslOptions::NO_COMPRESSION,
     );
-    // tokio may offer a moved buffer on the next write; idle connections give their buffers back.
+    // tokio may offer a moved buffer on the next write; idle connections give their buffers back; and what we send of
+    // our chain is settled below, once, where OpenSSL would look for it in each handshake.
     builder.set_mode(
         SslMode::ENABLE_PARTIAL_WRITE
             | SslMode::ACCEPT_MOVING_WRITE_BUFFER
-            | SslMode::RELEASE_BUFFERS,
+            | SslMode::RELEASE_BUFFERS
+            | SslMode::NO_AUTO_CHAIN,
     );
     builder.set_verify_depth(MAX_CHAIN);
     builder.set_verify_cert_store(trust.store(None)?)?;
     if let Some(credential) = credential {
         builder.set_certificate(credential.leaf().x509())?;
         builder.set_private_key(&credential.key().0)?;
-        for issuer in credential.issuers() {
+        for issuer in trust.complete(credential.chain()) {
             builder.add_extra_chain_cert(issuer.to_x509())?;
         }
         builder.check_private_key()?;

@@ -201,6 +201,21 @@ impl TrustStore {
         self.0.anchors.get(ca)
     }
 
+    /// What a peer needs besides the leaf: the rest of the chain, and CAs from here up to below a root.
+    pub(crate) fn complete(&self, chain: &[Certificate]) -> Vec<Certificate> {
+        let mut issuers: Vec<Certificate> = chain.iter().skip(1).cloned().collect();
+        let mut last = chain.last().cloned();
+        while let Some(certificate) = last.filter(|c| !c.fields().is_self_issued()) {
+            last = self
+                .anchor(certificate.issuer())
+                .and_then(|anchor| anchor.certificates.first())
+                .filter(|ca| !ca.fields().is_self_issued() && !issuers.contains(ca))
+                .cloned();
+            issuers.extend(last.clone());
+        }
+        issuers
+    }
+
     /// OpenSSL's view: the CAs, and proxies allowed. TLS leaves time and purpose open: it sets them by itself.
     pub(crate) fn store(
         &self,

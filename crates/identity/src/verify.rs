@@ -121,14 +121,13 @@ pub fn verify(
     };
     let store = trust.store(Some((at, role)))?;
     let mut context = X509StoreContext::new()?;
-    let outcome = context.init(&store, leaf.x509(), &untrusted, |context| {
+    context.init(&store, leaf.x509(), &untrusted, |context| {
         Ok(if context.verify_cert()? {
             judge(context, trust, at, purpose)
         } else {
             Err(explain(context))
         })
-    })?;
-    outcome
+    })?
 }
 
 /// The grid's rules over the chain that OpenSSL built and found good: leaf first, root last.
@@ -141,7 +140,7 @@ pub(crate) fn judge(
     let built = context.chain().ok_or(VerifyError::EmptyChain)?;
     let chain = built
         .iter()
-        .map(|x| Certificate::from_x509(x))
+        .map(Certificate::from_x509)
         .collect::<Result<Vec<_>, _>>()?;
     let proxies = chain.iter().take_while(|c| c.is_proxy()).count();
     let Some((own, authorities)) = chain.split_at_checked(proxies + 1) else {

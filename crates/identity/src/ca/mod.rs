@@ -226,7 +226,7 @@ impl Authority {
             .next()
             .ok_or(CertificateError::NoCertificate { bytes: pem.len() })?;
         let key_path = dir.join(KEY);
-        let key = Key::from_pem(&*key::read_secret(&key_path)?, None, &key_path)?;
+        let key = Key::from_pem(&key::read_secret(&key_path)?, None, &key_path)?;
         let path = dir.join(POLICY);
         let policy_text = std::fs::read_to_string(&path).map_err(io("read", &path))?;
         Ok(Authority {
