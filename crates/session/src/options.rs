@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// One client keeps a stream for each thing it follows; this many cost at most 16 MiB of unread data.
+/// One client keeps a stream for each thing it follows; this many, twice (S5), cost at most 32 MiB of unread data.
 pub const MAX_STREAMS: u32 = 256;
 /// What one stream may have on its way unread: fills 80 Mbit/s at 100 ms, and a small message behind it on a
 /// loopback of 1 GB/s waits 1 ms.

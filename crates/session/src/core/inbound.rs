@@ -203,7 +203,8 @@ impl Core {
         if waiting > 2 * self.options.session_buffer_bytes {
             return Err(Violation::NotAcknowledging { bytes: waiting });
         }
-        if self.streams.len() >= self.options.max_streams as usize {
+        // A stream that the client has closed may still be in use here: twice the number that it was told.
+        if self.streams.len() >= 2 * self.options.max_streams as usize {
             for half in [Half::Sending, Half::Receiving] {
                 let body = Body::Reset {
                     half,

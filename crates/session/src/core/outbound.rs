@@ -182,7 +182,7 @@ impl Core {
         }
     }
 
-    fn has_unwritten(&self) -> bool {
+    pub(super) fn has_unwritten(&self) -> bool {
         self.cursor < self.retained.len() || self.queued_cost > 0
     }
 

@@ -105,10 +105,20 @@ impl StreamState {
         self.sender_gone && self.receiver_gone && self.out.is_empty()
     }
 
-    /// Drops what is queued, but for an OPEN that has not gone out; returns the cost dropped.
+    /// Drops what is queued of the sending half, but not an OPEN, nor what is said of the other half; returns the
+    /// cost dropped.
     pub fn drop_queue(&mut self) -> usize {
         let before = self.out_cost;
-        self.out.retain(|body| matches!(body, Body::Open(_)));
+        self.out.retain(|body| {
+            matches!(
+                body,
+                Body::Open(_)
+                    | Body::Reset {
+                        half: Half::Receiving,
+                        ..
+                    }
+            )
+        });
         self.out_cost = self.out.iter().map(Body::cost).sum();
         before - self.out_cost
     }
