@@ -412,10 +412,7 @@ pub(crate) async fn next_message(receiver: &mut Receiver) -> Result<Option<Messa
 
 /// The session is gone, not only this stream.
 pub(crate) fn is_lost(e: &SessionError) -> bool {
-    matches!(
-        e,
-        SessionError::Lost(_) | SessionError::Closed | SessionError::Connect(_)
-    )
+    matches!(e, SessionError::Lost(_) | SessionError::Closed)
 }
 
 /// A key that nobody else uses: 128 bits of the randomness that std seeds its hash maps with. It is not a secret.
