@@ -70,7 +70,7 @@ fn findings(rows: &BTreeMap<String, Row>, sources: &[&Source]) -> Vec<String> {
     for source in sources {
         let text: Vec<&str> = source.program_lines().map(|(_, line)| line).collect();
         for code in codes(&text.join("\n")) {
-            if !rows.contains_key(&code) {
+            if !rows.contains_key(&code) && !used.contains(&code) {
                 findings.push(format!(
                     "{}: the code {code:?} has no table in {PAGE}",
                     source.path.display()

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// A program that prints nothing for so long hangs: the longest silent compilation measured took under two minutes.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
 
+/// How often a silent program is looked after.
+const STEP: Duration = Duration::from_secs(1);
+
 /// Where the repository is and what it is built for.
 #[derive(Debug)]
 pub struct Shell {
@@ -155,28 +158,33 @@ pub fn watch(
         });
     }
     drop(send);
+    let mut silent = Duration::ZERO;
+    let mut ended = None;
     loop {
-        match lines.recv_timeout(SILENCE) {
+        match lines.recv_timeout(STEP) {
             Ok(line) => {
+                silent = Duration::ZERO;
                 writeln!(log_file, "{line}").map_err(wrong)?;
                 each(&line);
+                continue;
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                each(&format!(
-                    "x: no word for {} min: stopped",
-                    SILENCE.as_secs() / 60
-                ));
-                let _ = child.kill();
-                let _ = child.wait();
-                return Ok(false);
-            }
+            Err(mpsc::RecvTimeoutError::Timeout) => silent += STEP,
+        }
+        // A process that a test left behind may hold the pipes open for ever: silence after the end is the end.
+        if ended.is_some() {
+            break;
+        }
+        ended = child.try_wait().map_err(wrong)?;
+        if silent >= SILENCE {
+            each(&format!(
+                "x: no word for {} min: stopped",
+                SILENCE.as_secs() / 60
+            ));
+            child.kill().map_err(wrong)?;
         }
     }
-    let status = child.wait().map_err(|cause| Failure::Start {
-        program: line(command),
-        cause,
-    })?;
+    let status = child.wait().map_err(wrong)?;
     Ok(status.success())
 }
 
