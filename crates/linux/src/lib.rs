@@ -1,9 +1,10 @@
 //! The only crate that speaks to the kernel (ring 1), and with `preload` and `capi` the only one with unsafe code.
 //!
-//! [`Dir`]: directories by descriptor, which no link leads out of · [`detach`]: a process that outlives its parent ·
+//! [`cell`]: namespaces with programs in them · [`Dir`]: directories by descriptor, which no link leads out of · [`detach`]: a process that outlives its parent ·
 //! [`poll`]: epoll · [`process`]: pidfds, signals, ends · [`pty`]: terminals · [`spooling`]: splice, holes, locks ·
 //! [`tcp`]: socket options · [`unix_socket`]: sockets at long paths.
 
+pub mod cell;
 pub mod detach;
 pub mod dir;
 pub mod own_terminal;
@@ -12,6 +13,7 @@ pub mod process;
 pub mod pty;
 pub mod spooling;
 pub mod tcp;
+pub mod this_process;
 pub mod unix_socket;
 
 pub use dir::Dir;
@@ -22,4 +24,14 @@ use std::path::PathBuf;
 /// The path by which this process reaches what it has open (proc(5)); good as long as the descriptor is.
 pub fn proc_path(fd: impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
+}
+
+/// Does this process run as the host's root (its effective user)?
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A symbolic link where none may be (ELOOP).
+pub fn is_link_error(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ELOOP)
 }

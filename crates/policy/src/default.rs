@@ -60,20 +60,32 @@ const SHOWN: &[&str] = &[
 
 impl Default for Policy {
     fn default() -> Policy {
-        let origin = Origin { source: "default policy".to_owned(), line: 0 };
-        let shown = SHOWN.iter().filter_map(|path| GuestPath::new(path).ok()).map(|path| Rule {
-            access: Access::Read {
-                real: Real::Host { root: path.clone(), beneath: String::new() },
-                optional: true,
-            },
-            path,
-            origin: origin.clone(),
-        });
-        let temporary = ["/tmp", "/var/tmp"].into_iter().filter_map(|path| GuestPath::new(path).ok()).map(|path| Rule {
-            path,
-            access: Access::Temporary { size_mib: None },
-            origin: origin.clone(),
-        });
+        let origin = Origin {
+            source: "default policy".to_owned(),
+            line: 0,
+        };
+        let shown = SHOWN
+            .iter()
+            .filter_map(|path| GuestPath::new(path).ok())
+            .map(|path| Rule {
+                access: Access::Read {
+                    real: Real::Host {
+                        root: path.clone(),
+                        beneath: String::new(),
+                    },
+                    optional: true,
+                },
+                path,
+                origin: origin.clone(),
+            });
+        let temporary = ["/tmp", "/var/tmp"]
+            .into_iter()
+            .filter_map(|path| GuestPath::new(path).ok())
+            .map(|path| Rule {
+                path,
+                access: Access::Temporary { size_mib: None },
+                origin: origin.clone(),
+            });
         let mut paths: Vec<Rule> = shown.chain(temporary).collect();
         paths.sort_by(|a, b| a.path.cmp(&b.path));
         Policy {

@@ -27,11 +27,24 @@ pub enum Problem {
     #[error("unknown key \"{key}\"; here belong: {expected}")]
     UnknownKey { key: String, expected: &'static str },
     #[error("\"{key}\" is {found}, and must be {expected}")]
-    WrongType { key: String, found: &'static str, expected: &'static str },
+    WrongType {
+        key: String,
+        found: &'static str,
+        expected: &'static str,
+    },
     #[error("\"{key}\" must be one of {expected}, not \"{found}\"")]
-    WrongWord { key: String, found: String, expected: &'static str },
+    WrongWord {
+        key: String,
+        found: String,
+        expected: &'static str,
+    },
     #[error("\"{key}\" must be a whole number from {least} to {most}, not {found}")]
-    OutOfRange { key: String, found: String, least: u64, most: u64 },
+    OutOfRange {
+        key: String,
+        found: String,
+        least: u64,
+        most: u64,
+    },
     #[error("the path \"{path}\" {problem}")]
     Path { path: String, problem: PathError },
     #[error("the path {path} has a rule already, in line {line}")]
@@ -39,10 +52,15 @@ pub enum Problem {
     #[error("{path} is made by the sandbox for every guest and takes no rule")]
     Reserved { path: GuestPath },
     #[error("access \"{access}\" takes no \"{key}\"")]
-    NotWith { access: &'static str, key: &'static str },
+    NotWith {
+        access: &'static str,
+        key: &'static str,
+    },
     #[error("\"access\" is missing: one of read, write, denied, hidden, temporary")]
     NoAccess,
-    #[error("\"{line}\" stands before any section; sections are type:, file_path:, io_limit:, etc:")]
+    #[error(
+        "\"{line}\" stands before any section; sections are type:, file_path:, io_limit:, etc:"
+    )]
     NoSection { line: String },
     #[error("unknown section \"{section}\"; sections are type:, file_path:, io_limit:, etc:")]
     UnknownSection { section: String },
@@ -51,7 +69,11 @@ pub enum Problem {
     #[error("\"type:\" must be a number from 0 to 4, as in \"1(ptrace)\", not \"{found}\"")]
     WrongKind { found: String },
     #[error("type {number} is {name}, not \"{found}\"")]
-    KindMismatch { number: u32, name: &'static str, found: String },
+    KindMismatch {
+        number: u32,
+        name: &'static str,
+        found: String,
+    },
     #[error("a line of file_path: is \"VIRTUAL REAL FLAG\", not {found} words")]
     PathLine { found: usize },
     #[error("the flag must be 0 (read only) or 1 (read and write), not \"{found}\"")]
@@ -59,7 +81,11 @@ pub enum Problem {
     #[error("a line of {section} is \"NAME VALUE\", not {found} words")]
     PairLine { section: &'static str, found: usize },
     #[error("a line of {section} names {expected}, not \"{found}\"")]
-    WrongName { section: &'static str, found: String, expected: &'static str },
+    WrongName {
+        section: &'static str,
+        found: String,
+        expected: &'static str,
+    },
     #[error("\"{name}\" is set a second time")]
     SetTwice { name: String },
     #[error("type: stands without a number below it")]
@@ -69,15 +95,31 @@ pub enum Problem {
 /// A lower policy asked for more than the higher one gives (P7); whoever wrote the lower one is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NarrowError {
-    #[error("{origin}: {path} is mapped to {real}, which the policy above does not show: map to a path that it shows")]
-    NotVisible { path: GuestPath, real: GuestPath, origin: String },
-    #[error("{origin}: {path} asks to write to {real}, which the policy above shows read only: ask for read")]
-    NotWritable { path: GuestPath, real: GuestPath, origin: String },
+    #[error(
+        "{origin}: {path} is mapped to {real}, which the policy above does not show: map to a path that it shows"
+    )]
+    NotVisible {
+        path: GuestPath,
+        real: GuestPath,
+        origin: String,
+    },
+    #[error(
+        "{origin}: {path} asks to write to {real}, which the policy above shows read only: ask for read"
+    )]
+    NotWritable {
+        path: GuestPath,
+        real: GuestPath,
+        origin: String,
+    },
     #[error(
         "{origin}: {path} is mapped to {real}, which is a temporary place above: only the job's own directory and real \
          paths can be mapped"
     )]
-    Temporary { path: GuestPath, real: GuestPath, origin: String },
+    Temporary {
+        path: GuestPath,
+        real: GuestPath,
+        origin: String,
+    },
     #[error("network \"host\" is asked for and the policy above gives none: leave it out")]
     Network,
     #[error("further processes are asked for and the policy above allows none: leave it out")]

@@ -18,7 +18,10 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// This real path. `writable`: as far as the account may.
-    Shown { real: Real, writable: bool },
+    Shown {
+        real: Real,
+        writable: bool,
+    },
     Temporary,
     Denied,
     Hidden,
@@ -40,22 +43,37 @@ impl Policy {
     pub fn explain(&self, path: &GuestPath) -> Decision {
         let rule = self.rule_for(path);
         // "/" covers all that has no rule of its own, but never what every guest has.
-        let built_in = built_in(path).filter(|made| rule.is_none_or(|rule| rule.path.below(&made.by).is_none()));
+        let built_in = built_in(path)
+            .filter(|made| rule.is_none_or(|rule| rule.path.below(&made.by).is_none()));
         if let Some(decision) = built_in {
             return decision;
         }
         let Some(rule) = rule else {
-            return Decision { seen: Seen::Absent, by: root(), origin: always("not listed") };
+            return Decision {
+                seen: Seen::Absent,
+                by: root(),
+                origin: always("not listed"),
+            };
         };
         let rest = path.below(&rule.path).unwrap_or_default();
         let seen = match &rule.access {
-            Access::Read { real, .. } => Seen::Shown { real: real.join(rest), writable: false },
-            Access::Write { real, .. } => Seen::Shown { real: real.join(rest), writable: true },
+            Access::Read { real, .. } => Seen::Shown {
+                real: real.join(rest),
+                writable: false,
+            },
+            Access::Write { real, .. } => Seen::Shown {
+                real: real.join(rest),
+                writable: true,
+            },
             Access::Denied => Seen::Denied,
             Access::Hidden => Seen::Hidden,
             Access::Temporary { .. } => Seen::Temporary,
         };
-        Decision { seen, by: rule.path.clone(), origin: rule.origin.clone() }
+        Decision {
+            seen,
+            by: rule.path.clone(),
+            origin: rule.origin.clone(),
+        }
     }
 }
 
@@ -68,24 +86,61 @@ impl Real {
             (beneath, rest) => format!("{beneath}/{rest}"),
         };
         match self {
-            Real::Host { root, beneath } => Real::Host { root: root.clone(), beneath: glue(beneath) },
-            Real::Job { beneath } => Real::Job { beneath: glue(beneath) },
+            Real::Host { root, beneath } => Real::Host {
+                root: root.clone(),
+                beneath: glue(beneath),
+            },
+            Real::Job { beneath } => Real::Job {
+                beneath: glue(beneath),
+            },
+        }
+    }
+}
+
+impl Real {
+    /// Do both lead to the same path?
+    pub fn is_same(&self, other: &Real) -> bool {
+        match (self, other) {
+            (
+                Real::Host { root, beneath },
+                Real::Host {
+                    root: other,
+                    beneath: rest,
+                },
+            ) => root.join(beneath) == other.join(rest),
+            (Real::Job { beneath }, Real::Job { beneath: other }) => beneath == other,
+            _ => false,
         }
     }
 }
 
 fn built_in(path: &GuestPath) -> Option<Decision> {
-    let at = |top: &str| path.as_str() == top || path.as_str().strip_prefix(top).is_some_and(|r| r.starts_with('/'));
+    let at = |top: &str| {
+        path.as_str() == top
+            || path
+                .as_str()
+                .strip_prefix(top)
+                .is_some_and(|r| r.starts_with('/'))
+    };
     if at(JOB_DIRECTORY) {
-        let beneath = path.as_str()[JOB_DIRECTORY.len()..].trim_start_matches('/').to_owned();
+        let beneath = path.as_str()[JOB_DIRECTORY.len()..]
+            .trim_start_matches('/')
+            .to_owned();
         return Some(Decision {
-            seen: Seen::Shown { real: Real::Job { beneath }, writable: true },
+            seen: Seen::Shown {
+                real: Real::Job { beneath },
+                writable: true,
+            },
             by: root().join(&JOB_DIRECTORY[1..]),
             origin: always("every guest's own directory"),
         });
     }
     let top = ["/proc", "/dev"].into_iter().find(|top| at(top))?;
-    Some(Decision { seen: Seen::Made, by: root().join(&top[1..]), origin: always("made for every guest") })
+    Some(Decision {
+        seen: Seen::Made,
+        by: root().join(&top[1..]),
+        origin: always("made for every guest"),
+    })
 }
 
 fn root() -> GuestPath {
@@ -93,5 +148,8 @@ fn root() -> GuestPath {
 }
 
 fn always(why: &str) -> Origin {
-    Origin { source: why.to_owned(), line: 0 }
+    Origin {
+        source: why.to_owned(),
+        line: 0,
+    }
 }

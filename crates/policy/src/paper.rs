@@ -5,5 +5,10 @@ use crate::types::Policy;
 
 pub fn parse_paper(text: &str, source: &str) -> Result<Policy, PolicyError> {
     let _ = text;
-    Err(PolicyError { source_name: source.to_owned(), line: 1, column: 1, problem: Problem::KindMissing })
+    Err(PolicyError {
+        source_name: source.to_owned(),
+        line: 1,
+        column: 1,
+        problem: Problem::KindMissing,
+    })
 }

@@ -44,7 +44,10 @@ impl GuestPath {
             return Err(PathError::Control);
         }
         let mut normal = String::with_capacity(text.len());
-        for part in text.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        for part in text
+            .split('/')
+            .filter(|part| !part.is_empty() && *part != ".")
+        {
             if part == ".." {
                 return Err(PathError::Parent);
             }
@@ -70,7 +73,11 @@ impl GuestPath {
             return Some(self.0.trim_start_matches('/'));
         }
         let rest = self.0.strip_prefix(above.as_str())?;
-        if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+        if rest.is_empty() {
+            Some("")
+        } else {
+            rest.strip_prefix('/')
+        }
     }
 
     /// `rest` is relative and normal (what [`GuestPath::below`] gives).
@@ -110,7 +117,11 @@ mod tests {
     fn paths_have_one_normal_form() {
         let check = |text: &str, expected: Result<&str, PathError>| {
             let got = GuestPath::new(text);
-            assert_eq!(got.as_ref().map(GuestPath::as_str).map_err(|e| *e), expected, "{text:?}");
+            assert_eq!(
+                got.as_ref().map(GuestPath::as_str).map_err(|e| *e),
+                expected,
+                "{text:?}"
+            );
         };
         check("/", Ok("/"));
         check("//usr///lib/", Ok("/usr/lib"));
@@ -121,7 +132,10 @@ mod tests {
         check("", Err(PathError::Relative));
         check("/a\0b", Err(PathError::Control));
         check("/a\nb", Err(PathError::Control));
-        check(&format!("/{}", "x".repeat(256)), Err(PathError::PartTooLong));
+        check(
+            &format!("/{}", "x".repeat(256)),
+            Err(PathError::PartTooLong),
+        );
         check(&"/xy".repeat(2000), Err(PathError::TooLong));
     }
 
@@ -129,7 +143,11 @@ mod tests {
     fn below_is_by_whole_parts() {
         let path = |text: &str| GuestPath::new(text).unwrap();
         let check = |inner: &str, outer: &str, expected: Option<&str>| {
-            assert_eq!(path(inner).below(&path(outer)), expected, "{inner} below {outer}");
+            assert_eq!(
+                path(inner).below(&path(outer)),
+                expected,
+                "{inner} below {outer}"
+            );
         };
         check("/usr/lib", "/usr", Some("lib"));
         check("/usr", "/usr", Some(""));

@@ -39,8 +39,13 @@ pub enum MechanismKind {
 }
 
 impl MechanismKind {
-    pub const ALL: [MechanismKind; 5] =
-        [Self::Auto, Self::Ptrace, Self::Notify, Self::Library, Self::Namespace];
+    pub const ALL: [MechanismKind; 5] = [
+        Self::Auto,
+        Self::Ptrace,
+        Self::Notify,
+        Self::Library,
+        Self::Namespace,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -58,7 +63,9 @@ impl MechanismKind {
 
     /// 0 auto, 1 ptrace, 2 notify (the paper's mod_janus), 3 library (its DyninstAPI), 4 namespace.
     pub fn from_number(number: u32) -> Option<Self> {
-        usize::try_from(number).ok().and_then(|at| Self::ALL.get(at).copied())
+        usize::try_from(number)
+            .ok()
+            .and_then(|at| Self::ALL.get(at).copied())
     }
 }
 
@@ -137,7 +144,9 @@ impl Limits {
             ("memory", self.memory_mib, "MiB"),
         ]
         .into_iter()
-        .filter_map(|(what, value, unit)| value.map(|value| format!("{what} limit of {value} {unit}")))
+        .filter_map(|(what, value, unit)| {
+            value.map(|value| format!("{what} limit of {value} {unit}"))
+        })
         .collect()
     }
 }

@@ -21,7 +21,8 @@ use std::path::Path;
 pub trait Mechanism: Send + Sync {
     fn name(&self) -> &'static str;
     /// Checks the policy against this machine. `job_directory` appears as [`kumiko_policy::JOB_DIRECTORY`], writable.
-    fn prepare(&self, policy: &Policy, job_directory: &Path) -> Result<Box<dyn Room>, SandboxError>;
+    fn prepare(&self, policy: &Policy, job_directory: &Path)
+    -> Result<Box<dyn Room>, SandboxError>;
 }
 
 /// A place for the guests of one attempt: they see each other, and no others. Dropping it kills and reaps what is left.

@@ -6,21 +6,43 @@ pub enum SandboxError {
     // The mechanism.
     #[error("mechanism \"{name}\" is not built yet: use --mechanism namespace")]
     NotBuilt { name: String },
-    #[error("no mechanism is called \"{name}\"; there are auto, ptrace, notify, library, namespace")]
+    #[error(
+        "no mechanism is called \"{name}\"; there are auto, ptrace, notify, library, namespace"
+    )]
     NoSuchMechanism { name: String },
     #[error("this policy is strict, and mechanism \"{mechanism}\" does not enforce: {}", .what.join("; "))]
-    Strict { mechanism: String, what: Vec<String> },
+    Strict {
+        mechanism: String,
+        what: Vec<String>,
+    },
     #[error("user namespaces are not permitted to this account ({why}): {remedy}")]
     UserNamespaces { why: String, remedy: String },
     #[error("mechanism \"{mechanism}\" cannot be used on this machine: {why}")]
     Machine { mechanism: String, why: String },
     // The path map.
     #[error("{rule}: {real} is shown as {path}, and cannot be opened: {cause}")]
-    Real { rule: String, path: String, real: String, cause: String },
-    #[error("{rule}: {real} is shown as {path}, and leads through a symbolic link: name the path that the link leads to")]
-    Link { rule: String, path: String, real: String },
-    #[error("{rule}: there is nothing at {path} in the guest's view to put it on ({cause}): make it on the real side first")]
-    Place { rule: String, path: String, cause: String },
+    Real {
+        rule: String,
+        path: String,
+        real: String,
+        cause: String,
+    },
+    #[error(
+        "{rule}: {real} is shown as {path}, and leads through a symbolic link: name the path that the link leads to"
+    )]
+    Link {
+        rule: String,
+        path: String,
+        real: String,
+    },
+    #[error(
+        "{rule}: there is nothing at {path} in the guest's view to put it on ({cause}): make it on the real side first"
+    )]
+    Place {
+        rule: String,
+        path: String,
+        cause: String,
+    },
     #[error("the job's own directory {path} cannot be used: {cause}")]
     JobDirectory { path: String, cause: String },
     // The launch.
@@ -28,7 +50,9 @@ pub enum SandboxError {
     NoExecutable { program: String },
     #[error("{program} is not executable: {cause}")]
     NotExecutable { program: String, cause: String },
-    #[error("{program} is there, and its interpreter is not: look at its first line, or at the loader it was linked for")]
+    #[error(
+        "{program} is there, and its interpreter is not: look at its first line, or at the loader it was linked for"
+    )]
     Interpreter { program: String },
     #[error("the directory {directory} cannot be entered in the guest's view: {cause}")]
     Directory { directory: String, cause: String },

@@ -7,9 +7,10 @@ mod contract;
 mod error;
 mod guest;
 mod machine;
+mod namespace;
 
 pub use choose::{Choice, choose, open};
 pub use contract::{Launch, Mechanism, Room};
 pub use error::SandboxError;
 pub use guest::{Ended, Guest};
-pub use machine::Machine;
+pub use machine::{Machine, Obstacle};

@@ -1,11 +1,13 @@
 //! What this kernel and this account allow.
 
+use crate::error::SandboxError;
 use serde::{Deserialize, Serialize};
+use std::io;
 
 /// Probed once a process; see [`Machine::probe`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// None: a user namespace with a mount namespace can be made. Else why not, and what to look at.
+    /// Ok: a user namespace with a mount namespace can be made. Else why not, and what to look at.
     pub user_namespaces: Result<(), Obstacle>,
 }
 
@@ -19,11 +21,65 @@ pub struct Obstacle {
 impl Machine {
     /// Tries it (a child process makes the namespaces and ends): about half a millisecond.
     pub fn probe() -> Machine {
-        Machine::assume()
+        let tried = kumiko_linux::cell::try_namespaces();
+        Machine {
+            user_namespaces: tried.map_err(|error| Obstacle::from_errno(&error)),
+        }
     }
 
     /// Tries nothing: what is missing is then told by `start`. For a start that should cost nothing extra.
     pub fn assume() -> Machine {
-        Machine { user_namespaces: Ok(()) }
+        Machine {
+            user_namespaces: Ok(()),
+        }
+    }
+}
+
+/// Switches that keep accounts from making user namespaces: (file, value that does so, what to try).
+const SWITCHES: [(&str, &str, &str); 3] = [
+    (
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        "ask the administrator for `sysctl kernel.unprivileged_userns_clone=1`",
+    ),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "ask the administrator for an AppArmor profile with `userns,` for kumiko-run, or for \
+         `sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
+    ),
+    (
+        "/proc/sys/user/max_user_namespaces",
+        "0",
+        "ask the administrator for `sysctl user.max_user_namespaces=10000`",
+    ),
+];
+
+impl Obstacle {
+    /// Why the kernel refused, as far as its switches tell.
+    pub(crate) fn from_errno(error: &io::Error) -> Obstacle {
+        for (file, closed, remedy) in SWITCHES {
+            if std::fs::read_to_string(file).is_ok_and(|value| value.trim() == closed) {
+                return Obstacle {
+                    why: format!("{error}; {file} is {closed}"),
+                    remedy: remedy.to_owned(),
+                };
+            }
+        }
+        let remedy = "look whether this is a container or a chroot whose own rules forbid it, or whether \
+                      /proc/sys/user/max_user_namespaces is reached";
+        Obstacle {
+            why: error.to_string(),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+impl From<Obstacle> for SandboxError {
+    fn from(obstacle: Obstacle) -> SandboxError {
+        SandboxError::UserNamespaces {
+            why: obstacle.why,
+            remedy: obstacle.remedy,
+        }
     }
 }

@@ -1,0 +1,418 @@
+//! Cells: a set of namespaces (user, mount, pid, ipc, uts, cgroup, and net when asked) with a file tree of their own, an
+//! init, and programs in them. No privilege is needed (user_namespaces(7)).
+//!
+//! Three kinds of short code run between fork and exec, in this order:
+//!
+//! * the *maker* unshares, maps the account to itself, starts init, builds the tree ([`view`]) and starts the program; for
+//!   further programs an *enterer* joins the namespaces instead. Both end at once.
+//! * *init*, process 1 of the cell, makes the cell's /proc (only a process of the pid namespace can), hands it to the
+//!   maker, and then waits for the end of a pipe whose other end we hold: when we are gone, however, it
+//!   ends, and the kernel then kills every process of the cell (pid_namespaces(7)). It ignores SIGCHLD, so that orphans
+//!   leave no zombies (wait(2)).
+//! * the *program* gives up every right and executes ([`program`]). It is started with CLONE_PARENT, so that it is our
+//!   own child: its end is seen by us directly, with no one between.
+//!
+//! The code of these processes allocates nothing and takes no lock: the process they were forked from may have threads.
+//! Not here: which paths and rules (kumiko-sandbox).
+
+mod program;
+mod report;
+mod rules;
+mod seccomp;
+mod view;
+
+pub use program::Program;
+pub use report::{Failure, Stage};
+pub use rules::guest_filter;
+pub use seccomp::{Filter, Verdict};
+pub use view::{Source, Step, View};
+
+use crate::process;
+use report::{Message, Reports};
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The namespaces that every cell has.
+const SPACES: UnshareFlags = UnshareFlags::NEWUSER
+    .union(UnshareFlags::NEWNS)
+    .union(UnshareFlags::NEWPID)
+    .union(UnshareFlags::NEWIPC)
+    .union(UnshareFlags::NEWUTS)
+    .union(UnshareFlags::NEWCGROUP);
+
+/// A running cell. Dropping it kills what is left in it and reaps init; children that were not reaped stay zombies until
+/// they are, and hold init until then.
+#[derive(Debug)]
+pub struct Cell {
+    init: OwnedFd,
+    /// Init reads the other end; never written.
+    _life: OwnedFd,
+    spaces: Vec<OwnedFd>,
+}
+
+/// A program that was started: a child of this process.
+#[derive(Debug)]
+pub struct Child {
+    pub pid: i32,
+    pub pidfd: OwnedFd,
+}
+
+impl Cell {
+    /// Makes a cell with this view and starts a program in it. `network`: leave the host's network to it.
+    pub fn start(
+        view: &View,
+        network: bool,
+        program: &Program<'_>,
+    ) -> Result<(Cell, Child), Failure> {
+        let kernel = |error: io::Error| Failure::new(Stage::Prepare, &error);
+        let (init_end, life) = crate::spooling::pipe().map_err(kernel)?;
+        let (reports, report_end) = report::pair().map_err(kernel)?;
+        let maps = Maps::of_this_account();
+        let mut slots = view.slots();
+        let pointers = program.pointers();
+        // SAFETY: the child runs `maker` alone, which allocates nothing and takes no lock.
+        let maker = unsafe {
+            fork(0, || {
+                maker(Maker {
+                    view,
+                    slots: &mut slots,
+                    network,
+                    maps: &maps,
+                    life: life.as_raw_fd(),
+                    init_end: init_end.as_fd(),
+                    reports: report_end.as_fd(),
+                    program,
+                    pointers: &pointers,
+                })
+            })
+        }
+        .map_err(kernel)?;
+        drop((report_end, init_end));
+        let told = reports.collect();
+        reap_helper(maker);
+        let init = match told.init {
+            Some(pid) => process::pidfd(pid).map_err(kernel)?,
+            None => return Err(told.failure.unwrap_or(Failure::LOST)),
+        };
+        let cell = Cell {
+            init,
+            _life: life,
+            spaces: told.fds,
+        };
+        let child = child(told.program, told.failure)?;
+        Ok((cell, child))
+    }
+
+    /// Starts one more program in the cell.
+    pub fn start_more(&self, program: &Program<'_>) -> Result<Child, Failure> {
+        let kernel = |error: io::Error| Failure::new(Stage::Prepare, &error);
+        let (reports, report_end) = report::pair().map_err(kernel)?;
+        let pointers = program.pointers();
+        // SAFETY: the child runs `enterer` alone, which allocates nothing and takes no lock.
+        let enterer = unsafe {
+            fork(0, || {
+                enterer(&self.spaces, report_end.as_fd(), program, &pointers)
+            })
+        }
+        .map_err(kernel)?;
+        drop(report_end);
+        let told = reports.collect();
+        reap_helper(enterer);
+        child(told.program, told.failure)
+    }
+
+    /// Kills every process of the cell; returns at once.
+    pub fn kill(&self) {
+        // No error is possible but its being dead already.
+        let _ = process::signal(self.init.as_fd(), libc::SIGKILL);
+    }
+
+    /// Readable once the cell is empty and gone.
+    pub fn init(&self) -> BorrowedFd<'_> {
+        self.init.as_fd()
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        self.kill();
+        // Init ends when the last child of ours in the cell is reaped: the owner has done that, or init is left to
+        // whoever reaps our orphans.
+        let _ = process::reap(self.init.as_fd());
+    }
+}
+
+/// Can this account make a cell's namespaces? A child process tries and ends.
+pub fn try_namespaces() -> io::Result<()> {
+    let maps = Maps::of_this_account();
+    let (reports, report_end) = report::pair()?;
+    // SAFETY: the child allocates nothing and takes no lock.
+    let child = unsafe {
+        fork(0, || {
+            let unshared =
+                rustix::thread::unshare_unsafe(SPACES).map_err(Failure::at(Stage::Unshare));
+            if let Err(failure) =
+                unshared.and_then(|()| maps.write().map_err(Failure::at(Stage::Map)))
+            {
+                Reports::tell(report_end.as_fd(), &Message::failed(&failure));
+            }
+        })
+    }?;
+    drop(report_end);
+    let told = reports.collect();
+    reap_helper(child);
+    told.failure.map_or(Ok(()), |failure| Err(failure.cause()))
+}
+
+/// The program's child, or why there is none; one that failed before its exec is reaped here.
+fn child(pid: Option<i32>, failure: Option<Failure>) -> Result<Child, Failure> {
+    match (pid, failure) {
+        (Some(pid), None) => {
+            let pidfd =
+                process::pidfd(pid).map_err(|error| Failure::new(Stage::Prepare, &error))?;
+            Ok(Child { pid, pidfd })
+        }
+        (pid, failure) => {
+            pid.map(reap_helper);
+            Err(failure.unwrap_or(Failure::LOST))
+        }
+    }
+}
+
+/// Waits for a child that ends by itself at once.
+fn reap_helper(pid: i32) {
+    loop {
+        // SAFETY: no status is asked for; the child is ours and not waited for elsewhere.
+        let done = unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+        if done >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+}
+
+/// Runs `child` in a copy of this process, with all signals blocked so that no handler of ours runs there.
+/// `flags`: of clone(2), beside SIGCHLD.
+///
+/// # Safety
+/// `child` must not allocate, lock or panic: another thread may have held a lock when the copy was made.
+unsafe fn fork(flags: libc::c_int, child: impl FnOnce()) -> io::Result<i32> {
+    // SAFETY: both sets are locals that the calls fill in before they are read.
+    let (all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
+    let mut all = all;
+    // SAFETY: as above.
+    unsafe {
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    }
+    let flags = libc::c_long::from(flags | libc::SIGCHLD);
+    // SAFETY: without CLONE_VM and with no stack given this is fork(2); the child does as promised above.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    if pid == 0 {
+        child();
+        // SAFETY: ends the copy, without the handlers and buffers of the process it was copied from.
+        unsafe { libc::_exit(0) }
+    }
+    let error = io::Error::last_os_error();
+    // SAFETY: `before` was filled in above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    if pid < 0 { Err(error) } else { Ok(pid as i32) }
+}
+
+struct Maker<'a> {
+    view: &'a View,
+    slots: &'a mut [Option<OwnedFd>],
+    network: bool,
+    maps: &'a Maps,
+    life: libc::c_int,
+    init_end: BorrowedFd<'a>,
+    reports: BorrowedFd<'a>,
+    program: &'a Program<'a>,
+    pointers: &'a program::Pointers<'a>,
+}
+
+fn maker(job: Maker<'_>) {
+    // SAFETY: this copy's own descriptor of our end of the pipe; nobody here uses it again. Init must not inherit it,
+    // or it would keep itself alive.
+    unsafe { libc::close(job.life) };
+    match make(
+        &job.view,
+        job.slots,
+        job.network,
+        job.maps,
+        job.init_end,
+        job.reports,
+    ) {
+        Ok(()) => run_program(job.reports, job.program, job.pointers),
+        Err(failure) => Reports::tell(job.reports, &Message::failed(&failure)),
+    }
+}
+
+fn make(
+    view: &View,
+    slots: &mut [Option<OwnedFd>],
+    network: bool,
+    maps: &Maps,
+    init_end: BorrowedFd<'_>,
+    reports: BorrowedFd<'_>,
+) -> Result<(), Failure> {
+    let flags = if network {
+        SPACES
+    } else {
+        SPACES | UnshareFlags::NEWNET
+    };
+    // SAFETY: a process with one thread and nothing shared: no other thread can miss what it thought it had.
+    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(Failure::at(Stage::Unshare))?;
+    maps.write().map_err(Failure::at(Stage::Map))?;
+    let spaces = rustix::fs::open(
+        c"/proc/self/ns",
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(Failure::at(Stage::Map))?;
+    let starting = |error: io::Error| Failure::new(Stage::Init, &error);
+    let (from_init, to_maker) = report::pair().map_err(starting)?;
+    // SAFETY: the child runs `init` alone, which allocates nothing and takes no lock.
+    let init = unsafe { fork(libc::CLONE_PARENT, || init(init_end, to_maker.as_fd())) }
+        .map_err(starting)?;
+    drop(to_maker);
+    Reports::tell(reports, &Message::init(init));
+    if !network {
+        loopback_up().map_err(Failure::at(Stage::Loopback))?;
+    }
+    view::build(view, slots, &from_init)?;
+    let open = |name: &CStr| {
+        rustix::fs::openat(
+            &spaces,
+            name,
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(Failure::at(Stage::Map))
+    };
+    // The user namespace first: joining it is what permits joining the rest.
+    let fds = [
+        open(c"user")?,
+        open(c"mnt")?,
+        open(c"pid_for_children")?,
+        open(c"ipc")?,
+        open(c"uts")?,
+        open(c"cgroup")?,
+        open(c"net")?,
+    ];
+    Reports::tell_fds(reports, fds.each_ref().map(AsFd::as_fd));
+    Ok(())
+}
+
+fn enterer(
+    spaces: &[OwnedFd],
+    reports: BorrowedFd<'_>,
+    program: &Program<'_>,
+    pointers: &program::Pointers<'_>,
+) {
+    for space in spaces {
+        let any: Option<LinkNameSpaceType> = None;
+        if let Err(errno) = rustix::thread::move_into_link_name_space(space.as_fd(), any) {
+            let failure = Failure::at(Stage::Enter)(errno);
+            Reports::tell(reports, &Message::failed(&failure));
+            return;
+        }
+    }
+    run_program(reports, program, pointers);
+}
+
+fn run_program(reports: BorrowedFd<'_>, program: &Program<'_>, pointers: &program::Pointers<'_>) {
+    // SAFETY: the child runs `program::run` alone, which allocates nothing and takes no lock.
+    let started = unsafe {
+        fork(libc::CLONE_PARENT, || {
+            program::run(program, pointers, reports)
+        })
+    };
+    let message = match started {
+        Ok(pid) => Message::program(pid),
+        Err(error) => Message::failed(&Failure::new(Stage::Program, &error)),
+    };
+    Reports::tell(reports, &message);
+}
+
+/// Process 1 of the cell.
+fn init(end: BorrowedFd<'_>, maker: BorrowedFd<'_>) {
+    match view::processes() {
+        Ok(processes) => Reports::tell_fds(maker, [processes.as_fd()]),
+        Err(errno) => Reports::tell(maker, &Message::failed(&Failure::at(Stage::Mount)(errno))),
+    }
+    let end = end.as_raw_fd();
+    // SAFETY: this process uses no descriptor but `end` from here on; names and dispositions are its own.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"init".as_ptr());
+        libc::setsid();
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        if end > 0 {
+            libc::close_range(0, end as libc::c_uint - 1, 0);
+        }
+        libc::close_range(end as libc::c_uint + 1, libc::c_uint::MAX, 0);
+        let mut byte = 0u8;
+        // All signals are blocked (see `fork`), and the kernel keeps those of the cell from its init: nothing ends this
+        // read but the end of the pipe.
+        while libc::read(end, (&raw mut byte).cast(), 1) > 0 {}
+    }
+}
+
+/// Lines for /proc/self/uid_map and gid_map: the account is itself inside, and nobody else is anybody.
+struct Maps {
+    uid: String,
+    gid: String,
+}
+
+impl Maps {
+    fn of_this_account() -> Maps {
+        let (uid, gid) = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        Maps {
+            uid: format!("{uid} {uid} 1\n"),
+            gid: format!("{gid} {gid} 1\n"),
+        }
+    }
+
+    fn write(&self) -> Result<(), rustix::io::Errno> {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // The files of a process that is not dumpable belong to root (proc(5)).
+        set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        for (file, line) in [
+            (c"/proc/self/setgroups", "deny"),
+            (c"/proc/self/gid_map", &self.gid),
+            (c"/proc/self/uid_map", &self.uid),
+        ] {
+            let file = rustix::fs::open(file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+            rustix::io::write(&file, line.as_bytes())?;
+        }
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)
+    }
+}
+
+/// A new network namespace has its loopback down.
+fn loopback_up() -> Result<(), rustix::io::Errno> {
+    let socket = rustix::net::socket_with(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // SAFETY: all zeros is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(*b"lo") {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the request is a live local of the type that SIOCSIFFLAGS reads (netdevice(7)).
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(report::errno())
+    }
+}

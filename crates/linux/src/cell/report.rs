@@ -1,0 +1,298 @@
+//! What the maker, enterer and program tell the process that started them: sixteen bytes a message over a sequenced
+//! socket, whose end means that each of them has ended or executed. Both ends are this very program: no decoder for
+//! strangers.
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Most descriptors in one message: a cell has seven namespaces.
+const MOST_FDS: usize = 7;
+
+/// Where a start failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Stage {
+    /// Before anything was started.
+    Prepare,
+    /// Making the namespaces: not permitted to this account, or too many.
+    Unshare,
+    /// Mapping the account into its user namespace.
+    Map,
+    /// Starting process 1.
+    Init,
+    Loopback,
+    /// The real path of step `index`.
+    Real,
+    /// A symbolic link in the part of it that must have none.
+    Link,
+    /// Copying the tree of step `index`.
+    Tree,
+    /// The new root.
+    Root,
+    /// The place of step `index` in the view.
+    Place,
+    /// Mounting step `index` there.
+    Mount,
+    /// Leaving the host's root.
+    Pivot,
+    /// Joining the cell.
+    Enter,
+    /// Starting the program's process.
+    Program,
+    /// Its descriptors, session, terminal.
+    Descriptors,
+    Terminal,
+    Directory,
+    /// Giving up rights.
+    Privileges,
+    Filter,
+    /// Executing; `index`: which candidate.
+    Execute,
+    /// The file is there, its interpreter or loader is not.
+    Interpreter,
+    /// A helper ended without a word.
+    Lost,
+}
+
+impl Stage {
+    const ALL: [Stage; 22] = [
+        Stage::Prepare,
+        Stage::Unshare,
+        Stage::Map,
+        Stage::Init,
+        Stage::Loopback,
+        Stage::Real,
+        Stage::Link,
+        Stage::Tree,
+        Stage::Root,
+        Stage::Place,
+        Stage::Mount,
+        Stage::Pivot,
+        Stage::Enter,
+        Stage::Program,
+        Stage::Descriptors,
+        Stage::Terminal,
+        Stage::Directory,
+        Stage::Privileges,
+        Stage::Filter,
+        Stage::Execute,
+        Stage::Interpreter,
+        Stage::Lost,
+    ];
+}
+
+/// What failed, at which step, and the kernel's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub stage: Stage,
+    pub index: usize,
+    pub errno: i32,
+}
+
+impl Failure {
+    pub(super) const LOST: Failure = Failure {
+        stage: Stage::Lost,
+        index: 0,
+        errno: 0,
+    };
+
+    pub(super) fn new(stage: Stage, error: &io::Error) -> Failure {
+        Failure {
+            stage,
+            index: 0,
+            errno: error.raw_os_error().unwrap_or(0),
+        }
+    }
+
+    pub(super) fn at(stage: Stage) -> impl Fn(Errno) -> Failure {
+        move |errno| Failure {
+            stage,
+            index: 0,
+            errno: errno.raw_os_error(),
+        }
+    }
+
+    pub(super) fn step(stage: Stage, index: usize) -> impl Fn(Errno) -> Failure {
+        move |errno| Failure {
+            stage,
+            index,
+            errno: errno.raw_os_error(),
+        }
+    }
+
+    /// The kernel's word as an error.
+    pub fn cause(&self) -> io::Error {
+        io::Error::from_raw_os_error(self.errno)
+    }
+}
+
+/// errno of the last libc call of this thread.
+pub(super) fn errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+const INIT: u32 = 1;
+const PROGRAM: u32 = 2;
+const FDS: u32 = 3;
+const FAILED: u32 = 4;
+
+/// One message, in the host's byte order.
+pub(super) struct Message([u32; 4]);
+
+impl Message {
+    pub(super) fn init(pid: i32) -> Message {
+        Message([INIT, pid as u32, 0, 0])
+    }
+
+    pub(super) fn program(pid: i32) -> Message {
+        Message([PROGRAM, pid as u32, 0, 0])
+    }
+
+    pub(super) fn failed(failure: &Failure) -> Message {
+        Message([
+            FAILED,
+            failure.stage as u32,
+            failure.index as u32,
+            failure.errno as u32,
+        ])
+    }
+
+    fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(self.0) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+/// The receiving end.
+pub(super) struct Reports(OwnedFd);
+
+/// All that was told.
+#[derive(Default)]
+pub(super) struct Told {
+    pub init: Option<i32>,
+    pub program: Option<i32>,
+    pub fds: Vec<OwnedFd>,
+    pub failure: Option<Failure>,
+}
+
+/// Receiving and sending end; both close on exec, and neither is a standard descriptor, which the program replaces.
+pub(super) fn pair() -> io::Result<(Reports, OwnedFd)> {
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let theirs = match theirs.as_raw_fd() {
+        0..=2 => rustix::io::fcntl_dupfd_cloexec(&theirs, 3)?,
+        _ => theirs,
+    };
+    Ok((Reports(ours), theirs))
+}
+
+impl Reports {
+    /// Never waits long: the buffer holds far more than is ever sent. An error means that nobody listens any more.
+    pub(super) fn tell(to: BorrowedFd<'_>, message: &Message) {
+        let _ = rustix::net::send(to, &message.bytes(), SendFlags::NOSIGNAL);
+    }
+
+    pub(super) fn tell_fds<const N: usize>(to: BorrowedFd<'_>, fds: [BorrowedFd<'_>; N]) {
+        let bytes = Message([FDS, 0, 0, 0]).bytes();
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut room);
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        let _ = rustix::net::sendmsg(
+            to,
+            &[IoSlice::new(&bytes)],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        );
+    }
+
+    /// Waits for the one descriptor that init sends. Allocates nothing.
+    pub(super) fn one_fd(&self) -> Result<OwnedFd, Errno> {
+        let mut bytes = [0; 16];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+        rustix::net::recvmsg(
+            &self.0,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut fds) = message {
+                return fds.next().ok_or(Errno::IO);
+            }
+        }
+        // A failure, or the end of init.
+        Err(Errno::from_raw_os_error(word(&bytes, 3).max(1) as i32))
+    }
+
+    /// Reads until the other ends are all closed.
+    pub(super) fn collect(self) -> Told {
+        let mut told = Told::default();
+        loop {
+            let mut bytes = [0; 16];
+            let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+            let mut into = [IoSliceMut::new(&mut bytes)];
+            let got =
+                rustix::net::recvmsg(&self.0, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+            match got {
+                Ok(got) if got.bytes == 16 && !got.flags.contains(ReturnFlags::TRUNC) => {}
+                Err(Errno::INTR) => continue,
+                _ => return told,
+            }
+            for message in ancillary.drain() {
+                if let RecvAncillaryMessage::ScmRights(fds) = message {
+                    told.fds.extend(fds);
+                }
+            }
+            let word = |at| word(&bytes, at);
+            match word(0) {
+                INIT => told.init = Some(word(1) as i32),
+                PROGRAM => told.program = Some(word(1) as i32),
+                FAILED => {
+                    let stage = Stage::ALL
+                        .get(word(1) as usize)
+                        .copied()
+                        .unwrap_or(Stage::Lost);
+                    let failure = Failure {
+                        stage,
+                        index: word(2) as usize,
+                        errno: word(3) as i32,
+                    };
+                    told.failure.get_or_insert(failure);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn word(bytes: &[u8; 16], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(bytes.get(at * 4..at * 4 + 4).unwrap_or(&[0; 4]));
+    u32::from_ne_bytes(word)
+}
+
+/// A second descriptor of the same thing with a number above the standard ones.
+pub(super) fn above_standard(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // SAFETY: the kernel has just made this descriptor for us.
+    let raw = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    if raw < 0 {
+        return Err(errno());
+    }
+    // SAFETY: as above, it is open and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}

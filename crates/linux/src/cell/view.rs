@@ -1,0 +1,331 @@
+//! The file tree of a cell: a small tmpfs that holds directories and links, on which copies of host trees are mounted
+//! (open_tree(2), move_mount(2), mount_setattr(2)). Everything is opened before anything is mounted, and every place is
+//! looked up beneath the new root and through no link (openat2(2)).
+
+use super::report::{Failure, Reports, Stage, errno};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
+};
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// What a cell shows. Steps are carried out in order: what stands above comes first. Paths (`at`) are relative to the
+/// view's root, without a leading slash.
+#[derive(Debug, Default)]
+pub struct View {
+    pub steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+pub enum Step {
+    /// In the root's own tmpfs, as the two below.
+    Directory {
+        at: CString,
+        mode: u32,
+    },
+    File {
+        at: CString,
+        mode: u32,
+    },
+    Link {
+        at: CString,
+        target: CString,
+    },
+    /// A copy of a host tree, with what is mounted in it. A file is put on a file, a directory on a directory.
+    Tree {
+        at: CString,
+        source: Source,
+        writable: bool,
+        devices: bool,
+    },
+    /// An empty directory or file of this mode, which cannot be changed.
+    Blank {
+        at: CString,
+        directory: bool,
+        mode: u32,
+    },
+    /// A tmpfs; `size` as tmpfs(5) has it.
+    Temporary {
+        at: CString,
+        size: CString,
+    },
+    /// What is mounted there cannot be written to from now on.
+    Seal {
+        at: CString,
+    },
+    /// proc(5) of the cell's processes; one step at most.
+    Processes {
+        at: CString,
+        writable: bool,
+    },
+    /// devpts with terminals of its own.
+    Terminals {
+        at: CString,
+    },
+}
+
+/// A host path: links in `root` are followed; `beneath` ("" or relative) is looked up from there through no link.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub root: CString,
+    pub beneath: CString,
+}
+
+impl View {
+    /// Room for the descriptor of each step, made before the fork.
+    pub(super) fn slots(&self) -> Vec<Option<OwnedFd>> {
+        self.steps.iter().map(|_| None).collect()
+    }
+}
+
+/// The skeleton needs a few pages; nothing can be written to it later.
+const ROOT_OPTIONS: &CStr = c"mode=0755,size=4m";
+/// Where the new root is put together: any directory that every machine has.
+const ASSEMBLY: [&CStr; 3] = [c"/tmp", c"/usr", c"/etc"];
+/// Name of a thing that is removed again before anybody can see it.
+const BLANK: &CStr = c".blank";
+
+pub(super) fn build(
+    view: &View,
+    slots: &mut [Option<OwnedFd>],
+    from_init: &Reports,
+) -> Result<(), Failure> {
+    rustix::process::umask(Mode::empty());
+    // What is mounted on the host later must not appear inside.
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change(c"/", private).map_err(Failure::at(Stage::Root))?;
+    for (index, (step, slot)) in view.steps.iter().zip(slots.iter_mut()).enumerate() {
+        if let Step::Tree {
+            source,
+            writable,
+            devices,
+            ..
+        } = step
+        {
+            *slot = Some(copy(source, *writable, *devices, index)?);
+        }
+    }
+    new_root().map_err(Failure::at(Stage::Root))?;
+    for (index, (step, slot)) in view.steps.iter().zip(slots.iter_mut()).enumerate() {
+        carry_out(step, slot.take(), from_init, index)?;
+    }
+    let sealed = MountAttrFlags::MOUNT_ATTR_RDONLY.bits().into();
+    mount_setattr(libc::AT_FDCWD, c".", 0, sealed).map_err(Failure::at(Stage::Root))?;
+    leave().map_err(Failure::at(Stage::Pivot))
+}
+
+fn copy(source: &Source, writable: bool, devices: bool, index: usize) -> Result<OwnedFd, Failure> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let tree = if source.beneath.is_empty() {
+        rustix::mount::open_tree(CWD, source.root.as_c_str(), flags)
+            .map_err(Failure::step(Stage::Real, index))?
+    } else {
+        let path = OFlags::PATH | OFlags::CLOEXEC;
+        let root = rustix::fs::open(source.root.as_c_str(), path, Mode::empty())
+            .map_err(Failure::step(Stage::Real, index))?;
+        let place = rustix::fs::openat2(
+            &root,
+            source.beneath.as_c_str(),
+            path,
+            Mode::empty(),
+            beneath(),
+        );
+        let place = place.map_err(|errno| match errno {
+            Errno::LOOP => Failure::step(Stage::Link, index)(errno),
+            errno => Failure::step(Stage::Real, index)(errno),
+        })?;
+        rustix::mount::open_tree(&place, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)
+            .map_err(Failure::step(Stage::Tree, index))?
+    };
+    let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID;
+    if !writable {
+        attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
+    if !devices {
+        attributes |= MountAttrFlags::MOUNT_ATTR_NODEV;
+    }
+    attribute_tree(&tree, attributes).map_err(Failure::step(Stage::Tree, index))?;
+    Ok(tree)
+}
+
+fn new_root() -> Result<(), Errno> {
+    let mut last = Errno::NOENT;
+    for place in ASSEMBLY {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        match rustix::mount::mount(c"tmpfs", place, c"tmpfs", flags, Some(ROOT_OPTIONS)) {
+            Ok(()) => return rustix::process::chdir(place),
+            Err(errno) => last = errno,
+        }
+    }
+    Err(last)
+}
+
+fn carry_out(
+    step: &Step,
+    tree: Option<OwnedFd>,
+    from_init: &Reports,
+    index: usize,
+) -> Result<(), Failure> {
+    let place = Failure::step(Stage::Place, index);
+    let mounting = Failure::step(Stage::Mount, index);
+    match step {
+        Step::Directory { at, mode } => {
+            rustix::fs::mkdirat(CWD, at.as_c_str(), Mode::from_raw_mode(*mode)).map_err(place)
+        }
+        Step::File { at, mode } => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::openat(CWD, at.as_c_str(), flags, Mode::from_raw_mode(*mode))
+                .map(drop)
+                .map_err(place)
+        }
+        Step::Link { at, target } => {
+            rustix::fs::symlinkat(target.as_c_str(), CWD, at.as_c_str()).map_err(place)
+        }
+        Step::Tree { at, .. } => match tree {
+            Some(tree) => put(&tree, at, index),
+            None => Err(mounting(Errno::BADF)),
+        },
+        Step::Blank {
+            at,
+            directory,
+            mode,
+        } => {
+            let blank = blank(*directory, *mode).map_err(mounting)?;
+            put(&blank, at, index)
+        }
+        Step::Temporary { at, size } => {
+            let options = [(c"size", size.as_c_str()), (c"mode", c"1777")];
+            let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+            let fresh = filesystem(c"tmpfs", &options, attributes).map_err(mounting)?;
+            put(&fresh, at, index)
+        }
+        Step::Seal { at } => {
+            let path = OFlags::PATH | OFlags::CLOEXEC;
+            let mounted = rustix::fs::openat2(CWD, at.as_c_str(), path, Mode::empty(), beneath())
+                .map_err(place)?;
+            let set = MountAttrFlags::MOUNT_ATTR_RDONLY.bits().into();
+            mount_setattr(mounted.as_raw_fd(), c"", libc::AT_EMPTY_PATH, set).map_err(mounting)
+        }
+        Step::Processes { at, writable } => {
+            let fresh = from_init.one_fd().map_err(&mounting)?;
+            if !writable {
+                attribute_tree(&fresh, MountAttrFlags::MOUNT_ATTR_RDONLY).map_err(mounting)?;
+            }
+            put(&fresh, at, index)
+        }
+        Step::Terminals { at } => {
+            let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+            let options = [(c"ptmxmode", c"0666"), (c"mode", c"0620")];
+            let fresh = filesystem(c"devpts", &options, attributes).map_err(mounting)?;
+            put(&fresh, at, index)
+        }
+    }
+}
+
+/// The cell's own proc(5), not mounted yet; made by init. A process sees only those that it may trace.
+pub(super) fn processes() -> Result<OwnedFd, Errno> {
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    filesystem(c"proc", &[(c"hidepid", c"invisible")], attributes)
+}
+
+fn put(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
+    let path = OFlags::PATH | OFlags::CLOEXEC;
+    let place = rustix::fs::openat2(CWD, at, path, Mode::empty(), beneath())
+        .map_err(Failure::step(Stage::Place, index))?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(tree, c"", &place, c"", flags).map_err(|errno| match errno {
+        // A file cannot be put on a directory, nor the other way round.
+        Errno::NOTDIR => Failure::step(Stage::Place, index)(errno),
+        errno => Failure::step(Stage::Mount, index)(errno),
+    })
+}
+
+/// A mount of an empty thing that no longer has a name.
+fn blank(directory: bool, mode: u32) -> Result<OwnedFd, Errno> {
+    let mode = Mode::from_raw_mode(mode);
+    if directory {
+        rustix::fs::mkdirat(CWD, BLANK, mode)?;
+    } else {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(CWD, BLANK, flags, mode)?;
+    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = rustix::mount::open_tree(CWD, BLANK, flags)?;
+    let remove = if directory {
+        rustix::fs::AtFlags::REMOVEDIR
+    } else {
+        rustix::fs::AtFlags::empty()
+    };
+    rustix::fs::unlinkat(CWD, BLANK, remove)?;
+    attribute_tree(
+        &tree,
+        MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )?;
+    Ok(tree)
+}
+
+fn filesystem(
+    kind: &CStr,
+    options: &[(&CStr, &CStr)],
+    attributes: MountAttrFlags,
+) -> Result<OwnedFd, Errno> {
+    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        rustix::mount::fsconfig_set_string(&context, *key, *value)?;
+    }
+    rustix::mount::fsconfig_create(&context)?;
+    rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// The old root ends up on top of the new one at "/", and is taken off from there (pivot_root(2), NOTES).
+fn leave() -> Result<(), Errno> {
+    rustix::process::pivot_root(c".", c".")?;
+    rustix::mount::unmount(c".", UnmountFlags::DETACH)?;
+    rustix::process::chdir(c"/")
+}
+
+fn beneath() -> ResolveFlags {
+    ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS
+}
+
+/// As `struct mount_attr` of mount_setattr(2).
+#[repr(C)]
+struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+fn attribute_tree(tree: &OwnedFd, set: MountAttrFlags) -> Result<(), Errno> {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    mount_setattr(tree.as_raw_fd(), c"", flags, set.bits().into())
+}
+
+fn mount_setattr(fd: libc::c_int, path: &CStr, flags: libc::c_int, set: u64) -> Result<(), Errno> {
+    let attributes = Attributes {
+        set,
+        clear: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    // SAFETY: the path is zero-terminated, and the structure is a live local whose size is told.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            fd,
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<Attributes>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(errno()) }
+}

@@ -1,0 +1,150 @@
+//! A room of the namespace mechanism: one cell of kumiko-linux, made with the first guest.
+
+use super::plan::{About, Plan, c_string};
+use crate::contract::{Launch, Room};
+use crate::error::SandboxError;
+use crate::guest::Guest;
+use crate::machine;
+use kumiko_linux::cell::{Cell, Child, Failure, Filter, Program, Stage, guest_filter};
+use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy};
+use std::ffi::CString;
+
+/// Where bare names are looked up when the environment does not say.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+/// New files of a guest are its own to write and everybody's to read, as logins have it.
+const UMASK: u32 = 0o022;
+
+pub(super) struct NamespaceRoom {
+    plan: Plan,
+    filter: Filter,
+    network: bool,
+    temporary: bool,
+    cell: Option<Cell>,
+}
+
+impl NamespaceRoom {
+    pub(super) fn new(policy: &Policy, plan: Plan) -> NamespaceRoom {
+        let temporary = GuestPath::new("/tmp")
+            .ok()
+            .and_then(|path| policy.rule_for(&path).cloned());
+        NamespaceRoom {
+            plan,
+            filter: guest_filter(policy.further_processes()),
+            network: policy.network() == Network::Host,
+            temporary: temporary
+                .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
+            cell: None,
+        }
+    }
+
+    fn program<'a>(&'a self, launch: &Launch<'a>) -> Result<Program<'a>, SandboxError> {
+        let mut environment = Vec::with_capacity(launch.environment.len() + 3);
+        let mut path = None;
+        let named = |wanted: &str| launch.environment.iter().find(|(name, _)| name == wanted);
+        for (name, value) in [("HOME", JOB_DIRECTORY), ("PATH", PATH), ("TMPDIR", "/tmp")] {
+            match named(name) {
+                Some((_, value)) if name == "PATH" => path = Some(value.as_str()),
+                Some(_) => {}
+                None if name == "TMPDIR" && !self.temporary => {}
+                None => environment.push(c_string(&format!("{name}={value}"))?),
+            }
+        }
+        for (name, value) in launch.environment {
+            environment.push(c_string(&format!("{name}={value}"))?);
+        }
+        let mut arguments = vec![c_string(launch.program)?];
+        for argument in launch.arguments {
+            arguments.push(c_string(argument)?);
+        }
+        let directory = match launch.directory {
+            None => JOB_DIRECTORY.to_owned(),
+            Some(absolute) if absolute.starts_with('/') => absolute.to_owned(),
+            Some(relative) => format!("{JOB_DIRECTORY}/{relative}"),
+        };
+        Ok(Program {
+            candidates: candidates(launch.program, path.unwrap_or(PATH))?,
+            arguments,
+            environment,
+            directory: c_string(&directory)?,
+            standard: [launch.stdin, launch.stdout, launch.stderr],
+            terminal: launch.terminal,
+            filter: &self.filter,
+            umask: UMASK,
+        })
+    }
+
+    fn told(&self, failure: &Failure, launch: &Launch<'_>) -> SandboxError {
+        let cause = failure.cause();
+        let none = About::default();
+        let about = self.plan.about.get(failure.index).unwrap_or(&none);
+        let kernel = |step| SandboxError::Kernel {
+            step,
+            cause: cause.to_string(),
+        };
+        let program = launch.program.to_owned();
+        match failure.stage {
+            Stage::Unshare | Stage::Map => machine::Obstacle::from_errno(&cause).into(),
+            Stage::Real | Stage::Link | Stage::Tree => about.real(&cause),
+            Stage::Place | Stage::Mount => about.place(cause.to_string()),
+            Stage::Directory => SandboxError::Directory {
+                directory: launch.directory.unwrap_or(JOB_DIRECTORY).to_owned(),
+                cause: cause.to_string(),
+            },
+            Stage::Interpreter => SandboxError::Interpreter { program },
+            Stage::Execute => match cause.kind() {
+                std::io::ErrorKind::NotFound => SandboxError::NoExecutable { program },
+                std::io::ErrorKind::ArgumentListTooLong => SandboxError::TooLong,
+                _ => SandboxError::NotExecutable {
+                    program,
+                    cause: cause.to_string(),
+                },
+            },
+            Stage::Prepare => kernel("making ready"),
+            Stage::Init => kernel("starting process 1"),
+            Stage::Loopback => kernel("bringing up the loopback"),
+            Stage::Root => kernel("making the root of the view"),
+            Stage::Pivot => kernel("leaving the host's root"),
+            Stage::Enter => kernel("joining the room"),
+            Stage::Program => kernel("starting a process"),
+            Stage::Descriptors => kernel("setting up its descriptors"),
+            Stage::Terminal => kernel("making stdin its controlling terminal"),
+            Stage::Privileges => kernel("giving up rights"),
+            Stage::Filter => kernel("installing the system call filter"),
+            Stage::Lost => kernel("a helper process ended without a word: it"),
+        }
+    }
+}
+
+impl Room for NamespaceRoom {
+    fn start(&mut self, launch: &Launch<'_>) -> Result<Guest, SandboxError> {
+        let program = self.program(launch)?;
+        let started = match &self.cell {
+            Some(cell) => cell.start_more(&program),
+            None => Cell::start(&self.plan.view, self.network, &program).map(|(cell, child)| {
+                self.cell = Some(cell);
+                child
+            }),
+        };
+        match started {
+            Ok(Child { pid, pidfd }) => Ok(Guest::new(pid, pidfd)),
+            Err(failure) => Err(self.told(&failure, launch)),
+        }
+    }
+
+    fn kill_all(&mut self) {
+        if let Some(cell) = &self.cell {
+            cell.kill();
+        }
+    }
+}
+
+/// The files to try for a program, as execvp(3) has it.
+fn candidates(program: &str, path: &str) -> Result<Vec<CString>, SandboxError> {
+    if program.is_empty() || program.contains('/') {
+        return Ok(vec![c_string(program)?]);
+    }
+    path.split(':')
+        .filter(|directory| !directory.is_empty())
+        .map(|directory| c_string(&format!("{directory}/{program}")))
+        .collect()
+}

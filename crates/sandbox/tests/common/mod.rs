@@ -1,0 +1,145 @@
+//! A guest under test: what it is given, what it printed, how it ended.
+#![allow(dead_code)]
+
+use kumiko_policy::Policy;
+use kumiko_sandbox::{Choice, Ended, Guest, Launch, Machine, Room, SandboxError, choose, open};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Far above what any case takes.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A directory of the test's own, removed at its end.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("kumiko-sandbox-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A file or, with a closing slash, a directory; gives its path.
+    pub fn put(&self, name: &str, content: &str) -> String {
+        let path = self.0.join(name);
+        if name.ends_with('/') {
+            std::fs::create_dir_all(&path).unwrap();
+        } else {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, content).unwrap();
+        }
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// None, said on stderr: user namespaces are missing here.
+pub fn machine(test: &str) -> Option<Machine> {
+    let machine = Machine::probe();
+    match &machine.user_namespaces {
+        Ok(()) => Some(machine),
+        Err(obstacle) => {
+            eprintln!("SKIP {test}: missing user namespaces ({})", obstacle.why);
+            None
+        }
+    }
+}
+
+pub struct Outcome {
+    pub ended: Ended,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+pub fn room(policy: &Policy, job: &Path) -> Result<Box<dyn Room>, SandboxError> {
+    let choice: Choice = choose(policy, Some("namespace"), &Machine::assume())?;
+    open(&choice).prepare(policy, job)
+}
+
+/// Starts a program and waits for its end.
+pub fn run(
+    room: &mut dyn Room,
+    program: &str,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<Outcome, SandboxError> {
+    let arguments: Vec<String> = arguments.iter().map(|s| s.to_string()).collect();
+    let environment: Vec<_> = environment
+        .iter()
+        .map(|(n, v)| (n.to_string(), v.to_string()))
+        .collect();
+    let null = File::open("/dev/null").unwrap();
+    let (mut out, mut err) = (temporary(), temporary());
+    let mut guest = room.start(&Launch {
+        program,
+        arguments: &arguments,
+        environment: &environment,
+        directory: None,
+        stdin: null.as_fd(),
+        stdout: out.as_fd(),
+        stderr: err.as_fd(),
+        terminal: false,
+    })?;
+    let ended = wait(&mut guest);
+    Ok(Outcome {
+        ended,
+        stdout: text(&mut out),
+        stderr: text(&mut err),
+    })
+}
+
+/// A shell script under a policy, in a room of its own.
+pub fn shell(policy: &Policy, job: &Path, script: &str) -> Outcome {
+    let mut room = room(policy, job).unwrap();
+    run(&mut *room, "/bin/sh", &["-c", script], &[]).unwrap()
+}
+
+pub fn wait(guest: &mut Guest) -> Ended {
+    let until = Instant::now() + DEADLINE;
+    loop {
+        if let Some(ended) = guest.try_wait() {
+            return ended;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        assert!(!left.is_zero(), "the guest did not end within {DEADLINE:?}");
+        let poll = kumiko_linux::poll::Poll::new().unwrap();
+        poll.add(guest.pidfd(), 0, kumiko_linux::poll::Interest::Read)
+            .unwrap();
+        let _ = poll.wait::<1>(Some(left));
+    }
+}
+
+/// A nameless file.
+pub fn temporary() -> File {
+    let path = Scratch::new();
+    let file = path.0.join("f");
+    File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(file)
+        .unwrap()
+}
+
+pub fn text(file: &mut File) -> String {
+    file.rewind().unwrap();
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
