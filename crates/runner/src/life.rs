@@ -135,9 +135,17 @@ impl Life {
     pub fn run(&mut self) -> io::Result<()> {
         loop {
             self.control.tell(&self.facts, &self.poll);
-            let alone = !self.control.connected() && self.status_written;
-            if self.facts.ended.is_some() && (self.settled || alone) {
-                return Ok(());
+            if self.facts.ended.is_some() {
+                if !self.control.connected() && self.status_written {
+                    self.control.accept(&self.poll); // a site that comes at the last moment
+                    if !self.control.connected() {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                if self.settled {
+                    return Ok(());
+                }
             }
             for event in self.poll.wait::<EVENTS>(self.timeout())? {
                 self.happened(event)?;

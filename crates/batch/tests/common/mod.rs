@@ -1,0 +1,182 @@
+//! What tests of batch systems share: a sink that records, attempts to run, and what a system under test provides.
+#![allow(dead_code)] // each test file is a crate of its own and uses a part
+
+use kumiko_batch::fork::Fork;
+use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
+use kumiko_job::contract::{AttemptSink, BatchSystem};
+use kumiko_job::description::{OutputMode, Stdin};
+use kumiko_job::id::{AttemptId, JobId};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+/// Far more than any of this takes; a test that hangs fails then.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A batch system and what it needs, for one test.
+pub trait Fixture {
+    type System: BatchSystem;
+    /// None: it cannot run here (said on stderr).
+    fn new(test: &str) -> Option<Self>
+    where
+        Self: Sized;
+    /// A site's half. Dropped and opened again it is the site after a restart.
+    fn open(&self, sink: Arc<Record>) -> Self::System;
+    /// Beneath it are the jobs' directories.
+    fn top(&self) -> &Path;
+    /// Kills a runner, told by its own pid, as a lost host would.
+    fn kill_runner(&self, pid: u32);
+}
+
+pub struct ForkFixture {
+    top: TempDir,
+    pub runner: PathBuf,
+}
+
+impl Fixture for ForkFixture {
+    type System = Fork;
+
+    fn new(test: &str) -> Option<Self> {
+        let Some(runner) = runner() else {
+            eprintln!("SKIP {test}: missing kumiko-run (cargo build -p kumiko-runner)");
+            return None;
+        };
+        let top = tempfile::tempdir().unwrap();
+        Some(Self { top, runner })
+    }
+
+    fn open(&self, sink: Arc<Record>) -> Fork {
+        Fork::new(self.root(), self.runner.clone(), sink)
+    }
+
+    fn top(&self) -> &Path {
+        self.top.path()
+    }
+
+    fn kill_runner(&self, pid: u32) {
+        let pidfd = kumiko_linux::process::pidfd(pid as i32).unwrap();
+        kumiko_linux::process::signal(std::os::fd::AsFd::as_fd(&pidfd), 9).unwrap();
+    }
+}
+
+impl ForkFixture {
+    pub fn root(&self) -> PathBuf {
+        self.top.path().join("spools")
+    }
+}
+
+/// The program: from KUMIKO_RUN, else beside this test's own directory.
+pub fn runner() -> Option<PathBuf> {
+    let beside = || {
+        let test = std::env::current_exe().ok()?;
+        Some(test.parent()?.parent()?.join("kumiko-run"))
+    };
+    let named = std::env::var_os("KUMIKO_RUN").map(PathBuf::from);
+    named.or_else(beside).filter(|path| path.is_file())
+}
+
+/// An attempt of `sh -c text` with the default policy; its directory is made beneath `top`.
+pub fn script(top: &Path, job: u64, text: &str) -> AttemptSpec {
+    let job_directory = top.join(format!("job-{job}"));
+    std::fs::create_dir_all(&job_directory).unwrap();
+    AttemptSpec {
+        id: id(job),
+        executable: "/bin/sh".into(),
+        arguments: vec!["-c".into(), text.into()],
+        environment: Default::default(),
+        directory: None,
+        job_directory,
+        stdin: Stdin::Empty,
+        output: OutputMode::Keep,
+        terminal: None,
+        count: 1,
+        time_limit_ms: None,
+        grace_ms: 10_000,
+        output_quota_bytes: 1 << 30,
+        policy: kumiko_policy::Policy::default(),
+        mechanism: None,
+    }
+}
+
+pub fn id(job: u64) -> AttemptId {
+    AttemptId {
+        job: JobId(job),
+        epoch: 1,
+    }
+}
+
+/// A sink that keeps all that it is told.
+#[derive(Default)]
+pub struct Record {
+    told: Mutex<Vec<(AttemptId, AttemptReport)>>,
+    more: Notify,
+}
+
+impl AttemptSink for Record {
+    fn report(&self, id: AttemptId, report: AttemptReport) {
+        self.told.lock().unwrap().push((id, report));
+        self.more.notify_waiters();
+    }
+}
+
+impl Record {
+    pub fn of(&self, id: AttemptId) -> Vec<AttemptReport> {
+        let told = self.told.lock().unwrap();
+        let own = told.iter().filter(|(of, _)| *of == id);
+        own.map(|(_, report)| report.clone()).collect()
+    }
+
+    /// Waits until a report answers.
+    pub async fn wait_for<T>(
+        &self,
+        id: AttemptId,
+        wanted: impl Fn(&AttemptReport) -> Option<T>,
+    ) -> T {
+        let found = async {
+            loop {
+                let mut more = std::pin::pin!(self.more.notified());
+                more.as_mut().enable();
+                if let Some(found) = self.of(id).iter().find_map(&wanted) {
+                    return found;
+                }
+                more.await;
+            }
+        };
+        match tokio::time::timeout(DEADLINE, found).await {
+            Ok(found) => found,
+            Err(_) => panic!("not told in time of {id}: {:?}", self.of(id)),
+        }
+    }
+
+    /// The runner's pid.
+    pub async fn started(&self, id: AttemptId) -> u32 {
+        let pid = |report: &AttemptReport| match report {
+            AttemptReport::Started { pid, .. } => Some(*pid),
+            AttemptReport::Ended(outcome) => panic!("ended before it started: {outcome:?}"),
+            _ => None,
+        };
+        self.wait_for(id, pid).await
+    }
+
+    pub async fn ended(&self, id: AttemptId) -> Outcome {
+        let outcome = |report: &AttemptReport| match report {
+            AttemptReport::Ended(outcome) => Some(outcome.clone()),
+            _ => None,
+        };
+        self.wait_for(id, outcome).await
+    }
+
+    pub async fn printed(&self, id: AttemptId, bytes: u64) {
+        let there = |report: &AttemptReport| match report {
+            AttemptReport::Output {
+                stream: OutputStream::Stdout,
+                length,
+            } => (*length >= bytes).then_some(()),
+            AttemptReport::Ended(outcome) => panic!("ended: {outcome:?}"),
+            _ => None,
+        };
+        self.wait_for(id, there).await;
+    }
+}

@@ -1,0 +1,161 @@
+//! What is `fork`'s own: its refusals, its descriptors and memory, its processes, and a site that is killed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::{Fixture, ForkFixture, Record, id, script};
+use kumiko_batch::fork::Fork;
+use kumiko_job::attempt::{AttemptCommand, Outcome};
+use kumiko_job::contract::{BatchError, BatchSystem};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[tokio::test]
+async fn a_runner_that_is_missing_is_named_and_the_start_may_be_tried_again() {
+    let Some(fixture) = ForkFixture::new("a_runner_that_is_missing_is_named") else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let broken = Fork::new(
+        fixture.root(),
+        PathBuf::from("/no/such/kumiko-run"),
+        record.clone(),
+    );
+    let spec = script(fixture.top(), 1, "exit 0");
+    match broken.start(spec.clone()).await {
+        Err(BatchError::NoRunner { program, .. }) => assert_eq!(program, "/no/such/kumiko-run"),
+        other => panic!("{other:?}"),
+    }
+    assert!(!broken.spool(id(1)).exists());
+    let mended = fixture.open(record.clone());
+    mended.start(spec).await.unwrap();
+    assert_eq!(record.ended(id(1)).await, Outcome::Exited { status: 0 });
+    mended.command(id(1), AttemptCommand::Settled).await;
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_hold_spools_is_named() {
+    let Some(fixture) = ForkFixture::new("a_place_that_cannot_hold_spools_is_named") else {
+        return;
+    };
+    let file = fixture.top().join("file");
+    std::fs::write(&file, "").unwrap();
+    let system = Fork::new(
+        file.join("spools"),
+        fixture.runner.clone(),
+        Arc::new(Record::default()),
+    );
+    match system.start(script(fixture.top(), 1, "")).await {
+        Err(BatchError::Spool { path, .. }) => assert!(path.ends_with("file/spools/1.1"), "{path}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn spools_are_private_and_their_path_may_be_long() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(fixture) = ForkFixture::new("spools_are_private_and_their_path_may_be_long") else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let root = fixture.top().join("x".repeat(150)).join("y".repeat(150));
+    let system = Fork::new(root.clone(), fixture.runner.clone(), record.clone());
+    system
+        .start(script(fixture.top(), 1, "exit 0"))
+        .await
+        .unwrap();
+    assert_eq!(record.ended(id(1)).await, Outcome::Exited { status: 0 });
+    let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(root.clone()), 0o700);
+    assert_eq!(mode(system.spool(id(1))), 0o700);
+    for name in ["control", "lock", "stdout", "stderr", "status"] {
+        assert_eq!(mode(system.spool(id(1)).join(name)), 0o600, "{name}");
+    }
+    system.command(id(1), AttemptCommand::Settled).await;
+}
+
+#[tokio::test]
+async fn no_zombie_and_no_descriptor_is_left() {
+    let Some(fixture) = ForkFixture::new("no_zombie_and_no_descriptor_is_left") else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = fixture.open(record.clone());
+    let mut runners = Vec::new();
+    for job in 1..=5 {
+        system
+            .start(script(fixture.top(), job, "exit 0"))
+            .await
+            .unwrap();
+        let pid = record.started(id(job)).await;
+        runners.push(kumiko_linux::process::pidfd(pid as i32).unwrap());
+        record.ended(id(job)).await;
+        system.command(id(job), AttemptCommand::Settled).await;
+    }
+    // Reaped: then, and only then, is a process group of that number gone and a signal to it no error any more.
+    let gone = async {
+        while format!("{system:?}").contains("live: 0") == false {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(common::DEADLINE, gone).await.unwrap();
+    for runner in runners {
+        let info = kumiko_linux::process::reap(std::os::fd::AsFd::as_fd(&runner));
+        assert!(info.is_err(), "a zombie is left: {info:?}");
+    }
+}
+
+/// Plays a site in a process of its own, which the next test kills.
+#[tokio::test]
+#[ignore = "run by a_killed_site_loses_nothing, as the site"]
+async fn site() {
+    let top = PathBuf::from(std::env::var_os("KUMIKO_TEST_TOP").unwrap());
+    let record = Arc::new(Record::default());
+    let system = Fork::new(
+        top.join("spools"),
+        common::runner().unwrap(),
+        record.clone(),
+    );
+    let text = "echo one; echo x >> ran; while [ ! -e go ]; do sleep 0.02; done; echo two; exit 4";
+    system.start(script(&top, 1, text)).await.unwrap();
+    record.printed(id(1), 4).await;
+    std::fs::write(top.join("running"), "").unwrap();
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn a_killed_site_loses_nothing() {
+    let Some(fixture) = ForkFixture::new("a_killed_site_loses_nothing") else {
+        return;
+    };
+    let mut site = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "site", "--ignored"])
+        .env("KUMIKO_TEST_TOP", fixture.top())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let running = async {
+        while !fixture.top().join("running").exists() {
+            assert!(site.try_wait().unwrap().is_none(), "the site ended");
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(common::DEADLINE, running)
+        .await
+        .unwrap();
+    site.kill().unwrap();
+    site.wait().unwrap();
+    let record = Arc::new(Record::default());
+    let system = fixture.open(record.clone());
+    system.adopt(id(1)).await;
+    record.printed(id(1), 4).await;
+    let job = fixture.top().join("job-1");
+    std::fs::write(job.join("go"), "").unwrap();
+    assert_eq!(record.ended(id(1)).await, Outcome::Exited { status: 4 });
+    assert_eq!(
+        std::fs::read_to_string(system.spool(id(1)).join("stdout")).unwrap(),
+        "one\ntwo\n"
+    );
+    assert_eq!(std::fs::read_to_string(job.join("ran")).unwrap(), "x\n");
+    system.command(id(1), AttemptCommand::Settled).await;
+}
