@@ -43,6 +43,17 @@ fn take(pidfd: BorrowedFd<'_>, options: WaitIdOptions) -> io::Result<Option<End>
     }))
 }
 
+/// Waits until this process, which need not be a child, has ended (pidfd_open(2): it is readable then).
+pub fn until_ended(pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut fds = [rustix::event::PollFd::from_borrowed_fd(pidfd, rustix::event::PollFlags::IN)];
+    loop {
+        match rustix::event::poll(&mut fds, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            done => return Ok(done.map(|_| ())?),
+        }
+    }
+}
+
 /// Sends a signal to exactly the process of this descriptor; no error when it has ended.
 pub fn signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     // SAFETY: no pointers but a null siginfo, which the kernel fills in itself (pidfd_send_signal(2)).

@@ -1,0 +1,420 @@
+//! The command line: noun, verb (design: the nouns are the vocabulary's). Only what is typed; what it does is elsewhere.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A grid of small pieces: runs your programs on other people's machines, fenced, watched and carried through failures.
+#[derive(Debug, Parser)]
+#[command(name = "kumiko", version, max_term_width = 110, propagate_version = true)]
+pub struct Cli {
+    /// How results are printed.
+    #[arg(long, global = true, value_enum, default_value = "human", env = "KUMIKO_OUTPUT")]
+    pub output: Format,
+    /// Where a personal site and its certificates live [default: $XDG_DATA_HOME/kumiko].
+    #[arg(long, global = true, value_name = "DIR", env = "KUMIKO_HOME")]
+    pub home: Option<PathBuf>,
+    #[command(subcommand)]
+    pub noun: Noun,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Human,
+    /// One JSON document.
+    Json,
+    /// One JSON document a line.
+    Lines,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Noun {
+    /// Start and look after a site on this machine.
+    #[command(subcommand)]
+    Site(Site),
+    /// Submit jobs, watch them, take their results.
+    #[command(subcommand)]
+    Job(Job),
+    /// Run a command at a site as ssh would, inside the sandbox.
+    Exec(Exec),
+    /// Certificates, proxies, trust.
+    #[command(subcommand)]
+    Identity(Identity),
+    /// The process virtual machine by itself.
+    #[command(subcommand)]
+    Sandbox(Sandbox),
+    /// What this machine can do for a site, and what is missing.
+    Doctor,
+    /// A guided tour with timings, in a throw-away place.
+    Demo,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Site {
+    /// Start the site; at the first start make its CA, certificates, policy and directories.
+    Start(SiteStart),
+    /// Is it up, where, with how many jobs.
+    Status,
+    /// Stop the site; running jobs go on and are picked up at the next start.
+    Stop,
+    /// Show who is mapped to which account, or add a line to the grid-mapfile.
+    Map {
+        /// A certificate subject, /C=../O=../CN=..
+        subject: Option<String>,
+        /// The account of this machine it is mapped to [default: yours].
+        account: Option<String>,
+    },
+    /// Take no new jobs until started again.
+    Drain,
+}
+
+#[derive(Debug, Args)]
+pub struct SiteStart {
+    /// Address and port to listen on; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR:PORT", env = "KUMIKO_LISTEN")]
+    pub listen: Option<String>,
+    /// Names and addresses that the host certificate carries, besides localhost and this host's own.
+    #[arg(long = "host-name", value_name = "NAME")]
+    pub host_names: Vec<String>,
+    /// Stay in the foreground and log to stderr.
+    #[arg(long)]
+    pub foreground: bool,
+    /// A throw-away place and a free port; all is removed when it stops.
+    #[arg(long)]
+    pub demo: bool,
+}
+
+/// Which site, and as whom.
+#[derive(Clone, Debug, Args)]
+pub struct Target {
+    /// A short name from the configuration, or HOST[:PORT] [default: your personal site].
+    #[arg(long = "site", short = 's', value_name = "SITE", env = "KUMIKO_SITE")]
+    pub site: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Job {
+    /// Submit and print the job's number.
+    Submit(Submit),
+    /// Submit, stream the output, pass on the exit status.
+    Run(Submit),
+    /// Your jobs at the site.
+    List {
+        #[command(flatten)]
+        target: Target,
+        /// Only jobs that have not ended.
+        #[arg(long)]
+        live: bool,
+    },
+    /// All about some jobs.
+    Show(Select),
+    /// Wait for the end; exit status is the job's.
+    Wait(Select),
+    /// Print a job's output, following it while it runs.
+    Log {
+        #[command(flatten)]
+        select: Select,
+        /// stderr instead of stdout.
+        #[arg(long)]
+        stderr: bool,
+        /// What is there now, without waiting for more.
+        #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new(), value_name = "yes|no")]
+        follow: bool,
+        /// Begin at this byte.
+        #[arg(long, default_value_t = 0, value_name = "BYTE")]
+        from: u64,
+    },
+    /// The events of a job as they happen.
+    Watch {
+        #[command(flatten)]
+        select: Select,
+        /// Begin after this event number.
+        #[arg(long, default_value_t = 0)]
+        after: u64,
+    },
+    /// SIGTERM, then SIGKILL after the grace.
+    Cancel {
+        #[command(flatten)]
+        select: Select,
+        /// Between SIGTERM and SIGKILL, e.g. 500ms, 5s.
+        #[arg(long, value_parser = duration)]
+        grace: Option<Duration>,
+    },
+    /// Send a signal, by name or number.
+    Signal {
+        signal: String,
+        #[command(flatten)]
+        select: Select,
+    },
+    /// Bring the files of a job's directory back.
+    Fetch {
+        #[command(flatten)]
+        select: Select,
+        /// Into this folder.
+        #[arg(long, default_value = ".")]
+        into: PathBuf,
+    },
+    /// Why it waits, or why it failed, in words.
+    Explain(Select),
+    /// Forget ended jobs with their output and files.
+    Remove(Select),
+}
+
+#[derive(Debug, Args)]
+pub struct Select {
+    /// 7, 3-5, last, all; several are allowed.
+    #[arg(required = true, value_name = "JOB")]
+    pub jobs: Vec<String>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Debug, Args)]
+pub struct Submit {
+    #[command(flatten)]
+    pub target: Target,
+    /// Send this folder; it becomes the job's directory, and what is new or changed comes back (run).
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// A variable of the job's environment; NAME alone copies yours.
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub environment: Vec<String>,
+    /// A file of the job's directory as standard input; "-" for yours (run).
+    #[arg(long, value_name = "FILE")]
+    pub stdin: Option<String>,
+    /// Wall-clock limit, e.g. 90s, 30m, 2h.
+    #[arg(long = "time", value_parser = duration)]
+    pub time: Option<Duration>,
+    /// Instances started together.
+    #[arg(long, default_value_t = 1)]
+    pub count: u32,
+    /// Working directory, as the job sees it.
+    #[arg(long, value_name = "PATH")]
+    pub workdir: Option<String>,
+    #[arg(long)]
+    pub name: Option<String>,
+    /// A policy file (TOML, or the paper's format) that narrows the site's.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// auto, namespace.
+    #[arg(long)]
+    pub mechanism: Option<String>,
+    /// A job description in JSON instead of a command; "-" reads standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub description: Option<PathBuf>,
+    /// The same key again submits nothing new.
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// The program and its arguments.
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "description")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// A short name from the configuration, or HOST[:PORT]; "local" is your personal site.
+    pub site: String,
+    /// Always a pseudo-terminal.
+    #[arg(short = 't', conflicts_with = "no_terminal")]
+    pub terminal: bool,
+    /// Never a pseudo-terminal.
+    #[arg(short = 'T')]
+    pub no_terminal: bool,
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub environment: Vec<String>,
+    /// A policy file that narrows the site's.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    #[arg(long)]
+    pub mechanism: Option<String>,
+    /// The program and its arguments [default: a shell].
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Identity {
+    /// Make a certificate authority for a site or a virtual organisation.
+    InitCa {
+        /// Its folder.
+        dir: PathBuf,
+        /// Its name, /C=../O=../CN=..
+        #[arg(long, default_value = "/O=kumiko/CN=CA")]
+        subject: String,
+        /// RSA instead of P-256 (for peers that delegate to Globus gatekeepers).
+        #[arg(long)]
+        rsa: bool,
+        /// Days it is valid.
+        #[arg(long, default_value_t = 3650)]
+        days: u32,
+    },
+    /// Make a key and a certificate request.
+    Request {
+        /// The subject asked for.
+        #[arg(long)]
+        subject: String,
+        #[arg(long)]
+        rsa: bool,
+        /// Where the key goes (mode 0600).
+        #[arg(long, value_name = "FILE")]
+        key: PathBuf,
+        /// Where the request goes.
+        #[arg(long = "out", value_name = "FILE")]
+        request: PathBuf,
+    },
+    /// Sign a request.
+    Issue {
+        /// The authority's folder.
+        #[arg(long, value_name = "DIR")]
+        ca: PathBuf,
+        request: PathBuf,
+        /// For a host: a name or address its certificate carries [default: the one in the subject, if it is host/NAME].
+        #[arg(long = "host", value_name = "NAME")]
+        hosts: Vec<String>,
+        #[arg(long = "out", value_name = "FILE")]
+        certificate: PathBuf,
+        #[arg(long, default_value_t = 365)]
+        days: u32,
+    },
+    /// Withdraw a certificate and write a new revocation list.
+    Revoke {
+        #[arg(long, value_name = "DIR")]
+        ca: PathBuf,
+        certificate: PathBuf,
+    },
+    /// Make a proxy certificate in the usual place.
+    Proxy {
+        #[arg(long, value_parser = duration, default_value = "12h")]
+        valid: Duration,
+        /// May authenticate and move files, not start jobs.
+        #[arg(long)]
+        limited: bool,
+        /// How many further proxies may hang below it.
+        #[arg(long)]
+        path_length: Option<u32>,
+        #[arg(long, value_name = "FILE")]
+        cert: Option<PathBuf>,
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+        #[arg(long = "out", value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Who you are: subject, kind, time left.
+    Show {
+        /// A proxy or certificate file [default: what a client here would use].
+        file: Option<PathBuf>,
+    },
+    /// Trust an authority: add its certificate (and policy, revocation list) to a trust directory.
+    Trust {
+        /// The authority's folder or certificate.
+        ca: PathBuf,
+        /// The trust directory [default: ~/.globus/certificates].
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Sandbox {
+    /// Run a command under a policy, without any site.
+    Run {
+        #[command(flatten)]
+        under: Under,
+        /// The writable directory that becomes the guest's own [default: a throw-away one].
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+        #[arg(long = "env", value_name = "NAME[=VALUE]")]
+        environment: Vec<String>,
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// The effective policy, and what it decides for paths.
+    Check {
+        #[command(flatten)]
+        under: Under,
+        /// Paths as the guest would name them.
+        paths: Vec<String>,
+    },
+    /// What this machine admits.
+    Probe,
+    /// Which mechanism would be chosen, and why not the others.
+    Explain {
+        #[command(flatten)]
+        under: Under,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Under {
+    /// A policy file (TOML, or the paper's format) that narrows the default one.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// auto, namespace.
+    #[arg(long)]
+    pub mechanism: Option<String>,
+}
+
+/// "1500ms", "90s", "30m", "2h", "1d"; a bare number is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let wrong = || format!("\"{text}\" is no duration: write for example 1500ms, 90s, 30m, 2h or 1d");
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit_ms = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// NAME=VALUE as given, NAME alone from this process's environment.
+pub fn environment(given: &[String]) -> Result<std::collections::BTreeMap<String, String>, String> {
+    given
+        .iter()
+        .map(|item| match item.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+            Some(_) => Err(format!("--env \"{item}\" has no name before the =")),
+            None => match std::env::var_os(OsString::from(item)).map(OsString::into_string) {
+                Some(Ok(value)) => Ok((item.clone(), value)),
+                Some(Err(_)) => Err(format!("--env {item}: its value here is not UTF-8")),
+                None => Err(format!("--env {item}: not set here; write {item}=VALUE")),
+            },
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_carry_their_unit() {
+        let check = |text: &str, ms: Option<u64>| {
+            assert_eq!(duration(text).ok(), ms.map(Duration::from_millis), "{text}");
+        };
+        check("1500ms", Some(1500));
+        check("90", Some(90_000));
+        check("90s", Some(90_000));
+        check("30m", Some(1_800_000));
+        check("2h", Some(7_200_000));
+        check("1d", Some(86_400_000));
+        check("", None);
+        check("h", None);
+        check("1w", None);
+        check("-1s", None);
+        check("99999999999999999999s", None);
+        check("999999999999999999d", None);
+    }
+}

@@ -1,0 +1,119 @@
+//! A job's streams joined to this terminal: output here, input there, signals and window sizes on their way.
+
+use crate::fail::Failure;
+use kumiko_client::{Attached, Client, Heard, Input};
+use kumiko_job::attempt::{Outcome, OutputStream};
+use kumiko_job::description::WindowSize;
+use kumiko_job::id::JobId;
+use std::io::Write;
+use tokio::io::AsyncReadExt;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// One read of our own stdin; what a pipe holds by default.
+const STDIN_READ_BYTES: usize = 64 * 1024;
+/// By which a shell's children are told that their terminal has gone.
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+
+/// What Ctrl-C means.
+pub enum Interrupt<'a> {
+    /// The job is ours to end (`job run`).
+    Cancels(&'a Client),
+    /// The program there gets it, as with ssh -t (`exec`); losing our own terminal or being told to end ends the job.
+    IsPassedOn(&'a Client),
+}
+
+pub struct End {
+    pub job: JobId,
+    pub outcome: Outcome,
+}
+
+/// Until the job has ended and all its output is here.
+pub async fn follow(mut job: Attached, live_stdin: bool, interrupt: Interrupt<'_>) -> Result<End, Failure> {
+    if live_stdin {
+        tokio::spawn(send_stdin(job.input()));
+    }
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut quits = signal(SignalKind::quit())?;
+    let mut terminations = signal(SignalKind::terminate())?;
+    let mut hangups = signal(SignalKind::hangup())?;
+    let mut windows = signal(SignalKind::window_change())?;
+    let input = job.input();
+    let mut number = job.job();
+    loop {
+        tokio::select! {
+            heard = job.next() => match heard? {
+                Some(Heard::Submitted(job)) => number = Some(job),
+                Some(Heard::Output { stream, data }) => {
+                    // Our reader may be slow: nothing else here may wait for it (keep-alives of the session least).
+                    tokio::task::block_in_place(|| print(stream, &data))?;
+                }
+                Some(Heard::Ended(outcome)) => {
+                    let job = number.ok_or_else(|| Failure::from_text("the site told the end of a job it never named"))?;
+                    return Ok(End { job, outcome });
+                }
+                None => return Err(Failure::from_text("the site ended the stream before the job's end")),
+            },
+            _ = windows.recv() => {
+                if let Some(size) = window_size() {
+                    input.window(size).await;
+                }
+            }
+            _ = interrupts.recv() => match interrupt {
+                Interrupt::Cancels(client) => cancel(client, number).await?,
+                Interrupt::IsPassedOn(_) => input.signal(SIGINT).await,
+            },
+            _ = quits.recv() => match interrupt {
+                Interrupt::Cancels(client) => cancel(client, number).await?,
+                Interrupt::IsPassedOn(_) => input.signal(SIGQUIT).await,
+            },
+            _ = terminations.recv() => match interrupt {
+                Interrupt::Cancels(client) | Interrupt::IsPassedOn(client) => cancel(client, number).await?,
+            },
+            _ = hangups.recv() => match interrupt {
+                Interrupt::Cancels(client) => cancel(client, number).await?,
+                Interrupt::IsPassedOn(client) => {
+                    input.signal(SIGHUP).await;
+                    cancel(client, number).await?;
+                }
+            },
+        }
+    }
+}
+
+async fn cancel(client: &Client, job: Option<JobId>) -> Result<(), Failure> {
+    match job {
+        Some(job) => Ok(client.cancel(job, None).await?),
+        None => Err(Failure::from_text("interrupted before the site had answered; look with `kumiko job list`")),
+    }
+}
+
+fn print(stream: OutputStream, data: &[u8]) -> std::io::Result<()> {
+    match stream {
+        OutputStream::Stdout => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(data)?;
+            out.flush()
+        }
+        OutputStream::Stderr => std::io::stderr().lock().write_all(data),
+    }
+}
+
+async fn send_stdin(input: Input) {
+    let mut stdin = tokio::io::stdin();
+    loop {
+        let mut buffer = bytes::BytesMut::with_capacity(STDIN_READ_BYTES);
+        match stdin.read_buf(&mut buffer).await {
+            Ok(0) | Err(_) => return input.end().await,
+            Ok(_) if !input.send(buffer.freeze()).await => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Of our own terminal; None if stdout is none.
+pub fn window_size() -> Option<WindowSize> {
+    let (rows, columns) = kumiko_linux::pty::size(std::io::stdout()).ok()?;
+    Some(WindowSize { rows, columns })
+}

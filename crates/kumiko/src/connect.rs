@@ -1,0 +1,68 @@
+//! From a short name to an open session: which address, which credential, whom to trust.
+
+use crate::config::{Config, SiteEntry};
+use crate::fail::{Failure, While};
+use crate::home::Home;
+use kumiko_client::{Client, SiteAddress};
+use kumiko_identity::places::Places;
+use kumiko_identity::{Credential, TrustStore};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// A proxy with less time left is worth a word before it fails in the middle of something.
+const EXPIRES_SOON: Duration = Duration::from_secs(30 * 60);
+
+/// Opens a session with a site.
+pub async fn open(site: Option<&str>, home: &Home) -> Result<Client, Failure> {
+    let entry = Config::load()?.site(site, home)?;
+    let (address, credential, trust) = resolve(&entry)?;
+    warn_of_expiry(&credential);
+    Ok(Client::connect(&address, &credential, &trust).await?)
+}
+
+fn resolve(entry: &SiteEntry) -> Result<(SiteAddress, Credential, TrustStore), Failure> {
+    let credential = match (&entry.certificate, &entry.key) {
+        (Some(certificate), Some(key)) => pair(certificate, key)?,
+        (Some(proxy), None) => Credential::load(proxy).doing(|| format!("reading {}", proxy.display()))?,
+        (None, _) => usual_credential()?,
+    };
+    let trust_directory = match &entry.trust {
+        Some(directory) => directory.clone(),
+        None => Places::of_this_process()?.trust_dir(|d| d.is_dir()),
+    };
+    let trust = TrustStore::load(&trust_directory)
+        .doing(|| format!("reading the trust directory {}", trust_directory.display()))?;
+    Ok((entry.address.clone(), credential, trust))
+}
+
+fn pair(certificate: &Path, key: &Path) -> Result<Credential, Failure> {
+    Credential::load_pair(certificate, key)
+        .doing(|| format!("reading {} and {}", certificate.display(), key.display()))
+}
+
+/// As Globus tools look for it: X509_USER_PROXY or /tmp/x509up_uUID, then the user's certificate and key.
+pub fn usual_credential() -> Result<Credential, Failure> {
+    let places = Places::of_this_process()?;
+    let proxy = places.proxy();
+    if proxy.exists() || std::env::var_os("X509_USER_PROXY").is_some() {
+        return Credential::load(&proxy).doing(|| format!("reading your proxy {}", proxy.display()));
+    }
+    let advice = || {
+        Failure::from_text(format!(
+            "you have no proxy in {}, and no certificate: ask a CA for one, then `kumiko identity proxy`",
+            proxy.display()
+        ))
+    };
+    let (certificate, key) = places.user_pair().ok_or_else(advice)?;
+    if !certificate.exists() {
+        return Err(advice());
+    }
+    pair(&certificate, &key)
+}
+
+fn warn_of_expiry(credential: &Credential) {
+    let left = credential.remaining(SystemTime::now());
+    if left < EXPIRES_SOON {
+        eprintln!("kumiko: your credential ends in {} min: renew it with `kumiko identity proxy`", left.as_secs() / 60);
+    }
+}

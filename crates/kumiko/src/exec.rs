@@ -1,0 +1,34 @@
+//! `kumiko exec SITE -- COMMAND`: as ssh, inside the sandbox.
+
+use crate::args::Exec;
+use crate::attached::{self, Interrupt};
+use crate::connect;
+use crate::fail::Failure;
+use crate::home::Home;
+use crate::job::{describe, run::status_of};
+use kumiko_job::description::WindowSize;
+use kumiko_linux::own_terminal::RawTerminal;
+use std::io::IsTerminal;
+
+/// What a terminal is taken to be when ours is none (-t in a pipe).
+const USUAL_WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
+
+pub async fn exec(exec: Exec, home: &Home) -> Result<u8, Failure> {
+    let ours = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    // As ssh: a shell gets a terminal if we have one, a command only when asked.
+    let wanted = exec.terminal || (ours && !exec.no_terminal && exec.command.is_empty());
+    let terminal = wanted.then(|| attached::window_size().unwrap_or(USUAL_WINDOW));
+    let description = describe::of_exec(&exec, terminal)?;
+    let client = connect::open(Some(&exec.site), home).await?;
+    let job = client.exec(description).await?;
+    let raw = if terminal.is_some() && ours { Some(RawTerminal::enter(std::io::stdin())?) } else { None };
+    let end = attached::follow(job, true, Interrupt::IsPassedOn(&client)).await;
+    drop(raw); // before anything is printed
+    let end = end?;
+    client.close().await;
+    let (status, word) = status_of(&end.outcome);
+    if let Some(word) = word {
+        eprintln!("kumiko: {word}");
+    }
+    Ok(status)
+}

@@ -1,0 +1,97 @@
+//! From flags (or a file) to a `JobDescription`. The site checks it; here only what the flags themselves can get wrong.
+
+use crate::args::{self, Exec, Submit};
+use crate::fail::{Failure, While};
+use kumiko_job::description::{JobDescription, OutputMode, Stdin, WindowSize};
+use std::io::Read;
+use std::path::Path;
+
+/// `exec` without a command starts this.
+const SHELL: &str = "/bin/sh";
+
+/// Of `submit` and `run`. `input` is set later, when the folder is sent.
+pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
+    let mut description = match &submit.description {
+        Some(path) => read_description(path)?,
+        None => empty(&submit.command)?,
+    };
+    description.environment.extend(args::environment(&submit.environment).map_err(Failure::misuse)?);
+    match submit.stdin.as_deref() {
+        Some("-") => description.stdin = Stdin::Live,
+        Some(file) => description.stdin = Stdin::File(file.to_owned()),
+        None => {}
+    }
+    if let Some(limit) = submit.time {
+        // The description has whole seconds; a part of one counts as one.
+        description.time_limit_s = Some(limit.as_secs() + u64::from(limit.subsec_nanos() > 0));
+    }
+    if submit.count != 1 {
+        description.count = submit.count;
+    }
+    if submit.workdir.is_some() {
+        description.directory.clone_from(&submit.workdir);
+    }
+    if submit.name.is_some() {
+        description.name.clone_from(&submit.name);
+    }
+    policy_and_mechanism(&mut description, submit.policy.as_deref(), submit.mechanism.as_deref())?;
+    if submit.dir.is_none() && description.input.is_none() && description.executable.starts_with("./") {
+        return Err(Failure {
+            status: 127,
+            message: format!(
+                "{} would be looked for in the job's own directory, which is empty: send a folder with --dir",
+                description.executable
+            ),
+        });
+    }
+    Ok(description)
+}
+
+/// Of `exec`: streams both ways, nothing kept.
+pub fn of_exec(exec: &Exec, terminal: Option<WindowSize>) -> Result<JobDescription, Failure> {
+    let shell = [SHELL.to_owned()];
+    let mut description = empty(if exec.command.is_empty() { &shell } else { &exec.command })?;
+    description.environment = args::environment(&exec.environment).map_err(Failure::misuse)?;
+    if let (Some(_), Ok(term)) = (terminal, std::env::var("TERM")) {
+        description.environment.entry("TERM".to_owned()).or_insert(term);
+    }
+    description.stdin = Stdin::Live;
+    description.output = OutputMode::Flow;
+    description.terminal = terminal;
+    policy_and_mechanism(&mut description, exec.policy.as_deref(), exec.mechanism.as_deref())?;
+    Ok(description)
+}
+
+fn empty(command: &[String]) -> Result<JobDescription, Failure> {
+    let (executable, arguments) =
+        command.split_first().ok_or_else(|| Failure::misuse("no command: write it after --"))?;
+    Ok(JobDescription::new(executable, arguments))
+}
+
+fn policy_and_mechanism(
+    description: &mut JobDescription,
+    policy: Option<&Path>,
+    mechanism: Option<&str>,
+) -> Result<(), Failure> {
+    if let Some(path) = policy {
+        let text =
+            std::fs::read_to_string(path).doing(|| format!("reading the policy {}", path.display()))?;
+        kumiko_policy::parse(&text, &path.display().to_string())?;
+        description.policy = Some(text);
+    }
+    if let Some(mechanism) = mechanism {
+        description.mechanism = Some(mechanism.to_owned());
+    }
+    Ok(())
+}
+
+fn read_description(path: &Path) -> Result<JobDescription, Failure> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_end(&mut bytes).map(|_| ())
+    } else {
+        std::fs::read(path).map(|read| bytes = read)
+    };
+    read.doing(|| format!("reading the description {}", path.display()))?;
+    JobDescription::from_json(&bytes).doing(|| path.display().to_string())
+}

@@ -1,0 +1,112 @@
+//! `kumiko job submit` and `run`: a folder there, the output here, the exit status passed on.
+
+use crate::args::{Format, Submit};
+use crate::attached::{self, Interrupt};
+use crate::connect;
+use crate::fail::{Failure, OWN_FAILURE};
+use crate::home::Home;
+use crate::job::{describe, view};
+use crate::output::{self, Show};
+use kumiko_client::Client;
+use kumiko_job::attempt::Outcome;
+use kumiko_job::description::{JobDescription, Stdin};
+use kumiko_job::id::JobId;
+use serde::Serialize;
+use std::path::Path;
+
+#[derive(Serialize)]
+struct Submitted {
+    id: JobId,
+}
+
+impl Show for Submitted {
+    fn human(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, Failure> {
+    let mut description = describe::of_submit(&submit)?;
+    if description.stdin == Stdin::Live {
+        return Err(Failure::misuse("--stdin - needs somebody who stays: use `kumiko job run`, or name a file"));
+    }
+    let client = connect::open(submit.target.site.as_deref(), home).await?;
+    if let Some(folder) = &submit.dir {
+        send_folder(&client, folder, &mut description).await?;
+    }
+    let id = client.submit(description, submit.key).await?;
+    output::one(format, &Submitted { id })?;
+    client.close().await;
+    Ok(0)
+}
+
+pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
+    let mut description = describe::of_submit(&submit)?;
+    let client = connect::open(submit.target.site.as_deref(), home).await?;
+    let mark = match &submit.dir {
+        Some(folder) => Some(send_folder(&client, folder, &mut description).await?),
+        None => None,
+    };
+    let (has_policy, live) = (description.policy.is_some(), description.stdin == Stdin::Live);
+    let job = client.exec(description).await?;
+    let end = attached::follow(job, live, Interrupt::Cancels(&client)).await?;
+    if has_policy {
+        for what in client.show(end.job).await?.not_enforced {
+            eprintln!("kumiko: job {}: not enforced here: {what}", end.job);
+        }
+    }
+    if let (Some(folder), Some(mark_us)) = (&submit.dir, mark) {
+        client.download_into(end.job, folder, Some(mark_us)).await?;
+    }
+    client.close().await;
+    let (status, word) = status_of(&end.outcome);
+    if let Some(word) = word {
+        eprintln!("kumiko: job {}: {word}", end.job);
+    }
+    Ok(status)
+}
+
+/// The site's mark: what changes after it comes back.
+async fn send_folder(
+    client: &Client,
+    folder: &Path,
+    description: &mut JobDescription,
+) -> Result<u64, Failure> {
+    let uploaded = client.upload_folder(folder).await?;
+    description.input = Some(uploaded.input);
+    Ok(uploaded.mark_us)
+}
+
+/// The exit status that passes an outcome on, as a shell would; and a word where the number alone says too little.
+pub fn status_of(outcome: &Outcome) -> (u8, Option<String>) {
+    let word = || Some(view::outcome_words(outcome));
+    match outcome {
+        Outcome::Exited { status } => ((*status & 0xff) as u8, None),
+        Outcome::Signalled { signal } => ((128 + (*signal & 0x7f)) as u8, word()),
+        Outcome::NeverStarted { code, .. } => match code.as_str() {
+            "no_such_executable" => (127, word()),
+            "not_executable" | "no_interpreter" | "arguments_too_long" => (126, word()),
+            _ => (OWN_FAILURE, word()),
+        },
+        _ => (OWN_FAILURE, word()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_pass_on_the_status_a_shell_would_give() {
+        let check = |outcome: Outcome, status: u8| assert_eq!(status_of(&outcome).0, status, "{outcome:?}");
+        check(Outcome::Exited { status: 0 }, 0);
+        check(Outcome::Exited { status: 255 }, 255);
+        check(Outcome::Signalled { signal: 9 }, 137);
+        check(Outcome::Cancelled, 125);
+        check(Outcome::TimeLimit, 125);
+        let never = |code: &str| Outcome::NeverStarted { code: code.to_owned(), message: String::new() };
+        check(never("no_such_executable"), 127);
+        check(never("not_executable"), 126);
+        check(never("policy"), 125);
+    }
+}

@@ -1,0 +1,222 @@
+//! `kumiko sandbox ...`: the process virtual machine by itself, as handy as bubblewrap.
+
+use crate::args::{self, Format, Sandbox, Under};
+use crate::fail::{Failure, While};
+use crate::output::{self, Show};
+use crate::site::Throwaway;
+use kumiko_policy::{GuestPath, Policy, Real, Seen};
+use kumiko_sandbox::{Choice, Launch, Machine, SandboxError, choose};
+use std::os::fd::AsFd;
+use serde::Serialize;
+
+pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
+    match verb {
+        Sandbox::Run { under, dir, environment, command } => {
+            run(&under, dir, &environment, &command).map_err(Failure::own)
+        }
+        Sandbox::Check { under, paths } => check(&under, &paths, format),
+        Sandbox::Probe => {
+            output::one(format, &Probe { mechanisms: mechanisms(&Machine::probe()) })?;
+            Ok(0)
+        }
+        Sandbox::Explain { under } => {
+            let (policy, choice) = chosen(&under, &Machine::probe())?;
+            output::one(format, &Explained::of(&policy, choice))?;
+            Ok(0)
+        }
+    }
+}
+
+fn effective(under: &Under) -> Result<Policy, Failure> {
+    let Some(path) = &under.policy else { return Ok(Policy::default()) };
+    let text = std::fs::read_to_string(path).doing(|| format!("reading the policy {}", path.display()))?;
+    let said = kumiko_policy::parse(&text, &path.display().to_string())?;
+    Ok(kumiko_policy::narrow(&Policy::default(), &said)?)
+}
+
+fn chosen(under: &Under, machine: &Machine) -> Result<(Policy, Choice), Failure> {
+    let policy = effective(under)?;
+    let choice = choose(&policy, under.mechanism.as_deref(), machine)?;
+    Ok((policy, choice))
+}
+
+fn run(
+    under: &Under,
+    dir: Option<std::path::PathBuf>,
+    environment: &[String],
+    command: &[String],
+) -> Result<u8, Failure> {
+    let (policy, choice) = chosen(under, &Machine::assume())?;
+    for what in &choice.not_enforced {
+        eprintln!("kumiko: not enforced here: {what}");
+    }
+    let environment: Vec<(String, String)> =
+        args::environment(environment).map_err(Failure::misuse)?.into_iter().collect();
+    let throwaway = if dir.is_none() { Some(Throwaway::new()?) } else { None };
+    let dir = match (&dir, &throwaway) {
+        (Some(dir), _) => dir.clone(),
+        (None, Some(place)) => place.0.clone(),
+        (None, None) => return Err(Failure::from_text("no directory")),
+    };
+    let (program, arguments) = command.split_first().ok_or_else(|| Failure::misuse("no command"))?;
+    let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    let launch = Launch {
+        program,
+        arguments,
+        environment: &environment,
+        directory: None,
+        stdin: stdin.as_fd(),
+        stdout: stdout.as_fd(),
+        stderr: stderr.as_fd(),
+        terminal: false,
+    };
+    let refused = |error: SandboxError| Failure { status: error.exit_status() as u8, message: error.to_string() };
+    let mut room = kumiko_sandbox::open(&choice).prepare(&policy, &dir).map_err(refused)?;
+    let guest = room.start(&launch).map_err(refused)?;
+    let ended = kumiko_linux::process::wait(guest.pidfd())?;
+    Ok(match ended {
+        kumiko_linux::process::End::Exited(status) => (status & 0xff) as u8,
+        kumiko_linux::process::End::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
+    })
+}
+
+fn mechanisms(machine: &Machine) -> Vec<Mechanism> {
+    let later = |name: &str| Mechanism {
+        name: name.to_owned(),
+        admitted: false,
+        why: Some("not built yet".to_owned()),
+        remedy: None,
+    };
+    let namespace = match &machine.user_namespaces {
+        Ok(()) => Mechanism { name: "namespace".to_owned(), admitted: true, why: None, remedy: None },
+        Err(obstacle) => Mechanism {
+            name: "namespace".to_owned(),
+            admitted: false,
+            why: Some(obstacle.why.clone()),
+            remedy: Some(obstacle.remedy.clone()),
+        },
+    };
+    vec![namespace, later("library"), later("notify"), later("ptrace")]
+}
+
+#[derive(Serialize)]
+struct Mechanism {
+    name: String,
+    admitted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Probe {
+    mechanisms: Vec<Mechanism>,
+}
+
+impl Show for Probe {
+    fn human(&self) -> String {
+        let rows: Vec<Vec<String>> = self
+            .mechanisms
+            .iter()
+            .map(|m| {
+                let why = m.why.iter().chain(&m.remedy).map(String::as_str).collect::<Vec<_>>().join("; ");
+                vec![m.name.clone(), if m.admitted { "yes" } else { "no" }.to_owned(), why]
+            })
+            .collect();
+        output::table(&["MECHANISM", "ADMITTED", "WHY NOT"], &rows)
+    }
+}
+
+#[derive(Serialize)]
+struct Explained {
+    mechanism: String,
+    not_enforced: Vec<String>,
+    why_not: Vec<(String, String)>,
+    rules: usize,
+}
+
+impl Explained {
+    fn of(policy: &Policy, choice: Choice) -> Explained {
+        Explained {
+            mechanism: choice.mechanism.to_owned(),
+            not_enforced: choice.not_enforced,
+            why_not: choice.why_not,
+            rules: policy.paths.len(),
+        }
+    }
+}
+
+impl Show for Explained {
+    fn human(&self) -> String {
+        let mut text = format!("mechanism {} for {} path rules\n", self.mechanism, self.rules);
+        for what in &self.not_enforced {
+            text.push_str(&format!("  not enforced by it: {what}\n"));
+        }
+        for (name, why) in &self.why_not {
+            text.push_str(&format!("  not {name}: {why}\n"));
+        }
+        text
+    }
+}
+
+#[derive(Serialize)]
+struct Decided {
+    path: String,
+    decision: String,
+    by: String,
+    origin: String,
+}
+
+impl Show for Decided {
+    fn human(&self) -> String {
+        format!("{:<30} {:<40} by {} ({})", self.path, self.decision, self.by, self.origin)
+    }
+}
+
+fn words(seen: &Seen) -> String {
+    match seen {
+        Seen::Shown { real, writable } => {
+            let real = match real {
+                Real::Host { root, beneath } => root.join(beneath).as_str().to_owned(),
+                Real::Job { beneath } => GuestPath::root().join(beneath).as_str().replacen('/', "the job's directory/", 1),
+            };
+            format!("{} {real}", if *writable { "read and write" } else { "read" })
+        }
+        Seen::Temporary => "an empty, private, writable place".to_owned(),
+        Seen::Denied => "denied".to_owned(),
+        Seen::Hidden => "hidden".to_owned(),
+        Seen::Absent => "absent".to_owned(),
+        Seen::Made => "made by the sandbox".to_owned(),
+    }
+}
+
+/// Without paths the whole effective policy, a line each with where it comes from.
+fn check(under: &Under, paths: &[String], format: Format) -> Result<u8, Failure> {
+    let (policy, choice) = chosen(under, &Machine::assume())?;
+    let asked: Vec<GuestPath> = if paths.is_empty() {
+        policy.paths.iter().map(|rule| rule.path.clone()).collect()
+    } else {
+        paths.iter().map(|p| GuestPath::new(p).map_err(|e| Failure::misuse(e.to_string()))).collect::<Result<_, _>>()?
+    };
+    let decided: Vec<Decided> = asked
+        .iter()
+        .map(|path| {
+            let decision = policy.explain(path);
+            Decided {
+                path: path.as_str().to_owned(),
+                decision: words(&decision.seen),
+                by: decision.by.as_str().to_owned(),
+                origin: decision.origin.to_string(),
+            }
+        })
+        .collect();
+    output::many(format, &decided)?;
+    if format == Format::Human && paths.is_empty() {
+        println!("network {:?}; further processes {}; mechanism {}", policy.network(), policy.further_processes(), choice.mechanism);
+        for what in &choice.not_enforced {
+            println!("not enforced by it: {what}");
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,266 @@
+//! Starting a site in the background, asking how it is, stopping it.
+
+use crate::args::{Format, Site, SiteStart};
+use crate::connect;
+use crate::fail::{Failure, While};
+use crate::home::{Home, Running, write_whole};
+use crate::job::view::now_ms;
+use crate::output::{self, Show};
+use crate::site::make::make;
+use crate::site::serve::{is_served, serve};
+use kumiko_identity::{Dn, GridMap};
+use kumiko_job::contract::JobState;
+use kumiko_linux::{process, this_process};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+/// Set for a site that its parent waits for: it says when it is ready, and is a session of its own.
+const BACKGROUND: &str = "KUMIKO_BACKGROUND";
+const SIGTERM: i32 = 15;
+
+pub async fn site(verb: Site, format: Format, home: &Home) -> Result<u8, Failure> {
+    match verb {
+        Site::Start(start) => start_site(start, format, home).await,
+        Site::Status => status(format, home).await,
+        Site::Stop => stop(format, home).await,
+        Site::Map { subject, account } => map(subject, account, home),
+        Site::Drain => {
+            write_whole(&home.draining(), "")?;
+            eprintln!("kumiko: the site takes no new jobs until `kumiko site start`");
+            Ok(0)
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Status {
+    up: bool,
+    home: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running: Option<Running>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_jobs: Option<usize>,
+    draining: bool,
+}
+
+impl Show for Status {
+    fn human(&self) -> String {
+        let Some(running) = &self.running else {
+            return format!("the site in {} is down", self.home);
+        };
+        let mut text = format!(
+            "the site in {} is up\n  address   {}\n  process   {} (kumiko {})\n  since     {} s\n",
+            self.home,
+            running.address,
+            running.pid,
+            running.version,
+            now_ms().saturating_sub(running.since_ms) / 1000
+        );
+        if let Some(live) = self.live_jobs {
+            text.push_str(&format!("  live jobs {live} of yours\n"));
+        }
+        if self.draining {
+            text.push_str("  draining: no new jobs are taken\n");
+        }
+        text
+    }
+}
+
+async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
+    let up = is_served(home);
+    let running = if up { home.read_running()? } else { None };
+    let live_jobs = if up { Some(live_jobs(home).await?) } else { None };
+    let root = home.root().display().to_string();
+    output::one(format, &Status { up, home: root, running, live_jobs, draining: home.draining().exists() })?;
+    Ok(u8::from(!up))
+}
+
+async fn live_jobs(home: &Home) -> Result<usize, Failure> {
+    let client = connect::open(Some(crate::config::LOCAL), home).await?;
+    let jobs = client.list().await?;
+    client.close().await;
+    let ended = |s: JobState| matches!(s, JobState::Done | JobState::Failed | JobState::Cancelled);
+    Ok(jobs.iter().filter(|v| !ended(v.state)).count())
+}
+
+async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8, Failure> {
+    if start.demo {
+        return demo_site(start, format).await;
+    }
+    let _ = std::fs::remove_file(home.draining());
+    if is_served(home) && !start.foreground {
+        eprintln!("kumiko: it is running already");
+        return status(format, home).await;
+    }
+    let listen = start.listen.as_deref().map(listen_address).transpose()?;
+    let background = std::env::var_os(BACKGROUND).is_some();
+    if start.foreground {
+        let first = make(home, &start.host_names)?;
+        if background {
+            this_process::new_session()?;
+        }
+        serve(home, listen, |running| {
+            if background {
+                println!("{}", serde_json::to_string(running)?);
+                Ok(std::io::stdout().flush()?)
+            } else {
+                explain_start(home, running, first);
+                Ok(())
+            }
+        })
+        .await?;
+        return Ok(0);
+    }
+    let first = !home.host_certificate().exists();
+    let running = in_background(&start, home)?;
+    explain_start(home, &running, first);
+    Ok(0)
+}
+
+fn explain_start(home: &Home, running: &Running, first: bool) {
+    let root = home.root().display();
+    println!("the site is up at {} (process {})", running.address, running.pid);
+    if first {
+        println!("made for it, all in {root}:");
+        println!("  ca/ certificates/            its own authority, and whom it trusts");
+        println!("  hostcert.pem user/           certificates of this host, and of you");
+        println!("  grid-mapfile policy.toml     who may come in, and what their jobs may see");
+        println!("  site.toml state/ site.log    settings, jobs, log");
+        println!("try: kumiko job run -- uname -a");
+    } else {
+        println!("its things are in {root}");
+    }
+}
+
+/// Starts this program again as the site, and waits until it serves or has said why not.
+fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
+    std::fs::create_dir_all(home.root()).doing(|| format!("making {}", home.root().display()))?;
+    let log_path = home.log();
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(&log_path)
+        .doing(|| format!("opening {}", log_path.display()))?;
+    let begins = log.metadata()?.len();
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("--home").arg(home.root()).args(["site", "start", "--foreground"]);
+    if let Some(listen) = &start.listen {
+        command.args(["--listen", listen]);
+    }
+    for name in &start.host_names {
+        command.args(["--host-name", name]);
+    }
+    command.env(BACKGROUND, "1").current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    let mut child = command.spawn().doing(|| "starting the site's process".to_owned())?;
+    let mut word = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut word)?;
+    }
+    if word.is_empty() {
+        child.wait()?;
+        let said = std::fs::read(&log_path)?;
+        let said = String::from_utf8_lossy(said.get(begins as usize..).unwrap_or_default()).into_owned();
+        return Err(Failure::from_text(format!("the site did not start: {}", said.trim().trim_start_matches("kumiko: "))));
+    }
+    serde_json::from_str(&word).doing(|| "reading the site's word that it is ready".to_owned())
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|_| {
+        Failure::misuse(format!("\"{text}\" is no address to listen on: write ADDRESS:PORT, as 127.0.0.1:2119 or [::]:2119"))
+    })
+}
+
+async fn stop(format: Format, home: &Home) -> Result<u8, Failure> {
+    if !is_served(home) {
+        return Err(Failure::from_text(format!("no site serves {}", home.root().display())));
+    }
+    let running = home
+        .read_running()?
+        .ok_or_else(|| Failure::from_text("the site is just starting: try again"))?;
+    let live = live_jobs(home).await.ok();
+    let pid = i32::try_from(running.pid).map_err(|_| Failure::from_text("run/site.json names no process"))?;
+    let process = process::pidfd(pid).doing(|| format!("finding process {pid}"))?;
+    if !is_served(home) {
+        return Ok(0); // it ended by itself meanwhile, and the number may be somebody else's
+    }
+    process::signal(process.as_fd(), SIGTERM)?;
+    tokio::task::block_in_place(|| process::until_ended(process.as_fd()))?;
+    if format == Format::Human {
+        match live {
+            Some(0) | None => println!("the site is down"),
+            Some(1) => println!("the site is down; 1 job goes on and is picked up at the next start"),
+            Some(n) => println!("the site is down; {n} jobs go on and are picked up at the next start"),
+        }
+    }
+    Ok(0)
+}
+
+fn map(subject: Option<String>, account: Option<String>, home: &Home) -> Result<u8, Failure> {
+    let path = home.mapfile();
+    let text = std::fs::read_to_string(&path).doing(|| format!("reading {}", path.display()))?;
+    let Some(subject) = subject else {
+        print!("{text}");
+        return Ok(0);
+    };
+    let subject = Dn::parse(&subject)?;
+    let account = account.unwrap_or_else(this_process::account_name);
+    if GridMap::parse(&text)?.lookup(&subject).contains(&account) {
+        eprintln!("kumiko: {subject} is mapped to {account} already");
+        return Ok(0);
+    }
+    let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let line = GridMap::line(&subject, &[&account]);
+    let more = format!("{text}{separator}{}\n", line.trim_end());
+    GridMap::parse(&more)?;
+    write_whole(&path, &more)?;
+    Ok(0)
+}
+
+/// `site start --demo`: in the foreground, in a place that goes with it.
+pub async fn demo_site(start: SiteStart, format: Format) -> Result<u8, Failure> {
+    let place = Throwaway::new()?;
+    let home = Home::find(Some(&place.0))?;
+    make(&home, &start.host_names)?;
+    let listen = start.listen.as_deref().map(listen_address).transpose()?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+    serve(&home, Some(listen), |running| {
+        if format == Format::Human {
+            explain_start(&home, running, true);
+            println!("in another terminal: export KUMIKO_HOME={}", home.root().display());
+            println!("Ctrl-C ends it and removes everything");
+        } else {
+            output::one(format, running)?;
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(0)
+}
+
+impl Show for Running {
+    fn human(&self) -> String {
+        self.address.clone()
+    }
+}
+
+/// A private folder that is removed when dropped.
+pub struct Throwaway(pub std::path::PathBuf);
+
+impl Throwaway {
+    pub fn new() -> Result<Throwaway, Failure> {
+        use std::os::unix::fs::DirBuilderExt;
+        let path = std::env::temp_dir().join(format!("kumiko-{}-{}", std::process::id(), now_ms()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path).doing(|| format!("making {}", path.display()))?;
+        Ok(Throwaway(path))
+    }
+}
+
+impl Drop for Throwaway {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

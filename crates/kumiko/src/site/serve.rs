@@ -1,0 +1,127 @@
+//! The site's process: one lock, one manager, one gatekeeper. Wiring only.
+
+use crate::fail::{Failure, While};
+use crate::home::{Contact, Home, Running, write_whole};
+use crate::job::view::now_ms;
+use crate::site::effective::Policies;
+use crate::site::settings::Settings;
+use kumiko_batch::fork::Fork;
+use kumiko_gatekeeper::{Config, Front};
+use kumiko_linux::this_process;
+use kumiko_manager::{Manager, Setup};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Serves until told to end. `ready` is called once clients can connect.
+pub async fn serve(
+    home: &Home,
+    listen: Option<SocketAddr>,
+    ready: impl FnOnce(&Running) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let settings = Settings::load(home)?;
+    let _lock = take_lock(home)?;
+    this_process::raise_open_files()?;
+    let policies = Policies::load(&home.policy(), &home.draining())?;
+    if let Err(obstacle) = &policies.machine().user_namespaces {
+        tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, "no mechanism can be used here: jobs will be refused");
+    }
+    let setup = Setup {
+        directory: home.state(),
+        limits: settings.limits(),
+        effective: Box::new(move |_caller, description| policies.effective(description)),
+        after_commit: None,
+    };
+    let (spool, runner) = (home.spool(), runner()?);
+    let manager = Manager::open(setup, |sink| Fork::new(spool, runner, sink)).await?;
+    let config = Config {
+        listen: listen.unwrap_or(settings.listen),
+        name: this_process::host_name(),
+        host_certificate: home.host_certificate(),
+        host_key: home.host_key(),
+        trust: home.certificates(),
+        mapfile: home.mapfile(),
+        only_account: Some(this_process::account_name()),
+        accept_limited: settings.accept_limited,
+        limits: kumiko_gatekeeper::Limits::default(),
+    };
+    let front = Front::bind(config, Arc::clone(&manager)).await?;
+    let running = announce(home, front.local_addr())?;
+    ready(&running)?;
+    tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");
+    front.run(end_asked()).await;
+    manager.close().await;
+    let _ = std::fs::remove_file(home.running());
+    tracing::info!("the site is down; running jobs go on");
+    Ok(())
+}
+
+/// Writes where clients of this machine find the site, and who serves it.
+fn announce(home: &Home, address: SocketAddr) -> Result<Running, Failure> {
+    // The certificate has the name localhost; a site that listens on one address only is named by it.
+    let host = if address.ip().is_loopback() || address.ip().is_unspecified() {
+        "localhost".to_owned()
+    } else {
+        address.ip().to_string()
+    };
+    let contact = Contact {
+        host,
+        port: address.port(),
+        certificate: home.user_certificate(),
+        key: home.user_key(),
+        trust: home.certificates(),
+    };
+    write_whole(&home.contact(), &toml::to_string(&contact)?)?;
+    let running = Running {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        address: address.to_string(),
+        since_ms: now_ms(),
+    };
+    write_whole(&home.running(), &serde_json::to_string(&running)?)?;
+    Ok(running)
+}
+
+/// Held by the serving process, and let go by the kernel however that ends.
+fn take_lock(home: &Home) -> Result<File, Failure> {
+    std::fs::create_dir_all(home.run())?;
+    let path = home.lock();
+    let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+    match kumiko_linux::spooling::try_lock(&file).doing(|| format!("locking {}", path.display()))? {
+        true => Ok(file),
+        false => Err(Failure::from_text(format!("a site already serves {}", home.root().display()))),
+    }
+}
+
+/// Whether a site serves this home now.
+pub fn is_served(home: &Home) -> bool {
+    File::options()
+        .write(true)
+        .open(home.lock())
+        .is_ok_and(|file| matches!(kumiko_linux::spooling::try_lock(&file), Ok(false)))
+}
+
+/// kumiko-run: KUMIKO_RUN, else beside this program.
+fn runner() -> Result<PathBuf, Failure> {
+    if let Some(path) = std::env::var_os("KUMIKO_RUN") {
+        return Ok(path.into());
+    }
+    let path = std::env::current_exe()?.with_file_name("kumiko-run");
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(Failure::from_text(format!("{} is missing: it belongs beside kumiko (or set KUMIKO_RUN)", path.display())))
+    }
+}
+
+async fn end_asked() {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
