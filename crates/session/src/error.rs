@@ -84,16 +84,16 @@ pub enum Violation {
         used: u64,
     },
     /// S5: the stream was never opened.
-    #[error("a {frame} frame came for stream {stream}, which was never opened")]
+    #[error("the frame {frame} came for stream {stream}, which was never opened")]
     UnknownStream { frame: &'static str, stream: u32 },
     /// S5: stream numbers only grow.
     #[error("stream {stream} is opened after stream {last}")]
     DuplicateStream { stream: u32, last: u32 },
     /// S5.
-    #[error("a {frame} frame came on stream {stream} after its end")]
+    #[error("the frame {frame} came on stream {stream} after its end")]
     AfterEnd { frame: &'static str, stream: u32 },
     /// S3, S5: this frame is not the peer's to send now.
-    #[error("a {frame} frame came {when}")]
+    #[error("the frame {frame} came {when}")]
     Unexpected {
         frame: &'static str,
         when: &'static str,

@@ -11,6 +11,8 @@ mod client;
 mod core;
 mod driver;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod options;
 mod server;
 mod shared;

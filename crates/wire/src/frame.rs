@@ -34,6 +34,8 @@ pub mod goodbye {
     pub const UNKNOWN_SESSION: u32 = 3;
     pub const TOO_MANY_SESSIONS: u32 = 4;
     pub const GOING_DOWN: u32 = 5;
+    /// Before a session: whoever answers knows the owner and does not let it in.
+    pub const NOT_ADMITTED: u32 = 6;
 }
 
 /// Codes of RESET that the session itself uses; others belong to the streams' users (S5).
@@ -139,28 +141,28 @@ pub struct Welcome {
 pub enum FrameError {
     #[error("frame type {0} is not known")]
     UnknownType(u8),
-    #[error("a {frame} frame is {length} bytes long; at most {limit} are allowed")]
+    #[error("the {frame} frame is {length} bytes long; at most {limit} are allowed")]
     TooLong {
         frame: &'static str,
         length: u32,
         limit: usize,
     },
-    #[error("a {frame} frame is {length} bytes long; it has {wanted}")]
+    #[error("the {frame} frame is {length} bytes long; it has {wanted}")]
     WrongLength {
         frame: &'static str,
         length: u32,
         wanted: usize,
     },
-    #[error("a {frame} frame sets {field}, which it does not have")]
+    #[error("the {frame} frame sets {field}, which it does not have")]
     UnusedField {
         frame: &'static str,
         field: &'static str,
     },
-    #[error("a {frame} frame names no stream")]
+    #[error("the {frame} frame names no stream")]
     NoStream { frame: &'static str },
-    #[error("the text of a GOODBYE frame is not UTF-8")]
+    #[error("the text of the GOODBYE frame is not UTF-8")]
     NotText,
-    #[error("the field {field} of a {frame} frame is {value}")]
+    #[error("the field {field} of the {frame} frame is {value}")]
     BadValue {
         frame: &'static str,
         field: &'static str,

@@ -2,8 +2,10 @@
 
 use crate::support::{To, echo, site, within};
 use bytes::Bytes;
-use kumiko_session::{Message, Options, Session, SessionError, State, Stream};
-use kumiko_wire::frame::{self, Frame, Hello, PART_BYTES, goodbye};
+use kumiko_session::{Message, Options, Served, Session, SessionError, State, Stats, Stream};
+use kumiko_wire::frame::{self, Frame, PART_BYTES, goodbye};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -333,142 +335,149 @@ async fn a_server_that_hangs_up_or_says_nothing_is_an_error_of_the_first_stream(
     }
 }
 
-/// What a stranger writes, and what the server says of it: the error at the site, and the goodbye's code.
-#[tokio::test]
-async fn a_hostile_peer_is_refused_by_name_and_the_server_goes_on() {
-    let hello = |resume| {
-        Frame::Hello(Hello {
-            session: [1; 16],
-            token: [2; 16],
-            resume,
-        })
-    };
-    let open = |stream, number| Frame::Open {
-        stream,
-        number,
-        request: Bytes::new(),
-    };
-    let data = |stream, number| Frame::Data {
-        stream,
-        number,
-        kind: 0,
-        more: false,
-        data: vec![0; 30_000].into(),
-    };
-    let bytes = |frames: &[Frame]| {
-        let mut out = bytes::BytesMut::new();
-        frames.iter().for_each(|frame| frame.encode(&mut out));
-        out.to_vec()
-    };
-    let mut version_9 = bytes(&[hello(None)]);
-    version_9[16] = 9;
-    let mut giant = bytes(&[hello(None), data(1, 1)]);
-    let at = bytes(&[hello(None)]).len();
-    giant[at + 4..at + 8].copy_from_slice(&u32::MAX.to_le_bytes());
-    let rows: &[(&str, Vec<u8>, u32, &str)] = &[
-        (
-            "http",
-            b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-            goodbye::VIOLATION,
-            "frame type 71",
-        ),
-        (
-            "a newer version",
-            version_9,
-            goodbye::VERSION,
-            "speaks version 9",
-        ),
-        (
-            "no hello",
-            bytes(&[open(1, 1)]),
-            goodbye::VIOLATION,
-            "OPEN frame came before HELLO",
-        ),
-        (
-            "a session of nobody",
-            bytes(&[hello(Some(0))]),
-            goodbye::UNKNOWN_SESSION,
-            "no such session",
-        ),
-        (
-            "two hellos",
-            bytes(&[hello(None), hello(None)]),
-            goodbye::VIOLATION,
-            "HELLO frame came in a session",
-        ),
-        (
-            "a giant length",
-            giant,
-            goodbye::VIOLATION,
-            "4294967295 bytes long",
-        ),
-        (
-            "a stream never opened",
-            bytes(&[hello(None), data(7, 1)]),
-            goodbye::VIOLATION,
-            "never opened",
-        ),
-        (
-            "a stream twice",
-            bytes(&[hello(None), open(3, 1), open(3, 2)]),
-            goodbye::VIOLATION,
-            "after stream 3",
-        ),
-        (
-            "a frame twice",
-            bytes(&[hello(None), open(3, 1), open(4, 1)]),
-            goodbye::VIOLATION,
-            "where 2 was due",
-        ),
-        (
-            "more than its credit",
-            bytes(&[hello(None), open(1, 1), data(1, 2), data(1, 3), data(1, 4)]),
-            goodbye::VIOLATION,
-            "bytes came on stream 1",
-        ),
-        (
-            "data after its end",
-            bytes(&[
-                hello(None),
-                open(1, 1),
-                Frame::Finish {
-                    stream: 1,
-                    number: 2,
-                },
-                data(1, 3),
-            ]),
-            goodbye::VIOLATION,
-            "after its end",
-        ),
-        (
-            "an acknowledgement of nothing",
-            bytes(&[hello(None), Frame::Ack { received: 5 }]),
-            goodbye::VIOLATION,
-            "frame 5 is acknowledged",
-        ),
-    ];
+/// Runs each `.client` file of a vectors folder as a whole connection; returns how it ended at the site, and the code
+/// of the goodbye that the server sent.
+async fn run_vectors(
+    folder: &str,
+) -> BTreeMap<String, (Result<Served, SessionError>, Option<u32>)> {
     let quiet = |_: Bytes, stream: Stream| {
         tokio::spawn(async move {
             let (mut sender, _receiver) = stream.split();
             sender.stopped().await;
+            std::future::pending::<()>().await;
         });
     };
-    let mut site = site(Options::default(), "/CN=a", quiet).await;
-    for (what, attack, code, word) in rows {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../spec/session/vectors")
+        .join(folder);
+    let mut ends = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "client")
+        {
+            continue;
+        }
+        let mut site = site(Options::default(), "/CN=a", quiet).await;
         let mut io = TcpStream::connect(site.address).await.unwrap();
-        io.write_all(attack).await.unwrap();
-        let error = within(what, site.ends.recv()).await.unwrap().unwrap_err();
-        assert!(error.to_string().contains(word), "{what}: {error}");
+        io.write_all(&std::fs::read(path).unwrap()).await.unwrap();
+        io.shutdown().await.unwrap();
+        let end = within(&name, site.ends.recv()).await.unwrap();
         let mut answer = bytes::BytesMut::new();
         while io.read_buf(&mut answer).await.is_ok_and(|count| count > 0) {}
-        let mut last = None;
+        let mut goodbye = None;
         while let Some(frame) = frame::decode(&mut answer).unwrap() {
-            last = Some(frame);
+            if let Frame::Goodbye { code, .. } = frame {
+                goodbye = Some(code);
+            }
         }
-        match last {
-            Some(Frame::Goodbye { code: said, .. }) => assert_eq!(said, *code, "{what}"),
-            other => panic!("{what}: {other:?}"),
+        if end.is_err() {
+            assert_eq!(site.server.stats(), Stats::default(), "{name}");
         }
+        ends.insert(name, (end, goodbye));
     }
-    assert_eq!(site.server.stats(), kumiko_session::Stats::default());
+    ends
+}
+
+#[tokio::test]
+async fn a_hostile_peer_is_refused_by_name_and_the_server_goes_on() {
+    let violation = |word| (word, goodbye::VIOLATION);
+    let rows = BTreeMap::from([
+        ("http", violation("frame type 71 is not known")),
+        ("version-9", ("speaks version 9", goodbye::VERSION)),
+        ("no-hello", violation("the frame OPEN came before HELLO")),
+        (
+            "session-of-nobody",
+            ("no such session", goodbye::UNKNOWN_SESSION),
+        ),
+        (
+            "two-hellos",
+            violation("the frame HELLO came in a session that stands"),
+        ),
+        (
+            "welcome-to-server",
+            violation("the frame WELCOME came without HELLO"),
+        ),
+        ("giant-length", violation("4294967295 bytes long")),
+        (
+            "stream-never-opened",
+            violation("DATA came for stream 7, which was never opened"),
+        ),
+        (
+            "credit-for-no-stream",
+            violation("CREDIT came for stream 7, which was never opened"),
+        ),
+        (
+            "stream-twice",
+            violation("stream 3 is opened after stream 3"),
+        ),
+        (
+            "stream-backwards",
+            violation("stream 2 is opened after stream 3"),
+        ),
+        (
+            "frame-twice",
+            violation("frame number 1 came where 2 was due"),
+        ),
+        (
+            "frame-missing",
+            violation("frame number 3 came where 2 was due"),
+        ),
+        (
+            "over-credit",
+            violation("90192 bytes came on stream 1, and 65664 were allowed"),
+        ),
+        (
+            "over-credit-by-empty-messages",
+            violation("65728 bytes came on stream 1, and 65664 were allowed"),
+        ),
+        (
+            "data-after-finish",
+            violation("DATA came on stream 1 after its end"),
+        ),
+        (
+            "finish-twice",
+            violation("FINISH came on stream 1 after its end"),
+        ),
+        (
+            "reset-after-finish",
+            violation("RESET came on stream 1 after its end"),
+        ),
+        (
+            "ack-of-nothing",
+            violation("frame 5 is acknowledged, and 0 were sent"),
+        ),
+    ]);
+    let ends = run_vectors("invalid").await;
+    assert!(
+        rows.keys().copied().eq(ends.keys().map(String::as_str)),
+        "{:?}",
+        ends.keys()
+    );
+    for (name, (word, code)) in rows {
+        let (end, goodbye) = &ends[name];
+        let error = end.as_ref().expect_err(name).to_string();
+        assert!(error.contains(word), "{name}: {error}");
+        assert_eq!(*goodbye, Some(code), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_says_what_it_may_is_served() {
+    let rows = BTreeMap::from([
+        ("half-a-frame", Served::Detached),
+        ("late-frames", Served::Detached),
+        ("one-stream", Served::Closed),
+    ]);
+    let ends = run_vectors("valid").await;
+    assert!(
+        rows.keys().copied().eq(ends.keys().map(String::as_str)),
+        "{:?}",
+        ends.keys()
+    );
+    for (name, served) in rows {
+        assert_eq!(ends[name].0.as_ref().expect(name), &served, "{name}");
+    }
 }
