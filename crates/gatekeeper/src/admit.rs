@@ -4,10 +4,17 @@ use crate::Refused;
 use crate::bounds::{Budget, Budgeted};
 use crate::config::Config;
 use crate::keys::Loaded;
-use kumiko_identity::ProxyKind;
+use bytes::BytesMut;
 use kumiko_identity::tls::TlsStream;
+use kumiko_identity::{Peer, ProxyKind};
 use kumiko_job::contract::Caller;
+use kumiko_wire::frame::{Frame, goodbye};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+
+/// For the word to one who is not let in.
+pub(crate) const TURN_AWAY_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) type Link = TlsStream<Budgeted<TcpStream>>;
 
@@ -41,64 +48,92 @@ impl Door {
     }
 }
 
-/// TLS, then the map. Reads nothing beyond the limits of `config`.
-pub(crate) async fn admit(
+/// Finds out who it is. Reads nothing beyond the limits of `config`.
+pub(crate) async fn authenticate(
     config: &Config,
     keys: &Loaded,
     tcp: TcpStream,
-) -> Result<(Link, Visitor, Door), Refused> {
+) -> Result<(Link, Peer, Door), Refused> {
     kumiko_linux::tcp::tune(&tcp).map_err(|e| Refused::Socket {
         cause: e.to_string(),
     })?;
     let limits = &config.limits;
     let budget = Budget::new(limits.bytes_before_authentication);
     let handshake = keys.acceptor.accept(Budgeted::new(tcp, budget.clone()));
-    let (link, peer) = match tokio::time::timeout(limits.handshake_within, handshake).await {
-        Err(_) => {
-            return Err(Refused::TooSlow {
-                within: limits.handshake_within,
-            });
+    match tokio::time::timeout(limits.handshake_within, handshake).await {
+        Err(_) => Err(Refused::TooSlow {
+            within: limits.handshake_within,
+        }),
+        Ok(Err(_)) if budget.is_spent() => Err(Refused::TooMuch {
+            limit: limits.bytes_before_authentication,
+        }),
+        Ok(Err(e)) => Err(Refused::Tls {
+            cause: e.to_string(),
+        }),
+        Ok(Ok((link, peer))) => {
+            budget.lift();
+            let door = Door::of(link.alpn().as_deref());
+            Ok((link, peer, door))
         }
-        Ok(Err(_)) if budget.is_spent() => {
-            return Err(Refused::TooMuch {
-                limit: limits.bytes_before_authentication,
-            });
-        }
-        Ok(Err(e)) => {
-            return Err(Refused::Tls {
-                cause: e.to_string(),
-            });
-        }
-        Ok(Ok(accepted)) => accepted,
-    };
-    budget.lift();
-    let subject = peer.identity.to_string();
-    let account = match keys.map.lookup(&peer.identity).first() {
-        Some(account) => account.clone(),
-        None => return Err(Refused::Unmapped { subject }),
-    };
-    if let Some(only) = config
-        .only_account
-        .as_ref()
-        .filter(|only| **only != account)
-    {
-        return Err(Refused::OtherAccount {
-            subject,
-            account,
-            only: only.clone(),
-        });
     }
-    let door = Door::of(link.alpn().as_deref());
+}
+
+/// What the grid-mapfile makes of a peer. Of several accounts the first counts, or the one that the site serves.
+pub(crate) fn authorise(
+    config: &Config,
+    keys: &Loaded,
+    peer: &Peer,
+    door: Door,
+) -> Result<Visitor, Refused> {
+    let subject = peer.identity.to_string();
+    let accounts = keys.map.lookup(&peer.identity);
+    let account = match (accounts.first(), &config.only_account) {
+        (None, _) => return Err(Refused::Unmapped { subject }),
+        (Some(_), Some(only)) if accounts.contains(only) => only.clone(),
+        (Some(first), Some(only)) => {
+            return Err(Refused::OtherAccount {
+                subject,
+                account: first.clone(),
+                only: only.clone(),
+            });
+        }
+        (Some(first), None) => first.clone(),
+    };
     if door == Door::Gram {
         return Err(Refused::Gram);
     }
     let may_start = config.accept_limited || peer.kind != ProxyKind::Limited;
-    Ok((
-        link,
-        Visitor {
-            caller: Caller { subject, account },
-            may_start,
-        },
-        door,
-    ))
+    Ok(Visitor {
+        caller: Caller { subject, account },
+        may_start,
+    })
+}
+
+/// Tells a peer that is known by its certificate why it is not let in, in its door's own words.
+pub(crate) async fn turn_away(link: Link, door: Door, why: &Refused) {
+    match door {
+        Door::Session => {
+            let mut goodbye = BytesMut::new();
+            Frame::Goodbye {
+                code: goodbye::NOT_ADMITTED,
+                text: why.to_string(),
+            }
+            .encode(&mut goodbye);
+            say(link, &goodbye).await;
+        }
+        Door::Http1 | Door::Http2 => crate::rest::turn_away(link, door, why.to_string()).await,
+        Door::Gram => {}
+    }
+}
+
+/// Says one thing, and reads until the peer has closed: a socket that is closed with something unread takes back what
+/// was said last (TCP answers with a reset).
+async fn say(mut link: Link, what: &[u8]) {
+    let said = async {
+        link.write_all(what).await?;
+        link.shutdown().await?;
+        tokio::io::copy(&mut link, &mut tokio::io::sink()).await
+    };
+    // Whether it was heard makes no difference any more.
+    let _ = tokio::time::timeout(TURN_AWAY_WITHIN, said).await;
 }

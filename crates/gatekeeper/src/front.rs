@@ -1,6 +1,6 @@
 //! Accepts connections, each in a task of its own, until it is told to stop.
 
-use crate::admit::{Door, admit};
+use crate::admit::{Door, authenticate, authorise, turn_away};
 use crate::bounds::{Bounds, Place};
 use crate::desk::Desk;
 use crate::keys::Keys;
@@ -98,7 +98,7 @@ impl<J: Jobs> Front<J> {
                         Ok(place) => {
                             connections.spawn(connection(desk.clone(), keys.clone(), tcp, peer, place, stopped.clone()));
                         }
-                        Err(why) => turn_away(&desk, peer, &why),
+                        Err(why) => refuse(&desk, peer, &why),
                     },
                     Err(e) if is_of_one_connection(&e) => {}
                     Err(cause) => {
@@ -136,7 +136,7 @@ fn is_of_one_connection(e: &io::Error) -> bool {
     )
 }
 
-fn turn_away<J>(desk: &Desk<J>, peer: SocketAddr, why: &Refused) {
+fn refuse<J>(desk: &Desk<J>, peer: SocketAddr, why: &Refused) {
     desk.meter.refused(why);
     tracing::warn!(%peer, reason = why.name(), "refused: {why}");
 }
@@ -149,17 +149,26 @@ async fn connection<J: Jobs>(
     _place: Place,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let admitted = async {
+    let known = async {
         let keys = keys.current(&desk.meter).await;
-        admit(&desk.config, &keys, tcp).await
+        let known = authenticate(&desk.config, &keys, tcp).await?;
+        Ok((known, keys))
     };
-    let (link, visitor, door) = tokio::select! {
+    let ((link, caller, door), keys) = tokio::select! {
         _ = stopped.wait_for(|stop| *stop) => return,
-        admitted = admitted => match admitted {
-            Ok(admitted) => admitted,
-            Err(why) => return turn_away(&desk, peer, &why),
+        known = known => match known {
+            Ok(known) => known,
+            Err(why) => return refuse(&desk, peer, &why),
         },
     };
+    let visitor = match authorise(&desk.config, &keys, &caller, door) {
+        Ok(visitor) => visitor,
+        Err(why) => {
+            refuse(&desk, peer, &why);
+            return turn_away(link, door, &why).await;
+        }
+    };
+    drop(keys); // a connection lives longer than they are in force
     tracing::debug!(%peer, subject = %visitor.caller.subject, ?door, "let in");
     let visitor = Arc::new(visitor);
     match door {
@@ -171,6 +180,6 @@ async fn connection<J: Jobs>(
             desk.meter.rest.fetch_add(1, Relaxed);
             rest::serve(desk, visitor, link, door, peer, stopped).await;
         }
-        Door::Gram => {} // `admit` lets nobody in here yet
+        Door::Gram => {} // `authorise` lets nobody in here yet
     }
 }

@@ -5,15 +5,17 @@ mod path;
 mod reply;
 mod route;
 
-use crate::admit::{Door, Link, Visitor};
+use crate::admit::{Door, Link, TURN_AWAY_WITHIN, Visitor};
 use crate::config::HTTP2_STREAMS;
 use crate::desk::Desk;
+use body::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
-use kumiko_job::contract::Jobs;
+use kumiko_job::contract::{Jobs, Refusal};
 use std::convert::Infallible;
-use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,21 +39,45 @@ pub(crate) async fn serve<J: Jobs>(
     stopped: watch::Receiver<bool>,
 ) {
     let idle = desk.config.limits.http_idle;
-    let activity = Arc::new(Activity::default());
-    let service = {
-        let activity = activity.clone();
-        service_fn(move |request| {
-            let (desk, visitor, busy) = (desk.clone(), visitor.clone(), activity.begin());
-            async move {
-                Ok::<_, Infallible>(body::while_sent(
-                    route::answer(desk, visitor, request).await,
-                    busy,
-                ))
-            }
-        })
+    let answer = move |request| {
+        let (desk, visitor) = (desk.clone(), visitor.clone());
+        async move { route::answer(desk, visitor, request).await }
     };
+    if let Err(cause) = converse(link, door, idle, stopped, answer).await {
+        tracing::info!(%peer, %cause, "REST connection broken");
+    }
+}
+
+/// Answers whatever is asked with the reason why nothing is.
+pub(crate) async fn turn_away(link: Link, door: Door, why: String) {
+    let refusal = Refusal::new("not_admitted", why);
+    let answer = move |_: Request<Incoming>| {
+        let answer = reply::refused(&refusal);
+        async move { answer }
+    };
+    let (_stop, stopped) = watch::channel(false);
+    // Whether it was heard makes no difference any more.
+    let _ = converse(link, door, TURN_AWAY_WITHIN, stopped, answer).await;
+}
+
+async fn converse<A, F>(
+    link: Link,
+    door: Door,
+    idle: Duration,
+    stopped: watch::Receiver<bool>,
+    answer: A,
+) -> Result<(), hyper::Error>
+where
+    A: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let activity = Arc::new(Activity::default());
+    let service = service_fn(|request| {
+        let (answer, busy) = (answer(request), activity.begin());
+        async move { Ok::<_, Infallible>(body::while_sent(answer.await, busy)) }
+    });
     let io = TokioIo::new(link);
-    let ended = if door == Door::Http2 {
+    if door == Door::Http2 {
         let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(HTTP2_STREAMS)
@@ -68,9 +94,6 @@ pub(crate) async fn serve<J: Jobs>(
             .max_buf_size(HEADER_BYTES as usize)
             .serve_connection(io, service);
         drive(connection, &activity, idle, stopped).await
-    };
-    if let Err(cause) = ended {
-        tracing::info!(%peer, %cause, "REST connection broken");
     }
 }
 
@@ -82,7 +105,6 @@ async fn drive<C>(
 ) -> Result<(), C::Error>
 where
     C: GracefulConnection,
-    C::Error: Display,
 {
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

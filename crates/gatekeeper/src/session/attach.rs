@@ -11,8 +11,8 @@ use kumiko_job::contract::{Jobs, OutputReader, Refusal};
 use kumiko_job::id::JobId;
 use kumiko_session::Receiver;
 use kumiko_wire::exec::{FromJob, ToJob};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use tokio::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::{Mutex, watch};
 
 /// What is attached to, and from where.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,8 @@ pub(super) async fn attach<J: Jobs>(
     receiver: &mut Receiver,
 ) -> Result<(), Stop> {
     let out = Mutex::new(out);
-    // What the client knows to be taken; its window counts from there.
-    let taken = AtomicU64::new(0);
+    // What of the stdin is taken; the client's window counts from there.
+    let taken = watch::Sender::new(0);
     let output = async {
         tokio::try_join!(
             follow(desk, visitor, to, OutputStream::Stdout, &out),
@@ -88,7 +88,7 @@ async fn hear<J: Jobs>(
     desk: &Desk<J>,
     visitor: &Visitor,
     to: To,
-    taken: &AtomicU64,
+    taken: &watch::Sender<u64>,
     receiver: &mut Receiver,
 ) -> Stop {
     loop {
@@ -106,19 +106,13 @@ async fn hear<J: Jobs>(
                 .into();
             }
             Ok(ToJob::Stdin { offset, data }) => {
-                let most = taken.load(Relaxed) + STDIN_WINDOW_BYTES;
-                if offset
-                    .checked_add(data.len() as u64)
-                    .is_none_or(|end| end > most)
-                {
-                    return Refusal::new(
-                        "stdin_overrun",
-                        format!(
-                            "stdin came at offset {offset}, beyond the window that ends at {most}"
-                        ),
-                    )
-                    .into();
-                }
+                // A client that keeps to its window never waits here; one that does not holds up itself alone.
+                let end = offset.saturating_add(data.len() as u64);
+                let mut seen = taken.subscribe();
+                // Its sender outlives this.
+                let _ = seen
+                    .wait_for(|taken| end <= taken.saturating_add(STDIN_WINDOW_BYTES))
+                    .await;
                 desk.meter.stdin_bytes.fetch_add(data.len() as u64, Relaxed);
                 AttemptCommand::Stdin { offset, data }
             }
@@ -139,7 +133,7 @@ async fn tell_taken<J: Jobs>(
     desk: &Desk<J>,
     visitor: &Visitor,
     to: To,
-    taken: &AtomicU64,
+    taken: &watch::Sender<u64>,
     out: &Mutex<&mut Out>,
 ) -> Stop {
     if !to.stdin {
@@ -152,7 +146,7 @@ async fn tell_taken<J: Jobs>(
             Err(refused) => return refused.into(),
         };
         above = Some(now.offset);
-        taken.store(now.offset, Relaxed); // before the client can know of it
+        taken.send_replace(now.offset);
         let mut out = out.lock().await;
         if let Err(stop) = out.tell(FromJob::StdinTaken { offset: now.offset }).await {
             return stop;

@@ -342,7 +342,7 @@ impl Jobs for Fake {
 
     async fn new_upload(&self, _caller: &Caller) -> Result<(String, PathBuf), Refusal> {
         for n in 1.. {
-            let id = format!("upload-{n}");
+            let id = format!("{n:032x}");
             let path = self.dir.path().join(&id);
             if std::fs::create_dir(&path).is_ok() {
                 return Ok((id, path));
