@@ -1,4 +1,4 @@
-//! Delegation: one side makes a key and a request, the other signs a proxy for it (spec/identity, clauses D1 to D5).
+//! Delegation: one side makes a key and a request, the other signs a proxy for it (spec/identity, clauses D1 to D4).
 //!
 //! The messages are DER as GSI sends them; how they travel (flag bytes, records) is the caller's protocol.
 

@@ -1,4 +1,4 @@
-//! Distinguished names, compared as structure (spec/identity, clauses N1 to N5).
+//! Distinguished names, compared as structure (spec/identity, clauses N1 to N6).
 //!
 //! The text form is that of OpenSSL's `X509_NAME_oneline`, which the grid uses everywhere; where that form would be
 //! ambiguous we escape, so that reading what was written always gives the same name. No glob patterns here.

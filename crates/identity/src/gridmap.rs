@@ -1,4 +1,4 @@
-//! The grid-mapfile: which accounts a subject may use (spec/identity, clauses M1 to M6).
+//! The grid-mapfile: which accounts a subject may use (spec/identity, clauses M1 to M5).
 //!
 //! A value: read anew when the file changes. What an account is on this machine is not known here.
 
@@ -17,12 +17,14 @@ pub enum GridMapProblem {
     Unterminated,
     #[error("no account after the name")]
     NoAccount,
+    #[error(
+        "more than one word after a name without quotes: a name with blanks stands in double quotes"
+    )]
+    Unquoted,
     #[error("{0:?} is no account: letters, digits and . _ - $ are, not beginning with -")]
     Account(String),
     #[error("{0}")]
     Name(#[from] DnError),
-    #[error("the name is not UTF-8 once its escapes are read")]
-    NotUtf8,
     #[error("longer than {MAX_BYTES} bytes")]
     TooLong,
 }
@@ -103,6 +105,11 @@ impl GridMap {
         .map(String::as_str)
     }
 
+    /// All subjects with their accounts, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Dn, &[String])> {
+        self.entries.iter().map(|(n, a)| (n, a.as_slice()))
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -141,10 +148,15 @@ fn parse_line(line: &str) -> Result<Entry, (usize, GridMapProblem)> {
     let name = Dn::parse(&name).map_err(|e| (start, e.into()))?;
     let rest = &content[used..];
     let accounts_at = start + used + (rest.len() - rest.trim_start().len());
-    let accounts = rest
-        .split_whitespace()
+    let mut words = rest.split_whitespace();
+    let accounts = words
         .next()
         .ok_or((accounts_at, GridMapProblem::NoAccount))?;
+    // GT ignores what follows. Without quotes that would map `/CN=Alice Tester alice` to an account `Tester`.
+    let quoted = content.starts_with('"');
+    if !quoted && words.next().is_some_and(|word| !word.starts_with('#')) {
+        return Err((accounts_at, GridMapProblem::Unquoted));
+    }
     let accounts = accounts
         .split(',')
         .map(|account| {

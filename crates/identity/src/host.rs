@@ -1,4 +1,4 @@
-//! Host names against certificates: RFC 2818 section 3.1 with the grid's `host/` form (spec/identity, clause H1 to H4).
+//! Host names against certificates: RFC 2818 section 3.1 with the grid's `host/` form (spec/identity, clauses H1 to H4).
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Signing policies: which names a CA may sign, in the old EACL syntax (spec/identity, clauses S1 to S5).
+//! Signing policies: which names a CA may sign, in the old EACL syntax (spec/identity, clauses S1 to S4).
 //!
 //! One file a CA, `<hash>.signing_policy`. Only the right `CA:sign` is known; conditions are globs over the one-line name.
 
@@ -197,14 +197,19 @@ impl SigningPolicy {
         self.entries.iter().any(|e| e.ca.as_ref() == Some(ca))
     }
 
+    /// Each CA that may sign, with each of its patterns, in order.
+    pub fn rules(&self) -> impl Iterator<Item = (&Dn, &str)> {
+        let signing = self.entries.iter().filter(|e| e.may_sign);
+        signing
+            .filter_map(|e| e.ca.as_ref().map(|ca| (ca, &e.patterns)))
+            .flat_map(|(ca, patterns)| patterns.iter().map(move |p| (ca, p.as_str())))
+    }
+
     /// Whether `ca` may sign a certificate for `subject`.
     pub fn allows(&self, ca: &Dn, subject: &Dn) -> bool {
         let text = subject.to_string();
-        self.entries
-            .iter()
-            .filter(|e| e.may_sign && e.ca.as_ref() == Some(ca))
-            .flat_map(|e| &e.patterns)
-            .any(|pattern| glob(pattern.as_bytes(), text.as_bytes()))
+        self.rules()
+            .any(|(of, pattern)| of == ca && glob(pattern.as_bytes(), text.as_bytes()))
     }
 
     /// The text of a policy that lets `ca` sign what `patterns` say.

@@ -1,4 +1,4 @@
-//! Mutual TLS over any byte stream (spec/identity, clauses L1 to L5). TLS 1.2 and 1.3, no session tickets, ALPN.
+//! Mutual TLS over any byte stream (spec/identity, clauses L1 to L4). TLS 1.2 and 1.3, no session tickets, ALPN.
 //!
 //! TCP's own settings (no delay) are the caller's, and so is a limit on the time of a handshake.
 

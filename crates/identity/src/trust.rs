@@ -1,4 +1,4 @@
-//! A trust directory: the CAs, their signing policies and their revocation lists (spec/identity, clauses T1 to T6).
+//! A trust directory: the CAs, their signing policies and their revocation lists (spec/identity, clauses T1 to T4).
 //!
 //! Reading only; what installs a CA there is `ca`. A CA of which any file is broken is not trusted at all.
 

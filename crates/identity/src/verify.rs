@@ -1,4 +1,4 @@
-//! The one verification of the grid (spec/identity, clauses V1 to V9): OpenSSL judges chain, signatures, validity and
+//! The one verification of the grid (spec/identity, clauses V1 to V5): OpenSSL judges chain, signatures, validity and
 //! what of RFC 3820 it knows; `judge` then applies the grid's rules to the chain that OpenSSL built.
 //!
 //! TLS (`tls`) runs the same two from inside the handshake, so that there is no second path to disagree with this one.

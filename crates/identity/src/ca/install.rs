@@ -1,4 +1,4 @@
-//! Putting a CA into a trust directory, where `trust` and GT's programs look for it (spec/identity, clauses T1, A9).
+//! Putting a CA into a trust directory, where `trust` and GT's programs look for it (spec/identity, clause T1).
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The log of a CA: one line for each certificate issued and each revocation, appended and never changed (clause A6).
+//! The log of a CA: one line for each certificate issued and each revocation, appended and never changed (spec/identity, clause A6).
 //!
 //! `issued SERIAL NOT_AFTER SUBJECT` and `revoked SERIAL AT`; serial in hexadecimal, times in seconds since 1970.
 

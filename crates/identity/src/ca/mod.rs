@@ -1,4 +1,4 @@
-//! A small CA for a site or a VO: keys, requests, certificates, revocation (spec/identity, clauses A1 to A9).
+//! A small CA for a site or a VO: keys, requests, certificates, revocation (spec/identity, clauses A1 to A7).
 //!
 //! One directory holds it: `ca-cert.pem`, `private/ca-key.pem`, `signing_policy`, `log` and `crl.pem`. The log is only
 //! ever appended to, so two commands at a time lose nothing. Installing a CA where others trust it is `install`.
