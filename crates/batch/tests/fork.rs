@@ -92,9 +92,8 @@ async fn no_zombie_and_no_descriptor_is_left() {
         record.ended(id(job)).await;
         system.command(id(job), AttemptCommand::Settled).await;
     }
-    // Reaped: then, and only then, is a process group of that number gone and a signal to it no error any more.
     let gone = async {
-        while format!("{system:?}").contains("live: 0") == false {
+        while !format!("{system:?}").contains("live: 0") {
             tokio::task::yield_now().await;
         }
     };
@@ -105,11 +104,12 @@ async fn no_zombie_and_no_descriptor_is_left() {
     }
 }
 
-/// Plays a site in a process of its own, which the next test kills.
+/// Plays a site in a process of its own, which the next test starts and kills; does nothing by itself.
 #[tokio::test]
-#[ignore = "run by a_killed_site_loses_nothing, as the site"]
 async fn site() {
-    let top = PathBuf::from(std::env::var_os("KUMIKO_TEST_TOP").unwrap());
+    let Some(top) = std::env::var_os("KUMIKO_TEST_TOP").map(PathBuf::from) else {
+        return;
+    };
     let record = Arc::new(Record::default());
     let system = Fork::new(
         top.join("spools"),
@@ -129,7 +129,7 @@ async fn a_killed_site_loses_nothing() {
         return;
     };
     let mut site = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "site", "--ignored"])
+        .args(["--exact", "site"])
         .env("KUMIKO_TEST_TOP", fixture.top())
         .stdout(std::process::Stdio::null())
         .spawn()

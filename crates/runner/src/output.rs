@@ -52,6 +52,8 @@ pub struct Output {
     file: File,
     mode: OutputMode,
     quota: u64,
+    /// Most bytes that the guests may be ahead of what is consumed, in mode `flow`.
+    ahead: u64,
     length: u64,
     consumed: u64,
     freed: u64,
@@ -69,6 +71,7 @@ impl Output {
             file,
             mode,
             quota,
+            ahead: FLOW_WINDOW_BYTES.min(quota.max(1)),
             length: 0,
             consumed: 0,
             freed: 0,
@@ -151,17 +154,14 @@ impl Output {
 
     /// The guests have ended: what is in the pipe (it is bounded) is kept even if nobody reads now.
     pub fn last(&mut self) {
-        self.consumed = self.length;
+        self.ahead = u64::MAX;
     }
 
     /// How many bytes may be taken now. One over the quota is, to know that there are more.
     fn room(&self) -> u64 {
         match self.mode {
             OutputMode::Keep => self.quota.saturating_sub(self.length).saturating_add(1),
-            OutputMode::Flow => {
-                let window = FLOW_WINDOW_BYTES.min(self.quota.max(1));
-                window.saturating_sub(self.length - self.consumed)
-            }
+            OutputMode::Flow => self.ahead.saturating_sub(self.length - self.consumed),
         }
     }
 
