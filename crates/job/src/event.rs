@@ -23,10 +23,11 @@ pub enum Event {
         key: Option<String>,
         description: Arc<JobDescription>,
     },
-    /// From here on an attempt of this epoch may exist on `batch`.
+    /// From here on an attempt of this epoch may exist on `batch`. `boot` names the run of the machine that planned it.
     Planned {
         epoch: u32,
         batch: String,
+        boot: String,
     },
     /// The guest runs.
     Started {

@@ -17,7 +17,7 @@ pub fn event(event: &Event) -> String {
                 caller.subject, description.executable
             )
         }
-        Event::Planned { epoch, batch } => format!("attempt {epoch} goes to {batch}"),
+        Event::Planned { epoch, batch, .. } => format!("attempt {epoch} goes to {batch}"),
         Event::Started {
             epoch,
             pid,

@@ -5,7 +5,7 @@ use crate::attempt::{AttemptReport, NOT_BEGUN, Outcome};
 use crate::contract::Caller;
 use crate::description::JobDescription;
 use crate::event::Event;
-use crate::state::{Job, Stage};
+use crate::state::{Attempt, Job, Stage};
 use std::sync::Arc;
 
 /// Attempts of one job, all together. An attempt that never began costs nothing, but a site that dies each time before it
@@ -17,7 +17,7 @@ pub fn submit(
     caller: &Caller,
     key: Option<String>,
     description: Arc<JobDescription>,
-    batch: &str,
+    here: Here<'_>,
 ) -> [Event; 2] {
     [
         Event::Submitted {
@@ -27,13 +27,20 @@ pub fn submit(
         },
         Event::Planned {
             epoch: 1,
-            batch: batch.to_owned(),
+            batch: here.batch.to_owned(),
+            boot: here.boot.to_owned(),
         },
     ]
 }
 
 /// The events that a runner's report makes. None, if the report is of a fenced epoch, a repetition, or not worth an event.
-pub fn report(job: &Job, epoch: u32, report: AttemptReport, output: OutputBytes) -> Vec<Event> {
+pub fn report(
+    job: &Job,
+    epoch: u32,
+    report: AttemptReport,
+    output: OutputBytes,
+    here: Here<'_>,
+) -> Vec<Event> {
     let (Stage::Planned(attempt) | Stage::Running(attempt, _)) = &job.stage else {
         return Vec::new();
     };
@@ -59,7 +66,7 @@ pub fn report(job: &Job, epoch: u32, report: AttemptReport, output: OutputBytes)
         }
         AttemptReport::Suspended if suspended == Some(false) => vec![Event::Suspended { epoch }],
         AttemptReport::Resumed if suspended == Some(true) => vec![Event::Resumed { epoch }],
-        AttemptReport::Ended(outcome) => ended(job, attempt.epoch, &attempt.batch, outcome, output),
+        AttemptReport::Ended(outcome) => ended(job, attempt, outcome, output, here),
         AttemptReport::Started { .. }
         | AttemptReport::Suspended
         | AttemptReport::Resumed
@@ -69,6 +76,14 @@ pub fn report(job: &Job, epoch: u32, report: AttemptReport, output: OutputBytes)
     }
 }
 
+/// Where an attempt is planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Here<'a> {
+    pub batch: &'a str,
+    /// Names the machine's present run, from boot to going down (/proc/sys/kernel/random/boot_id, random(4)).
+    pub boot: &'a str,
+}
+
 /// Bytes in the spool at the end of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBytes {
@@ -76,16 +91,30 @@ pub struct OutputBytes {
     pub stderr: u64,
 }
 
-fn ended(job: &Job, epoch: u32, batch: &str, outcome: Outcome, output: OutputBytes) -> Vec<Event> {
+fn ended(
+    job: &Job,
+    attempt: &Attempt,
+    outcome: Outcome,
+    output: OutputBytes,
+    here: Here<'_>,
+) -> Vec<Event> {
+    let epoch = attempt.epoch;
     let not_begun = matches!(&outcome, Outcome::NeverStarted { code, .. } if code == NOT_BEGUN);
-    let began = matches!(job.stage, Stage::Running(..));
+    // That there is no trace of a guest proves nothing once the machine went down: what a runner wrote and did not sync
+    // went with it.
+    let not_begun_indeed =
+        not_begun && matches!(job.stage, Stage::Planned(_)) && attempt.boot == here.boot;
     let cancelled = job.cancel_grace_ms.is_some();
-    let retry = not_begun && !began && !cancelled && epoch < MAX_ATTEMPTS;
-    // What never began and was to be ended has been ended, as asked.
-    let outcome = if not_begun && cancelled {
-        Outcome::Cancelled
-    } else {
-        outcome
+    let retry = not_begun_indeed && !cancelled && epoch < MAX_ATTEMPTS;
+    let outcome = match outcome {
+        // What never began and was to be ended has been ended, as asked.
+        _ if not_begun_indeed && cancelled => Outcome::Cancelled,
+        Outcome::NeverStarted { message, .. } if not_begun && !not_begun_indeed => Outcome::Lost {
+            message: format!(
+                "nothing is left of the attempt, which may have begun before the machine went down ({message})"
+            ),
+        },
+        outcome => outcome,
     };
     let mut events = vec![Event::AttemptEnded {
         epoch,
@@ -97,7 +126,8 @@ fn ended(job: &Job, epoch: u32, batch: &str, outcome: Outcome, output: OutputByt
     if retry {
         events.push(Event::Planned {
             epoch: epoch + 1,
-            batch: batch.to_owned(),
+            batch: here.batch.to_owned(),
+            boot: here.boot.to_owned(),
         });
     }
     events

@@ -43,6 +43,7 @@ pub enum Stage {
 pub struct Attempt {
     pub epoch: u32,
     pub batch: String,
+    pub boot: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,13 +248,14 @@ pub fn views(id: JobId, records: &[Record]) -> Vec<EventView> {
 fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
     const FENCED: &str = "it is of another epoch than the attempt that lives";
     match (&job.stage, &record.event) {
-        (Stage::Waiting { last_epoch }, Event::Planned { epoch, batch }) => {
+        (Stage::Waiting { last_epoch }, Event::Planned { epoch, batch, boot }) => {
             if *epoch != last_epoch + 1 {
                 return Err("epochs count without gaps");
             }
             Ok(Stage::Planned(Attempt {
                 epoch: *epoch,
                 batch: batch.clone(),
+                boot: boot.clone(),
             }))
         }
         (Stage::Waiting { .. }, Event::CancelRequested { .. }) => Ok(Stage::Ended(End {

@@ -13,7 +13,7 @@ use kumiko_job::decide::{Action, new_actions};
 use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, Record};
 use kumiko_job::id::{AttemptId, JobId};
-use kumiko_job::respond::{self, OutputBytes};
+use kumiko_job::respond::{self, Here, OutputBytes};
 use kumiko_job::state::{Job, Stage, apply};
 use kumiko_policy::Policy;
 use std::collections::HashMap;
@@ -108,6 +108,8 @@ pub struct Keeper {
     pub limits: Limits,
     pub after_commit: Option<AfterCommit>,
     pub last_job: u64,
+    /// See `respond::Here`.
+    boot: String,
     /// Running time of the site before this process, and since when it counts.
     pub run_ms: u64,
     pub since: Instant,
@@ -156,6 +158,7 @@ impl Keeper {
         limits: Limits,
         after_commit: Option<AfterCommit>,
         loaded: (u64, u64, HashMap<String, usize>),
+        boot: String,
         stats: watch::Sender<Stats>,
     ) -> Keeper {
         let (last_job, run_ms, kept) = loaded;
@@ -177,6 +180,7 @@ impl Keeper {
             limits,
             after_commit,
             last_job,
+            boot,
             run_ms,
             since: Instant::now(),
             stats,
@@ -240,6 +244,13 @@ impl Keeper {
         self.since_checkpoint = 0;
         if let Err(error) = self.log.checkpoint() {
             tracing::warn!(%error, "the event log's WAL could not be moved into the database; it is tried again later");
+        }
+    }
+
+    fn here(&self) -> Here<'_> {
+        Here {
+            batch: self.actor.batch_name(),
+            boot: &self.boot,
         }
     }
 
@@ -362,7 +373,7 @@ impl Keeper {
             return Ok(());
         }
         let id = JobId(self.last_job + 1);
-        let events = respond::submit(&caller, key, description, self.actor.batch_name());
+        let events = respond::submit(&caller, key, description, self.here());
         let written = self.write(draft, id, None, events.into());
         if let Ok(Ok(())) = written {
             self.last_job = id.0;
@@ -447,7 +458,7 @@ impl Keeper {
         if job.attempt() == Some(attempt) && matches!(report, AttemptReport::Ended(_)) {
             output = self.output_bytes(attempt);
         }
-        let events = respond::report(&job, attempt.epoch, report.clone(), output);
+        let events = respond::report(&job, attempt.epoch, report.clone(), output, self.here());
         match self.write(draft, attempt.job, Some(job), events) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(refusal)) => {

@@ -35,6 +35,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+/// Changes with each boot of the machine (random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Jobs whose time is over are looked for this often at most ...
 const SWEEP_MOST: Duration = Duration::from_secs(3600);
 /// ... and at least: a short time to be kept needs no greater precision.
@@ -87,6 +89,12 @@ impl<B: BatchSystem> Manager<B> {
             })?;
         files.make()?;
 
+        let boot = std::fs::read_to_string(BOOT_ID).map_err(|cause| OpenError::Directory {
+            path: BOOT_ID.into(),
+            cause,
+        })?;
+        let boot = boot.trim().to_owned();
+
         let cells = Arc::new(Cells::default());
         let mut wanted = HashSet::new();
         for (job, records) in loaded.jobs {
@@ -119,6 +127,7 @@ impl<B: BatchSystem> Manager<B> {
             limits,
             after_commit,
             (loaded.last_job, loaded.run_ms, loaded.kept),
+            boot,
             stats_sender,
         );
         std::thread::Builder::new()

@@ -1,0 +1,645 @@
+//! Seeded histories of a site: kills, power cuts, a full disk, lost, repeated and late words of runners, impatient clients,
+//! jumping clocks. The site of the simulator is the real meaning (`respond`, `apply`, `decide`) on a simulated log.
+//!
+//! Whatever happens: what was acknowledged is not lost, no guest runs twice, no two attempts of a job live, every job ends,
+//! and the state is what replay makes. `KUMIKO_SEED=n` runs history n alone and tells it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_job::attempt::{AttemptReport, Outcome};
+use kumiko_job::contract::Caller;
+use kumiko_job::decide::{Action, decide, new_actions};
+use kumiko_job::description::JobDescription;
+use kumiko_job::event::{Event, Record};
+use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::respond::{self, Here, OutputBytes};
+use kumiko_job::state::{Job, Stage, apply};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+const HISTORIES: u64 = 100_000;
+/// Random steps of a history, before everything is allowed to come to its end.
+const STEPS: u64 = 60;
+const JOBS: u64 = 3;
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and each seed a stream of its own.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % sides
+    }
+
+    fn index(&mut self, length: usize) -> usize {
+        self.roll(length as u64) as usize
+    }
+
+    fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+}
+
+/// An event in the log, and the transaction that brought it.
+struct Line {
+    job: JobId,
+    record: Record,
+    commit: u64,
+}
+
+/// The log: what is written survives a kill, what is synced a power cut.
+#[derive(Default)]
+struct Disk {
+    records: Vec<Line>,
+    commits: u64,
+    synced: usize,
+    full: bool,
+    last_job: u64,
+}
+
+/// One process of the site.
+#[derive(Default)]
+struct Site {
+    jobs: BTreeMap<JobId, Arc<Job>>,
+    /// Actions that are still to be done, and whether they follow from an event of this very process.
+    todo: VecDeque<(Action, bool)>,
+    /// Reports that could not be recorded.
+    backlog: Vec<(AttemptId, AttemptReport)>,
+}
+
+/// What is left of an attempt on its host.
+#[derive(Clone, Debug, PartialEq)]
+enum Trace {
+    /// Forked, not yet in possession of its spool.
+    OnItsWay,
+    Fenced,
+    Alive {
+        cancelled: bool,
+    },
+    Over(Outcome),
+}
+
+#[derive(Default)]
+struct Client {
+    key: String,
+    acknowledged: Option<JobId>,
+    cancel_asked: bool,
+    cancel_acknowledged: bool,
+    remove_asked: bool,
+}
+
+struct World {
+    dice: Dice,
+    disk: Disk,
+    site: Option<Site>,
+    traces: BTreeMap<AttemptId, Trace>,
+    /// Reports under way to the present process of the site.
+    mail: Vec<(AttemptId, AttemptReport)>,
+    clients: Vec<Client>,
+    /// How often a guest of this job began: the oracle that no part of the site can see.
+    began: BTreeMap<JobId, u32>,
+    boots: u64,
+    now_ms: u64,
+    description: Arc<JobDescription>,
+    caller: Caller,
+    tell: bool,
+}
+
+impl World {
+    fn new(seed: u64, tell: bool) -> World {
+        let client = |number| Client {
+            key: format!("key {number}"),
+            ..Client::default()
+        };
+        World {
+            dice: Dice(seed),
+            disk: Disk::default(),
+            site: Some(Site::default()),
+            traces: BTreeMap::new(),
+            mail: Vec::new(),
+            clients: (0..JOBS).map(client).collect(),
+            began: BTreeMap::new(),
+            boots: 0,
+            now_ms: 1_000_000,
+            description: Arc::new(JobDescription::new("/bin/true", &[])),
+            caller: Caller {
+                subject: "/CN=A".into(),
+                account: "a".into(),
+            },
+            tell,
+        }
+    }
+
+    fn say(&self, text: impl Fn() -> String) {
+        if self.tell {
+            eprintln!("{}", text());
+        }
+    }
+
+    fn up(&mut self) -> &mut Site {
+        self.site.as_mut().unwrap()
+    }
+
+    /// One transaction: all events or none. Says whether it was written.
+    fn record(&mut self, id: JobId, events: Vec<Event>) -> bool {
+        if events.is_empty() {
+            return true;
+        }
+        if self.disk.full {
+            return false;
+        }
+        let promise = events.iter().any(Event::is_promise);
+        self.disk.commits += 1;
+        let commit = self.disk.commits;
+        for event in events {
+            self.say(|| format!("  {id}: {event:?}"));
+            let at_ms = self.now_ms;
+            let site = self.up();
+            let before = site.jobs.get(&id).cloned();
+            let number = before.as_ref().map_or(0, |job| job.last_event) + 1;
+            let record = Record {
+                number,
+                at_ms,
+                event,
+            };
+            let after = Arc::new(apply(id, before.as_deref(), &record).unwrap());
+            let actions = new_actions(before.as_deref(), &after);
+            site.todo
+                .extend(actions.into_iter().map(|action| (action, true)));
+            site.jobs.insert(id, after);
+            let job = id;
+            self.disk.records.push(Line {
+                job,
+                record,
+                commit,
+            });
+            self.disk.last_job = self.disk.last_job.max(id.0);
+        }
+        if promise {
+            self.disk.synced = self.disk.records.len();
+        }
+        true
+    }
+
+    fn submit(&mut self, index: usize) {
+        let key = self.clients[index].key.clone();
+        let known = self.up().jobs.values().find_map(|job| {
+            let same = job.key.as_ref() == Some(&key);
+            (same && !matches!(job.stage, Stage::Removed { .. })).then_some(job.id)
+        });
+        let id = known.unwrap_or(JobId(self.disk.last_job + 1));
+        let boot = self.boots.to_string();
+        let here = Here {
+            batch: "simulated",
+            boot: &boot,
+        };
+        let description = Arc::clone(&self.description);
+        let events = match known {
+            Some(_) => Vec::new(),
+            None => respond::submit(&self.caller, Some(key), description, here).into(),
+        };
+        let recorded = self.record(id, events);
+        // The answer may be lost; the client asks again with the same key.
+        if recorded && !self.dice.one_in(4) {
+            let client = &mut self.clients[index];
+            assert!(
+                client.acknowledged.is_none_or(|before| before == id),
+                "one key, two jobs"
+            );
+            client.acknowledged = Some(id);
+        }
+    }
+
+    fn job_of(&mut self, index: usize) -> Option<Arc<Job>> {
+        let id = self.clients[index].acknowledged?;
+        self.up().jobs.get(&id).cloned()
+    }
+
+    fn cancel(&mut self, index: usize) {
+        let Some(job) = self.job_of(index) else {
+            return;
+        };
+        self.clients[index].cancel_asked = true;
+        let grace_ms = self.dice.roll(3);
+        let events = respond::cancel(&job, grace_ms);
+        // One that came after the end promises nothing: there is nothing left that could be ended.
+        let promised = !events.is_empty();
+        let recorded = self.record(job.id, events);
+        self.clients[index].cancel_acknowledged |= promised && recorded;
+    }
+
+    fn remove(&mut self, index: usize) {
+        let Some(job) = self.job_of(index) else {
+            return;
+        };
+        if let Ok(events) = respond::remove(&job, self.dice.one_in(2)) {
+            self.clients[index].remove_asked |= !self.disk.full;
+            self.record(job.id, events);
+        }
+    }
+
+    /// Does one of the waiting actions; tasks overtake each other, but a command waits for its attempt.
+    fn act(&mut self) {
+        let waiting = self.up().todo.len();
+        if waiting == 0 {
+            return;
+        }
+        let index = self.dice.index(waiting);
+        let disk_full = self.disk.full;
+        let site = self.up();
+        let (action, fresh) = site.todo[index];
+        let too_early = match action {
+            Action::Cancel { attempt, .. } => {
+                let run = Action::Run(attempt);
+                site.todo.iter().any(|(other, _)| *other == run)
+            }
+            Action::Erase { .. } => disk_full,
+            _ => false,
+        };
+        if too_early {
+            return;
+        }
+        site.todo.remove(index);
+        self.say(|| format!("does {action:?}, fresh {fresh}"));
+        match action {
+            Action::Run(attempt) if fresh => {
+                self.traces.entry(attempt).or_insert(Trace::OnItsWay);
+            }
+            Action::Run(attempt) => self.adopt(attempt),
+            Action::Cancel { attempt, .. } => match self.traces.get_mut(&attempt) {
+                Some(Trace::Alive { cancelled }) => *cancelled = true,
+                Some(trace @ Trace::OnItsWay) => {
+                    *trace = Trace::Over(Outcome::Cancelled);
+                    self.report(attempt, AttemptReport::Ended(Outcome::Cancelled));
+                }
+                _ => {}
+            },
+            Action::Settle(_) => {}
+            Action::Erase { job, last_epoch } => self.erase(job, last_epoch),
+        }
+    }
+
+    fn erase(&mut self, job: JobId, last_epoch: u32) {
+        for epoch in 1..=last_epoch {
+            self.traces.remove(&AttemptId { job, epoch });
+        }
+        let before = self.disk.records[..self.disk.synced].iter();
+        self.disk.synced = before.filter(|line| line.job != job).count();
+        self.disk.records.retain(|line| line.job != job);
+        self.up().jobs.remove(&job);
+    }
+
+    fn adopt(&mut self, attempt: AttemptId) {
+        match self.traces.get(&attempt).cloned() {
+            None | Some(Trace::OnItsWay | Trace::Fenced) => {
+                self.traces.insert(attempt, Trace::Fenced);
+                let outcome = Outcome::not_begun("no trace".into());
+                self.report(attempt, AttemptReport::Ended(outcome));
+            }
+            Some(Trace::Alive { .. }) => self.report(attempt, started()),
+            Some(Trace::Over(outcome)) => self.report(attempt, AttemptReport::Ended(outcome)),
+        }
+    }
+
+    /// A report sets out, maybe twice, if there is anybody to hear it.
+    fn report(&mut self, attempt: AttemptId, report: AttemptReport) {
+        if self.site.is_some() {
+            if self.dice.one_in(8) {
+                self.mail.push((attempt, report.clone()));
+            }
+            self.mail.push((attempt, report));
+        }
+    }
+
+    /// Words of one attempt arrive in order, those of several in any, and some of them again.
+    fn deliver(&mut self) {
+        if self.mail.is_empty() {
+            return;
+        }
+        let attempt = self.mail[self.dice.index(self.mail.len())].0;
+        let first = self.mail.iter().position(|(of, _)| *of == attempt).unwrap();
+        let (_, report) = if self.dice.one_in(10) {
+            self.mail[first].clone()
+        } else {
+            self.mail.remove(first)
+        };
+        self.hear(attempt, report);
+    }
+
+    fn hear(&mut self, attempt: AttemptId, report: AttemptReport) {
+        self.say(|| format!("hears {attempt}: {report:?}"));
+        let Some(job) = self.up().jobs.get(&attempt.job).cloned() else {
+            return;
+        };
+        let boot = self.boots.to_string();
+        let here = Here {
+            batch: "simulated",
+            boot: &boot,
+        };
+        let bytes = OutputBytes::default();
+        let events = respond::report(&job, attempt.epoch, report.clone(), bytes, here);
+        if !self.record(attempt.job, events) {
+            self.up().backlog.push((attempt, report));
+        }
+    }
+
+    fn retry_backlog(&mut self) {
+        for (attempt, report) in std::mem::take(&mut self.up().backlog) {
+            self.hear(attempt, report);
+        }
+    }
+
+    /// The link to a runner is cut and made again: what was under way is lost, what counts is said again.
+    fn cut(&mut self) {
+        if self.mail.is_empty() {
+            return;
+        }
+        let attempt = self.mail[self.dice.index(self.mail.len())].0;
+        self.say(|| format!("the link to {attempt} is cut"));
+        self.mail.retain(|(of, _)| *of != attempt);
+        self.up().todo.push_back((Action::Run(attempt), false));
+    }
+
+    /// One of the runners gets on, with or without a site.
+    fn progress(&mut self) {
+        if self.traces.is_empty() {
+            return;
+        }
+        let index = self.dice.index(self.traces.len());
+        let fate = self.dice.roll(8);
+        let (&attempt, trace) = self.traces.iter().nth(index).unwrap();
+        let next = match trace {
+            Trace::OnItsWay if fate == 0 => Trace::Over(Outcome::NeverStarted {
+                code: "no_such_program".into(),
+                message: "no such program".into(),
+            }),
+            Trace::OnItsWay => Trace::Alive { cancelled: false },
+            Trace::Alive { .. } if fate == 0 => Trace::Over(Outcome::Lost {
+                message: "killed".into(),
+            }),
+            Trace::Alive { .. } if fate == 1 => Trace::Over(Outcome::TimeLimit),
+            Trace::Alive { cancelled: true } => Trace::Over(Outcome::Cancelled),
+            Trace::Alive { cancelled: false } => Trace::Over(Outcome::Exited {
+                status: i32::from(fate == 2),
+            }),
+            Trace::Fenced | Trace::Over(_) => return,
+        };
+        self.say(|| format!("runner {attempt}: {next:?}"));
+        match &next {
+            Trace::Over(outcome) => self.report(attempt, AttemptReport::Ended(outcome.clone())),
+            _ => {
+                self.begin(attempt);
+                self.report(attempt, started());
+            }
+        }
+        self.traces.insert(attempt, next);
+    }
+
+    fn begin(&mut self, attempt: AttemptId) {
+        let began = self.began.entry(attempt.job).or_default();
+        *began += 1;
+        assert_eq!(*began, 1, "the guest of job {} runs twice", attempt.job);
+        let lives = |(id, trace): (&AttemptId, &Trace)| {
+            id.job == attempt.job && matches!(trace, Trace::Alive { .. })
+        };
+        assert!(!self.traces.iter().any(lives), "two attempts live");
+    }
+
+    fn kill(&mut self) {
+        self.say(|| "the site is killed".into());
+        if let Some(dead) = self.site.take() {
+            self.mail.clear();
+            assert_eq!(dead.jobs, self.replay(), "replay makes another state");
+        }
+    }
+
+    fn power_cut(&mut self) {
+        self.say(|| "the power is cut".into());
+        self.site = None;
+        self.mail.clear();
+        self.boots += 1;
+        let unsynced = self.disk.records.len() - self.disk.synced;
+        let mut kept = self.disk.synced + self.dice.index(unsynced + 1);
+        // A transaction stays whole or goes whole.
+        let commit = |index: usize| self.disk.records.get(index).map(|line| line.commit);
+        while kept > self.disk.synced && commit(kept) == commit(kept - 1) {
+            kept -= 1;
+        }
+        self.disk.records.truncate(kept);
+        self.disk.synced = kept;
+        // What runners wrote may be gone, even that they ever were: an end is synced, but not the way to it.
+        let dice = &mut self.dice;
+        self.traces.retain(|_, _| !dice.one_in(2));
+        for trace in self.traces.values_mut() {
+            match trace {
+                Trace::Alive { .. } => {
+                    *trace = Trace::Over(Outcome::Lost {
+                        message: "power cut".into(),
+                    });
+                }
+                Trace::OnItsWay => *trace = Trace::Fenced,
+                Trace::Fenced | Trace::Over(_) => {}
+            }
+        }
+    }
+
+    fn replay(&self) -> BTreeMap<JobId, Arc<Job>> {
+        let mut jobs: BTreeMap<JobId, Arc<Job>> = BTreeMap::new();
+        for Line { job, record, .. } in &self.disk.records {
+            let after = apply(*job, jobs.get(job).map(Arc::as_ref), record).unwrap();
+            jobs.insert(*job, Arc::new(after));
+        }
+        jobs
+    }
+
+    fn start(&mut self) {
+        if self.site.is_some() {
+            return;
+        }
+        self.say(|| "the site starts".into());
+        let jobs = self.replay();
+        let actions = jobs.values().flat_map(|job| decide(job));
+        self.site = Some(Site {
+            todo: actions.map(|action| (action, false)).collect(),
+            jobs,
+            backlog: Vec::new(),
+        });
+        self.check_promises();
+    }
+
+    fn check_promises(&mut self) {
+        for index in 0..self.clients.len() {
+            let job = self.job_of(index);
+            let client = &self.clients[index];
+            match (client.acknowledged, job) {
+                (None, _) => {}
+                (Some(id), None) => assert!(client.remove_asked, "job {id} is lost"),
+                (Some(id), Some(job)) => assert!(
+                    !client.cancel_acknowledged || job.cancel_grace_ms.is_some() || !job.is_live(),
+                    "the cancel of job {id} is lost"
+                ),
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        self.now_ms += self.dice.roll(10);
+        let client = self.dice.index(self.clients.len());
+        let choice = self.dice.roll(40);
+        if choice >= 34 {
+            return self.progress();
+        }
+        if self.site.is_none() {
+            return match choice {
+                0..=11 => self.start(),
+                12 => self.power_cut(),
+                _ => {}
+            };
+        }
+        match choice {
+            0 => self.kill(),
+            1 if self.dice.one_in(3) => self.power_cut(),
+            1 => self.now_ms = self.dice.roll(2_000_000),
+            2 => self.disk.full = self.dice.one_in(2),
+            3 => self.cancel(client),
+            4 => self.remove(client),
+            5 => self.cut(),
+            6 => self.retry_backlog(),
+            7..=11 if !self.clients[client].remove_asked => self.submit(client),
+            7..=22 => self.act(),
+            _ => self.deliver(),
+        }
+    }
+
+    /// No more faults: everything comes to its end.
+    fn come_to_an_end(&mut self) {
+        self.disk.full = false;
+        self.start();
+        for index in 0..self.clients.len() {
+            while self.clients[index].acknowledged.is_none() {
+                self.submit(index);
+            }
+        }
+        for _ in 0..10_000 {
+            let site = self.up();
+            let waits = !site.todo.is_empty() || !site.backlog.is_empty();
+            let runs = |trace: &Trace| matches!(trace, Trace::OnItsWay | Trace::Alive { .. });
+            if !waits && self.mail.is_empty() && !self.traces.values().any(runs) {
+                return;
+            }
+            self.retry_backlog();
+            self.act();
+            self.progress();
+            self.deliver();
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn check_end(&mut self) {
+        self.check_promises();
+        let replayed = self.replay();
+        assert_eq!(self.up().jobs, replayed);
+        for index in 0..self.clients.len() {
+            let Some(job) = self.job_of(index) else {
+                continue;
+            };
+            let Stage::Ended(end) = &job.stage else {
+                panic!("job {} never ends: {:?}", job.id, job.stage);
+            };
+            let began = self.began.get(&job.id).copied().unwrap_or(0);
+            match end.outcome {
+                Outcome::Exited { .. } | Outcome::TimeLimit => assert_eq!(began, 1),
+                Outcome::Cancelled => assert!(self.clients[index].cancel_asked),
+                Outcome::NeverStarted { .. } => assert_eq!(began, 0),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn started() -> AttemptReport {
+    AttemptReport::Started {
+        pid: 1,
+        mechanism: "simulated".into(),
+        not_enforced: Vec::new(),
+    }
+}
+
+/// What the histories reached, so that a test of nothing is noticed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reached {
+    ran: u64,
+    tried_again: u64,
+    lost: u64,
+    cancelled: u64,
+}
+
+fn history(seed: u64, tell: bool, reached: &mut Reached) {
+    let mut world = World::new(seed, tell);
+    for _ in 0..STEPS {
+        world.step();
+    }
+    world.come_to_an_end();
+    world.check_end();
+    reached.ran += world.began.len() as u64;
+    for job in world.up().jobs.values() {
+        reached.tried_again += u64::from(job.last_epoch() > 1);
+        if let Stage::Ended(end) = &job.stage {
+            reached.lost += u64::from(matches!(end.outcome, Outcome::Lost { .. }));
+            reached.cancelled += u64::from(end.outcome == Outcome::Cancelled);
+        }
+    }
+}
+
+/// Says which history went wrong, whatever it was.
+struct Naming(u64);
+
+impl Drop for Naming {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("history {0} went wrong: KUMIKO_SEED={0} tells it", self.0);
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_nothing_acknowledged_is_lost_nothing_runs_twice_and_every_job_ends() {
+    let mut reached = Reached::default();
+    let seed = std::env::var("KUMIKO_SEED").ok();
+    if let Some(seed) = seed.and_then(|seed| seed.parse().ok()) {
+        return history(seed, true, &mut reached);
+    }
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let share = |thread: u64| {
+        let mut reached = Reached::default();
+        for seed in (thread..HISTORIES).step_by(threads as usize) {
+            let _naming = Naming(seed);
+            history(seed, false, &mut reached);
+        }
+        reached
+    };
+    std::thread::scope(|scope| {
+        let shares: Vec<_> = (0..threads)
+            .map(|thread| scope.spawn(move || share(thread)))
+            .collect();
+        for share in shares {
+            let one = share.join().unwrap();
+            reached.ran += one.ran;
+            reached.tried_again += one.tried_again;
+            reached.lost += one.lost;
+            reached.cancelled += one.cancelled;
+        }
+    });
+    let least = [
+        reached.ran / 100,
+        reached.tried_again,
+        reached.lost,
+        reached.cancelled,
+    ];
+    assert!(
+        least.iter().all(|count| *count > HISTORIES / 100),
+        "{reached:?}"
+    );
+}
