@@ -10,6 +10,9 @@ use crate::dn::Dn;
 use crate::key::{self, Key, KeyError};
 use crate::proxy::{Language, ProxyKind};
 
+/// A person needs some minutes to make a new proxy.
+pub const EXPIRY_WARNING: Duration = Duration::from_secs(30 * 60);
+
 /// Why a credential could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
@@ -179,6 +182,11 @@ impl Credential {
     /// What is left of it at `now`; zero once expired.
     pub fn remaining(&self, now: SystemTime) -> Duration {
         self.not_after().duration_since(now).unwrap_or_default()
+    }
+
+    /// Whether to say now that it will end soon, or has ended.
+    pub fn is_about_to_expire(&self, now: SystemTime) -> bool {
+        self.remaining(now) < EXPIRY_WARNING
     }
 
     pub fn proxy_kind(&self) -> ProxyKind {

@@ -148,12 +148,17 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> KeyEr
 
 /// Reads a file that holds a key: opened once, judged and read by the same descriptor.
 pub(crate) fn read_secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+    let not_plain = || KeyError::NotPlain {
+        path: path.to_owned(),
+    };
+    // Opening a pipe would wait for its other end. What counts is asked again of the opened file.
+    if !std::fs::metadata(path).map_err(io("open", path))?.is_file() {
+        return Err(not_plain());
+    }
     let file = File::open(path).map_err(io("open", path))?;
     let meta = file.metadata().map_err(io("look at", path))?;
     if !meta.is_file() || meta.len() > MAX_FILE_BYTES {
-        return Err(KeyError::NotPlain {
-            path: path.to_owned(),
-        });
+        return Err(not_plain());
     }
     let mode = meta.mode() & 0o7777;
     if mode & 0o077 != 0 {

@@ -20,7 +20,7 @@ mod trust;
 mod verify;
 
 pub use certificate::{Certificate, CertificateError};
-pub use credential::{Credential, CredentialError};
+pub use credential::{Credential, CredentialError, EXPIRY_WARNING};
 pub use der::DerError;
 pub use dn::{Dn, DnError};
 pub use fields::Fields;

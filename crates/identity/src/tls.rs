@@ -31,7 +31,11 @@ pub enum TlsError {
     /// We refuse the peer.
     #[error("the peer's certificate was refused: {0}")]
     Verify(#[from] VerifyError),
-    /// The peer refuses us, or does not speak TLS as we do; the text has its alert.
+    /// The peer refuses us, by a TLS alert. With TLS 1.3 a client sees it only at its first read, as an
+    /// `io::Error` of kind `PermissionDenied` that holds this.
+    #[error("the peer refused the connection: {} (TLS alert {alert})", alert_text(*alert))]
+    Refused { alert: u8 },
+    /// The peer does not speak TLS as we do.
     #[error("the TLS handshake failed: {0}")]
     Handshake(#[source] openssl::ssl::Error),
     #[error("the peer closed the connection during the TLS handshake; its log says why")]
@@ -42,6 +46,45 @@ pub enum TlsError {
     AlpnName(Vec<u8>),
     #[error("TLS cannot be set up: {0}")]
     Setup(#[from] ErrorStack),
+}
+
+/// The alerts that a peer has for our certificate or our wishes (RFC 8446, section 6.2; RFC 7301).
+fn alert_text(alert: u8) -> &'static str {
+    match alert {
+        40 => "it did not accept our certificate or what we offered; its log says why",
+        42 | 43 | 46 => "it cannot use our certificate",
+        44 => "our certificate was revoked",
+        45 => "our certificate has expired, or its revocation list is out of date",
+        48 => "it does not trust the CA of our certificate",
+        49 => "it denies us access",
+        70 => "it speaks another version of TLS",
+        116 => "it wants a certificate and we showed none; make a proxy",
+        120 => "it speaks none of the application protocols that we offered",
+        _ => "its log says why",
+    }
+}
+
+/// The alert by which the peer ended the connection. OpenSSL's reasons for received alerts are 1000 and the alert.
+fn alert_of(error: &openssl::ssl::Error) -> Option<u8> {
+    let errors = error.ssl_error()?.errors();
+    errors
+        .iter()
+        .filter_map(|e| u8::try_from(e.reason_code().checked_sub(1000)?).ok())
+        .next()
+}
+
+fn explain_io(error: std::io::Error) -> std::io::Error {
+    let alert = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<openssl::ssl::Error>())
+        .and_then(alert_of);
+    match alert {
+        Some(alert) => std::io::Error::new(
+            std::io::ErrorKind::PermissionDenied,
+            TlsError::Refused { alert },
+        ),
+        None => error,
+    }
 }
 
 /// An encrypted stream with a verified peer.
@@ -86,7 +129,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(context, buffer)
+        Pin::new(&mut self.inner)
+            .poll_read(context, buffer)
+            .map_err(explain_io)
     }
 }
 
@@ -96,7 +141,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        Pin::new(&mut self.inner)
+            .poll_write(context, bytes)
+            .map_err(explain_io)
     }
 
     fn poll_flush(
@@ -218,7 +265,10 @@ fn conclude<S>(
             Ok(io) => TlsError::Io(io),
             Err(error) if error.code() == openssl::ssl::ErrorCode::ZERO_RETURN => TlsError::Closed,
             Err(error) if error.code() == openssl::ssl::ErrorCode::SYSCALL => TlsError::Closed,
-            Err(error) => TlsError::Handshake(error),
+            Err(error) => match alert_of(&error) {
+                Some(alert) => TlsError::Refused { alert },
+                None => TlsError::Handshake(error),
+            },
         }),
     }
 }

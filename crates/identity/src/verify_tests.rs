@@ -326,6 +326,84 @@ fn an_end_entity_signs_no_end_entity() {
     assert!(!refused.starts_with("accepted"), "{refused}");
 }
 
+/// A CA below the site's, in a directory as `Authority` has it.
+fn sub_ca(site: &Site) -> Authority {
+    use openssl::x509::extension::{BasicConstraints, KeyUsage};
+    let dir = site.dir.path().join("sub");
+    let subject = Dn::parse("/O=Grid/CN=Sub CA").unwrap();
+    let own = Authority::init(&dir, &subject, &Options::default()).unwrap();
+    let root = site.dir.path().join("ca");
+    let root =
+        Credential::load_pair(&root.join("ca-cert.pem"), &root.join("private/ca-key.pem")).unwrap();
+    let own_x509 = own.certificate().x509();
+    let mut builder = openssl::x509::X509::builder().unwrap();
+    builder.set_version(2).unwrap();
+    let serial = openssl::bn::BigNum::from_u32(99)
+        .unwrap()
+        .to_asn1_integer()
+        .unwrap();
+    builder.set_serial_number(&serial).unwrap();
+    builder.set_subject_name(own_x509.subject_name()).unwrap();
+    builder
+        .set_issuer_name(root.leaf().x509().subject_name())
+        .unwrap();
+    builder.set_pubkey(&own_x509.public_key().unwrap()).unwrap();
+    builder.set_not_before(own_x509.not_before()).unwrap();
+    builder.set_not_after(own_x509.not_after()).unwrap();
+    builder
+        .append_extension(BasicConstraints::new().critical().ca().build().unwrap())
+        .unwrap();
+    let usage = KeyUsage::new()
+        .critical()
+        .key_cert_sign()
+        .crl_sign()
+        .build()
+        .unwrap();
+    builder.append_extension(usage).unwrap();
+    let id = openssl::x509::extension::SubjectKeyIdentifier::new();
+    let id = id.build(&builder.x509v3_context(None, None)).unwrap();
+    builder.append_extension(id).unwrap();
+    builder
+        .sign(&root.key().0, openssl::hash::MessageDigest::sha256())
+        .unwrap();
+    std::fs::write(dir.join("ca-cert.pem"), builder.build().to_pem().unwrap()).unwrap();
+    Authority::load(&dir).unwrap()
+}
+
+#[test]
+fn each_ca_of_a_chain_needs_its_own_policy_and_list() {
+    let site = site();
+    let sub = sub_ca(&site);
+    let bob = Dn::parse("/O=Grid/CN=Bob").unwrap();
+    let bob = sub.enrol(&bob, KeyKind::P256, &Kind::User, DAY).unwrap();
+    let whole = [bob.leaf().clone(), sub.certificate().clone()];
+    let now = SystemTime::now();
+    assert_eq!(refusal(site.judge_at(&whole, now)), "NoSigningPolicy");
+    assert_eq!(site.refusal(&bob), "UnknownIssuer");
+    let dir = site.dir.path().join("trust");
+    sub.install_trust(&dir).unwrap();
+    // Now the CA between is known here, and need not be sent.
+    assert_eq!(site.refusal(&bob), "accepted as end entity");
+    assert_eq!(
+        refusal(site.judge_at(&whole, now)),
+        "accepted as end entity"
+    );
+    let trust = TrustStore::load(&dir).unwrap();
+    assert_eq!(trust.complete(bob.chain()), [sub.certificate().clone()]);
+    assert_eq!(trust.complete(site.alice.chain()), []);
+    sub.revoke(&bob.leaf().serial().unwrap()).unwrap();
+    sub.install_trust(&dir).unwrap();
+    assert_eq!(site.refusal(&bob), "Revoked");
+    // The root's policy speaks of the CA below too.
+    let policy = site.trust_file("signing_policy");
+    let text = std::fs::read_to_string(&policy).unwrap();
+    std::fs::write(&policy, text.replace("/O=Grid/*", "/O=Grid/CN=A*")).unwrap();
+    assert_eq!(site.refusal(&bob), "Revoked");
+    let list = format!("{}.r0", sub.certificate().subject_hash());
+    std::fs::remove_file(dir.join(list)).unwrap();
+    assert_eq!(site.refusal(&bob), "SigningPolicy");
+}
+
 #[test]
 fn a_trust_directory_is_read_anew_only_when_it_changed() {
     let site = site();

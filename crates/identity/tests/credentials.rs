@@ -42,7 +42,9 @@ fn a_proxy_file_is_for_its_owner_only_and_reads_back() {
     assert_eq!(read.chain(), proxy.chain());
     assert_eq!(read.identity(), alice.subject());
     assert_eq!(read.proxy_kind(), ProxyKind::Limited);
-    assert!(read.remaining(SystemTime::now()) > 11 * HOUR);
+    let now = SystemTime::now();
+    assert!(read.remaining(now) > 11 * HOUR && !read.is_about_to_expire(now));
+    assert!(read.is_about_to_expire(now + 12 * HOUR));
 }
 
 #[test]

@@ -3,13 +3,14 @@
 
 use kumiko_identity::tls::{Acceptor, Connector, TlsError, TlsStream};
 use kumiko_identity::{Credential, Peer, ProxyKind, TrustStore, VerifyError};
-use kumiko_testkit::{Ca, deadline};
+use kumiko_testkit::{Ca, deadline, has_program, run, skip};
+use std::process::Command;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::net::{TcpListener, TcpStream};
 
-type Outcome = Result<(TlsStream<DuplexStream>, Peer), TlsError>;
+type Outcome<S = DuplexStream> = Result<(TlsStream<S>, Peer), TlsError>;
 
-/// One handshake: what the client says, what the server says. As in use, a client that is through reads on: with TLS
-/// 1.3 that is where it learns that the server refused it.
+/// One handshake: what the client says, and what the server says.
 async fn shake(
     server: (&Credential, &TrustStore, &[&[u8]]),
     client: (Option<&Credential>, &TrustStore, &[&[u8]]),
@@ -74,9 +75,12 @@ async fn a_client_without_alpn_is_served_and_one_with_another_protocol_is_not() 
         "localhost",
     )
     .await;
-    assert!(matches!(server, Err(TlsError::Handshake(_))), "{server:?}");
-    let said = client.unwrap_err().to_string();
-    assert!(said.contains("application protocol"), "{said}");
+    assert!(server.is_err());
+    let alert = client.unwrap_err();
+    assert!(
+        matches!(alert, TlsError::Refused { alert: 120 }),
+        "{alert:?}"
+    );
 }
 
 /// What the server says to a client with this credential.
@@ -112,6 +116,29 @@ async fn a_server_refuses_by_name_who_may_not_come_in() {
         matches!(revoked, VerifyError::Revoked { .. }),
         "{revoked:?}"
     );
+}
+
+#[tokio::test]
+async fn a_refused_client_learns_why_at_its_first_read() {
+    let ca = Ca::new();
+    let stranger = Ca::with("/O=Else/CN=CA", &Default::default()).user("Alice");
+    let expired = ca.expired_proxy(&ca.user("Alice"));
+    let (host, trust) = (ca.host("localhost"), ca.trust());
+    for (credential, alert, words) in [
+        (Some(&stranger), 48, "does not trust the CA"),
+        (Some(&expired), 45, "has expired"),
+        (None, 116, "make a proxy"),
+    ] {
+        let (client, _) = shake((&host, &trust, &[]), (credential, &trust, &[]), "localhost").await;
+        let (mut stream, _) = client.unwrap();
+        let error = deadline("the alert", stream.read_u8()).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+        let said = error.to_string();
+        assert!(
+            said.contains(words) && said.contains(&alert.to_string()),
+            "{said}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -160,6 +187,70 @@ async fn an_end_point_of_a_user_is_known_by_the_identity() {
         .await;
         assert_eq!(client.is_ok(), accepted, "{client:?}");
     }
+}
+
+/// Serves one connection of OpenSSL's own client; what it says, and what we think of it.
+async fn s_client(ca: &Ca, options: &[&str]) -> (String, Outcome<TcpStream>) {
+    let acceptor = Acceptor::new(&ca.host("localhost"), &ca.trust(), &[b"kumiko/1"]).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let proxy = ca.save(&ca.proxy(&ca.user("Alice")), "proxy.pem");
+    let mut command = Command::new("openssl");
+    command
+        .args([
+            "s_client",
+            "-connect",
+            &format!("127.0.0.1:{port}"),
+            "-servername",
+            "localhost",
+        ])
+        .args([
+            "-verify_return_error",
+            "-verify_hostname",
+            "localhost",
+            "-no-CAfile",
+            "-CApath",
+        ])
+        .arg(ca.trust_dir())
+        .arg("-cert")
+        .arg(&proxy)
+        .arg("-key")
+        .arg(&proxy)
+        .arg("-cert_chain")
+        .arg(&proxy)
+        .args(options);
+    let client = tokio::task::spawn_blocking(move || run(&mut command));
+    let (stream, _) = deadline("a connection", listener.accept()).await.unwrap();
+    let mut outcome = deadline("a TLS handshake", acceptor.accept(stream)).await;
+    if let Ok((stream, _)) = &mut outcome {
+        // It may have left already: its standard input is empty.
+        let _ = stream.shutdown().await;
+    }
+    let output = client.await.unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    (said, outcome)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn openssl_s_own_client_comes_in_with_a_proxy_and_gets_no_ticket() {
+    if !has_program("openssl") {
+        return skip(
+            "openssl_s_own_client_comes_in_with_a_proxy_and_gets_no_ticket",
+            "openssl",
+        );
+    }
+    let ca = Ca::new();
+    for (option, version) in [("-tls1_3", "TLSv1.3"), ("-tls1_2", "TLSv1.2")] {
+        let (said, outcome) = s_client(&ca, &[option, "-alpn", "kumiko/1"]).await;
+        let (stream, peer) = outcome.unwrap_or_else(|e| panic!("{e}: {said}"));
+        assert_eq!(stream.version(), version);
+        assert_eq!(peer.kind, ProxyKind::Full);
+        assert!(said.contains("Verification: OK"), "{said}");
+        assert!(said.contains("ALPN protocol: kumiko/1"), "{said}");
+        assert!(!said.contains("session ticket"), "{said}");
+    }
+    let (said, outcome) = s_client(&ca, &["-tls1_1", "-cipher", "DEFAULT:@SECLEVEL=0"]).await;
+    assert!(outcome.is_err(), "{said}");
 }
 
 #[tokio::test]

@@ -121,7 +121,7 @@ fn expected(path: &Path, said: &str) -> String {
     if std::env::var_os("KUMIKO_WRITE_EXPECTED").is_some() {
         std::fs::write(&name, said).unwrap();
     }
-    std::fs::read_to_string(&name).unwrap_or_else(|e| panic!("{}: {e}", name.display()))
+    std::fs::read_to_string(&name).unwrap_or_else(|e| panic!("{name:?}: {e}"))
 }
 
 #[test]

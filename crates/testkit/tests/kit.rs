@@ -1,0 +1,67 @@
+//! The kit itself: processes end with their guard, waits end at their deadline, the CA's credentials are what they say.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::process::Command;
+use std::time::SystemTime;
+
+use kumiko_identity::{GridMap, ProxyKind, Purpose, VerifyError, verify};
+use kumiko_testkit::{Ca, Process, run, until};
+
+#[test]
+fn a_process_says_its_lines_and_ends_with_its_guard() {
+    let mut process =
+        Process::start(Command::new("sh").args(["-c", "echo one; echo two; exec sleep 1000"]));
+    assert_eq!(process.line_with("two"), "two");
+    let alive = format!("/proc/{}/stat", process.id());
+    assert!(std::fs::exists(&alive).unwrap());
+    drop(process);
+    assert!(!std::fs::exists(&alive).unwrap());
+}
+
+#[test]
+fn a_command_runs_to_its_end_with_all_it_says() {
+    let output = run(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.stdout, b"out\n");
+    assert_eq!(output.stderr, b"err\n");
+}
+
+#[test]
+#[should_panic(expected = "never said \"three\"; it said:\none\nand failed\n")]
+fn a_line_that_never_comes_is_a_failure_that_shows_what_came() {
+    let mut process =
+        Process::start(Command::new("sh").args(["-c", "echo one; echo and failed >&2"]));
+    process.line_with("three");
+}
+
+#[test]
+fn until_asks_again() {
+    let mut asked = 0;
+    let answer = until("the third time", || {
+        asked += 1;
+        (asked == 3).then_some(asked)
+    });
+    assert_eq!(answer, 3);
+}
+
+#[test]
+fn the_ca_makes_users_hosts_proxies_and_a_mapfile() {
+    let ca = Ca::new();
+    let (alice, host) = (ca.user("Alice"), ca.host("localhost"));
+    let judge = |credential: &kumiko_identity::Credential, purpose: &Purpose| {
+        verify(credential.chain(), &ca.trust(), SystemTime::now(), purpose)
+    };
+    let limited = ca.limited_proxy(&ca.proxy(&alice));
+    let peer = judge(&limited, &Purpose::Client).unwrap();
+    assert_eq!(
+        (peer.identity, peer.kind),
+        (ca.name("Alice"), ProxyKind::Limited)
+    );
+    for name in ["localhost", "127.0.0.1", "::1"] {
+        judge(&host, &Purpose::Server(name.to_owned())).unwrap();
+    }
+    let expired = judge(&ca.expired_proxy(&alice), &Purpose::Client);
+    assert!(matches!(expired, Err(VerifyError::Expired { .. })));
+    let map = GridMap::parse(&Ca::mapfile(&[(&limited, "alice"), (&host, "daemon")])).unwrap();
+    assert_eq!(map.lookup(alice.subject()), ["alice"]);
+}
