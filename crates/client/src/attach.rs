@@ -5,7 +5,7 @@
 //! pump, because it must go on while nobody reads and while the link is away.
 
 use crate::ClientError;
-use crate::client::{Broken, Client, next_message};
+use crate::client::{Broken, Client, is_lost, next_message};
 use bytes::Bytes;
 use kumiko_job::attempt::{Outcome, OutputStream, STDIN_WINDOW_BYTES};
 use kumiko_job::description::{JobDescription, WindowSize};
@@ -188,11 +188,11 @@ impl Attached {
                         asked: "an attached job",
                     });
                 }
-                Err(Broken::Lost(cause)) => {
+                Err(Broken::Session(cause)) if is_lost(&cause) => {
                     self.again(&cause).await?;
                     continue;
                 }
-                Err(Broken::Told(e)) => return Err(e),
+                Err(broken) => return Err(broken.told(&self.client)),
             };
             if message.kind == kind::REPLY {
                 let Submitted { job } = api::reply(&message.data)?;

@@ -267,7 +267,7 @@ impl Client {
         match session.open(request.clone()).await {
             Ok(stream) => Ok((generation, stream)),
             Err(e) if is_lost(&e) => self.open_anew(generation, request).await,
-            Err(e) => Err(self.lost(e)),
+            Err(e) => Err(self.failed(e)),
         }
     }
 
@@ -284,7 +284,7 @@ impl Client {
         }
         let (generation, session) = (current.generation, current.session.clone());
         drop(current);
-        let stream = session.open(request).await.map_err(|e| self.lost(e))?;
+        let stream = session.open(request).await.map_err(|e| self.failed(e))?;
         Ok((generation, stream))
     }
 
@@ -300,7 +300,7 @@ impl Client {
             match Session::connect(self.inner.dialer.clone(), self.inner.options.clone()).await {
                 Ok(session) => return Ok(session),
                 Err(cause) if tokio::time::Instant::now() >= give_up => {
-                    return Err(self.lost(cause));
+                    return Err(self.failed(cause));
                 }
                 Err(cause) => {
                     tracing::debug!(site = %self.address(), %cause, "the site is not back yet")
@@ -310,10 +310,15 @@ impl Client {
         }
     }
 
-    pub(crate) fn lost(&self, cause: SessionError) -> ClientError {
-        ClientError::Lost {
-            site: self.address().clone(),
-            cause,
+    /// A session's error in a user's words.
+    pub(crate) fn failed(&self, cause: SessionError) -> ClientError {
+        let site = self.address().clone();
+        match cause {
+            SessionError::Connect(_)
+            | SessionError::Refused { .. }
+            | SessionError::NoGreeting(_) => ClientError::Connect { site, cause },
+            cause if is_lost(&cause) => ClientError::Lost { site, cause },
+            cause => ClientError::Stream { site, cause },
         }
     }
 
@@ -329,7 +334,7 @@ impl Client {
             match reading.message().await {
                 Ok(Some(message)) => return Ok(api::reply(&message.data)?),
                 Ok(None) => return Err(ClientError::Short { asked: "one reply" }),
-                Err(Broken::Lost(_)) if retry == Retry::Yes => {
+                Err(Broken::Session(e)) if retry == Retry::Yes && is_lost(&e) => {
                     retry = Retry::No;
                     reading = reading.anew(self, request).await?;
                 }
@@ -353,14 +358,14 @@ enum Retry {
 
 /// Why a message did not come.
 pub(crate) enum Broken {
-    Lost(SessionError),
+    Session(SessionError),
     Told(ClientError),
 }
 
 impl Broken {
-    fn told(self, client: &Client) -> ClientError {
+    pub fn told(self, client: &Client) -> ClientError {
         match self {
-            Broken::Lost(cause) => client.lost(cause),
+            Broken::Session(cause) => client.failed(cause),
             Broken::Told(e) => e,
         }
     }
@@ -405,8 +410,7 @@ pub(crate) async fn next_message(receiver: &mut Receiver) -> Result<Option<Messa
             ClientError::Refused(api::refusal(&message.data)),
         )),
         Ok(message) => Ok(message),
-        Err(e) if is_lost(&e) => Err(Broken::Lost(e)),
-        Err(e) => Err(Broken::Told(ClientError::Stream(e))),
+        Err(e) => Err(Broken::Session(e)),
     }
 }
 
@@ -448,7 +452,7 @@ impl Watch {
                     return Ok(Some(event));
                 }
                 Ok(None) => return Ok(None),
-                Err(Broken::Lost(_)) => {
+                Err(Broken::Session(e)) if is_lost(&e) => {
                     let request = Request::Watch {
                         job: self.job,
                         after: self.after,
@@ -459,7 +463,7 @@ impl Watch {
                         .await?;
                     self.reading = Reading::of(generation, stream);
                 }
-                Err(Broken::Told(e)) => return Err(e),
+                Err(broken) => return Err(broken.told(&self.client)),
             }
         }
     }
@@ -493,7 +497,7 @@ impl Output {
                     return Ok(Some(data));
                 }
                 Ok(None) => return Ok(None),
-                Err(Broken::Lost(_)) => {
+                Err(Broken::Session(e)) if is_lost(&e) => {
                     let request = Request::Output {
                         job: self.job,
                         stream: self.stream,
@@ -505,7 +509,7 @@ impl Output {
                         .await?;
                     self.reading = Reading::of(generation, stream);
                 }
-                Err(Broken::Told(e)) => return Err(e),
+                Err(broken) => return Err(broken.told(&self.client)),
             }
         }
     }

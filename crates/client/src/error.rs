@@ -27,8 +27,11 @@ pub enum ClientError {
         site: SiteAddress,
         cause: SessionError,
     },
-    #[error("the site broke off its answer: {0}")]
-    Stream(SessionError),
+    #[error("{site} broke off its answer: {cause}")]
+    Stream {
+        site: SiteAddress,
+        cause: SessionError,
+    },
     /// The site's own words; `code` is a row of spec/errors.toml.
     #[error(transparent)]
     Refused(#[from] Refusal),

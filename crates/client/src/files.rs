@@ -1,7 +1,7 @@
 //! Folders to a site and results back.
 
 use crate::ClientError;
-use crate::client::{Broken, Client, next_message};
+use crate::client::{Client, next_message};
 use kumiko_job::id::JobId;
 use kumiko_staging::{Limits, Packing, StagingError, Unpacked, Unpacking};
 use kumiko_wire::api::{self, Request, Uploaded, kind};
@@ -30,8 +30,8 @@ impl Client {
         };
         match (next_message(&mut receiver).await, sent) {
             (Ok(Some(message)), Ok(())) => Ok(api::reply(&message.data)?),
-            (Err(Broken::Told(e)), _) => Err(e),
-            (Err(Broken::Lost(e)), _) | (Ok(_), Err(e)) => Err(self.lost(e)),
+            (Err(broken), _) => Err(broken.told(self)),
+            (Ok(_), Err(e)) => Err(self.failed(e)),
             (Ok(None), Ok(())) => Err(ClientError::Short { asked: "an upload" }),
         }
     }
@@ -61,8 +61,7 @@ impl Client {
             match next_message(&mut receiver).await {
                 Ok(Some(message)) => unpacking.push(message.data).await?,
                 Ok(None) => break,
-                Err(Broken::Told(e)) => return Err(e),
-                Err(Broken::Lost(e)) => return Err(self.lost(e)),
+                Err(broken) => return Err(broken.told(self)),
             }
         }
         drop(sender);

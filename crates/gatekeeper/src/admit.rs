@@ -9,12 +9,15 @@ use kumiko_identity::tls::TlsStream;
 use kumiko_identity::{Peer, ProxyKind};
 use kumiko_job::contract::Caller;
 use kumiko_wire::frame::{Frame, goodbye};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// For the word to one who is not let in.
 pub(crate) const TURN_AWAY_WITHIN: Duration = Duration::from_secs(2);
+/// What such a peer may still have under way.
+const LINGER_BYTES: u64 = 1 << 20;
 
 pub(crate) type Link = TlsStream<Budgeted<TcpStream>>;
 
@@ -59,23 +62,45 @@ pub(crate) async fn authenticate(
     })?;
     let limits = &config.limits;
     let budget = Budget::new(limits.bytes_before_authentication);
-    let handshake = keys.acceptor.accept(Budgeted::new(tcp, budget.clone()));
-    match tokio::time::timeout(limits.handshake_within, handshake).await {
-        Err(_) => Err(Refused::TooSlow {
-            within: limits.handshake_within,
-        }),
-        Ok(Err(_)) if budget.is_spent() => Err(Refused::TooMuch {
-            limit: limits.bytes_before_authentication,
-        }),
-        Ok(Err(e)) => Err(Refused::Tls {
+    let spare = tcp
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|e| Refused::Socket {
             cause: e.to_string(),
-        }),
+        })?;
+    let handshake = keys.acceptor.accept(Budgeted::new(tcp, budget.clone()));
+    let cause = match tokio::time::timeout(limits.handshake_within, handshake).await {
         Ok(Ok((link, peer))) => {
             budget.lift();
             let door = Door::of(link.alpn().as_deref());
-            Ok((link, peer, door))
+            return Ok((link, peer, door));
         }
-    }
+        Err(_) => {
+            return Err(Refused::TooSlow {
+                within: limits.handshake_within,
+            });
+        }
+        Ok(Err(_)) if budget.is_spent() => {
+            return Err(Refused::TooMuch {
+                limit: limits.bytes_before_authentication,
+            });
+        }
+        Ok(Err(e)) => e.to_string(),
+    };
+    linger(spare).await;
+    Err(Refused::Tls { cause })
+}
+
+/// Ends a connection whose last word (a TLS alert) is to be heard: a socket that is closed with something unread takes
+/// it back (TCP answers with a reset). So what comes is read until the peer has closed, within bounds.
+async fn linger(socket: OwnedFd) {
+    let lingering = async {
+        let mut tcp = TcpStream::from_std(socket.into())?;
+        tcp.shutdown().await?;
+        tokio::io::copy(&mut tcp.take(LINGER_BYTES), &mut tokio::io::sink()).await
+    };
+    // Whether it was heard makes no difference any more.
+    let _ = tokio::time::timeout(TURN_AWAY_WITHIN, lingering).await;
 }
 
 /// What the grid-mapfile makes of a peer. Of several accounts the first counts, or the one that the site serves.
@@ -126,13 +151,12 @@ pub(crate) async fn turn_away(link: Link, door: Door, why: &Refused) {
     }
 }
 
-/// Says one thing, and reads until the peer has closed: a socket that is closed with something unread takes back what
-/// was said last (TCP answers with a reset).
+/// Says one thing, and lingers.
 async fn say(mut link: Link, what: &[u8]) {
     let said = async {
         link.write_all(what).await?;
         link.shutdown().await?;
-        tokio::io::copy(&mut link, &mut tokio::io::sink()).await
+        tokio::io::copy(&mut link.take(LINGER_BYTES), &mut tokio::io::sink()).await
     };
     // Whether it was heard makes no difference any more.
     let _ = tokio::time::timeout(TURN_AWAY_WITHIN, said).await;
