@@ -356,7 +356,7 @@ impl Keeper {
         };
         if let Some(id) = before {
             let answer = match self.current(draft, id) {
-                Ok(Some(job)) if *job.description == *description => Ok(id),
+                Ok(Some(job)) if same_request(&job.description, &description) => Ok(id),
                 Ok(_) => Err(Refusal::new(
                     "key_reused",
                     format!(
@@ -724,6 +724,16 @@ fn give_back(draft: &mut Draft, ask: Ask) {
         Ask::Report { .. } | Ask::Erased { .. } | Ask::Load { .. } => draft.keep.push(ask),
         Ask::Close { reply } => draft.close.push(reply),
         Ask::Sweep => {}
+    }
+}
+
+/// Is this the description again? An upload is made anew by a client that asks again after a crash, under another name.
+fn same_request(one: &JobDescription, other: &JobDescription) -> bool {
+    let input = one.input.clone().filter(|_| other.input.is_some());
+    let other_input = other.input.clone().filter(|_| one.input.is_none());
+    *one == JobDescription {
+        input: input.or(other_input),
+        ..other.clone()
     }
 }
 

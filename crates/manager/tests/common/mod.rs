@@ -1,6 +1,8 @@
 //! A batch system whose every report is made by the test, and short ways to open a manager on it.
 #![allow(dead_code)] // each test program uses a part
 
+pub mod paper;
+
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::{
     AttemptSink, BatchError, BatchSystem, Caller, EventStream, EventView, Jobs, OutputReader,
