@@ -135,17 +135,18 @@ impl Life {
     pub fn run(&mut self) -> io::Result<()> {
         loop {
             self.control.tell(&self.facts, &self.poll);
-            if self.facts.ended.is_some() {
-                if !self.control.connected() && self.status_written {
-                    self.control.accept(&self.poll); // a site that comes at the last moment
-                    if !self.control.connected() {
-                        return Ok(());
-                    }
-                    continue;
+            if self.facts.ended.is_some() && self.settled {
+                return Ok(());
+            }
+            if self.status_written && !self.control.connected() {
+                if let Err(error) = self.spool.sync() {
+                    self.spool.log(&error.to_string());
                 }
-                if self.settled {
+                self.control.accept(&self.poll); // a site that comes at the last moment
+                if !self.control.connected() {
                     return Ok(());
                 }
+                continue;
             }
             for event in self.poll.wait::<EVENTS>(self.timeout())? {
                 self.happened(event)?;

@@ -101,19 +101,27 @@ impl Spool {
         unix_socket::listen(&self.path.join("control")).map_err(failed)
     }
 
-    /// Writes the outcome where it lasts. It is there whole or not at all.
+    /// Writes the outcome. It is there whole or not at all, whoever is killed; see `sync` for a host that goes down.
     pub fn conclude(&mut self, outcome: &Outcome) -> Result<(), SpoolError> {
         let written = serde_json::to_vec(outcome)
             .map_err(io::Error::from)
             .and_then(|text| {
                 self.status.write_all(&text)?;
                 self.status.set_len(text.len() as u64)?;
-                self.status.sync_data()?;
                 let (from, to) = (self.path.join("status.new"), self.path.join("status"));
                 std::fs::rename(from, to)
             });
         written.map_err(|cause| SpoolError::Failed {
             tried: "cannot write the status in",
+            path: self.path.clone(),
+            cause,
+        })
+    }
+
+    /// Makes the outcome outlast the host. Not done where a site has recorded it: a sync costs a job more than its start.
+    pub fn sync(&self) -> Result<(), SpoolError> {
+        self.status.sync_all().map_err(|cause| SpoolError::Failed {
+            tried: "cannot sync the status in",
             path: self.path.clone(),
             cause,
         })
