@@ -79,7 +79,7 @@ fn run(path: &Path) -> Result<(), RunnerError> {
     let control = Control::new(listener, life::token::SITE).map_err(RunnerError::Poll)?;
     let mut life = Life::new(spool, control, outputs).map_err(RunnerError::Poll)?;
     match attempt {
-        Err(error) => life.never_started("bad_attempt", error.to_string()),
+        Err(error) => life.never_started(error.code(), error.to_string()),
         Ok(attempt) => match start::start(attempt) {
             Err(error) => life.never_started(error.code(), error.to_string()),
             Ok(started) => life.started(started).map_err(RunnerError::Poll)?,

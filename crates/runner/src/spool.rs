@@ -37,6 +37,13 @@ pub enum AttemptError {
     Malformed(serde_json::Error),
 }
 
+impl AttemptError {
+    /// The row of spec/errors.toml.
+    pub fn code(&self) -> &'static str {
+        "bad_attempt"
+    }
+}
+
 /// A spool whose lock this process has, until it ends.
 #[derive(Debug)]
 pub struct Spool {
@@ -81,7 +88,8 @@ impl Spool {
     /// What this runner is to do.
     pub fn attempt(&self) -> Result<AttemptSpec, AttemptError> {
         let file = File::open(self.path.join("attempt.json")).map_err(AttemptError::Unreadable)?;
-        let mut text = Vec::new();
+        let size = file.metadata().map_or(0, |file| file.len());
+        let mut text = Vec::with_capacity(size.min(ATTEMPT_LIMIT_BYTES) as usize + 1);
         file.take(ATTEMPT_LIMIT_BYTES + 1)
             .read_to_end(&mut text)
             .map_err(AttemptError::Unreadable)?;

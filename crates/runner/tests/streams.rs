@@ -274,3 +274,45 @@ fn a_spool_that_cannot_be_written_ends_the_guest_and_is_told() {
     }
     assert!(attempt.read("status").contains("spool_failed"));
 }
+
+#[test]
+fn a_full_disk_ends_the_guest_and_its_outcome_is_kept_all_the_same() {
+    let test = "a_full_disk_ends_the_guest_and_its_outcome_is_kept_all_the_same";
+    let Some(disk) = SmallDisk::mount() else {
+        return skip(test, "the right to mount a small tmpfs (root)");
+    };
+    let mut attempt = Attempt::start_at(disk.0.path(), script("echo ready; exec yes"), |_| ());
+    match attempt.end() {
+        Outcome::SpoolFailed { message } => assert!(message.contains("No space"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(attempt.read("status").contains("spool_failed"));
+    let kept = fs::metadata(attempt.spool("stdout")).unwrap().len();
+    assert_eq!(attempt.site.length(OutputStream::Stdout), kept);
+}
+
+/// A filesystem of its own that is soon full.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=512k", "tmpfs"])
+            .arg(place.path())
+            .stderr(std::process::Stdio::null())
+            .status();
+        mounted
+            .is_ok_and(|status| status.success())
+            .then_some(Self(place))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("-l")
+            .arg(self.0.path())
+            .status();
+    }
+}

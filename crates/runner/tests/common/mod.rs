@@ -9,7 +9,7 @@ use kumiko_wire::runner::{decode_report, encode_command};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -54,8 +54,12 @@ impl Attempt {
     }
 
     /// `prepare` may put files beside: `top/job` is the job's directory, `top/spool` the spool.
-    pub fn start_with(mut spec: AttemptSpec, prepare: impl FnOnce(&TempDir)) -> Self {
-        let top = tempfile::tempdir().unwrap();
+    pub fn start_with(spec: AttemptSpec, prepare: impl FnOnce(&TempDir)) -> Self {
+        Self::start_at(&std::env::temp_dir(), spec, prepare)
+    }
+
+    pub fn start_at(place: &Path, mut spec: AttemptSpec, prepare: impl FnOnce(&TempDir)) -> Self {
+        let top = tempfile::tempdir_in(place).unwrap();
         let (spool, job) = (top.path().join("spool"), top.path().join("job"));
         if spec.job_directory == PathBuf::new() {
             spec.job_directory = job.clone();
