@@ -4,7 +4,8 @@
 use crate::path::GuestPath;
 use crate::types::{Access, Network, Origin, Policy, Real, Rule};
 
-/// Shown read only where they exist. /etc piece by piece: the rest of it may hold keys that the account can read.
+/// Shown read only where they exist. /etc piece by piece, since the rest of it may hold keys that the account can read;
+/// and few pieces, since each is a mount at every start.
 const SHOWN: &[&str] = &[
     "/usr",
     "/bin",
@@ -14,46 +15,30 @@ const SHOWN: &[&str] = &[
     "/lib64",
     "/libx32",
     "/opt",
-    // Names: users, hosts, services.
+    // Names: accounts, hosts, services.
     "/etc/passwd",
     "/etc/group",
     "/etc/nsswitch.conf",
     "/etc/hosts",
-    "/etc/host.conf",
     "/etc/resolv.conf",
-    "/etc/gai.conf",
     "/etc/protocols",
     "/etc/services",
-    // The loader, alternatives, time.
+    // The loader, alternatives, time, what system this is.
     "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
     "/etc/alternatives",
     "/etc/localtime",
-    "/etc/timezone",
     "/etc/os-release",
-    "/etc/debian_version",
     // Whom TLS clients trust; never /etc/ssl/private.
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
-    "/etc/ca-certificates.conf",
     "/etc/pki/tls/certs",
     "/etc/pki/ca-trust",
     "/etc/grid-security/certificates",
-    // What programs read at their start.
-    "/etc/mime.types",
-    "/etc/magic",
-    "/etc/profile",
-    "/etc/bash.bashrc",
-    "/etc/inputrc",
-    "/etc/locale.alias",
-    "/etc/terminfo",
-    "/etc/fonts",
-    "/etc/perl",
+    // What message passing and Java read at their start.
     "/etc/openmpi",
     "/etc/java-17-openjdk",
     "/etc/java-21-openjdk",
-    // The shape of the machine, for numerical libraries and MPI.
+    // The shape of the machine, for numerical libraries.
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
 ];
@@ -78,7 +63,7 @@ impl Default for Policy {
                 path,
                 origin: origin.clone(),
             });
-        let temporary = ["/tmp", "/var/tmp"]
+        let temporary = ["/tmp"]
             .into_iter()
             .filter_map(|path| GuestPath::new(path).ok())
             .map(|path| Rule {

@@ -80,6 +80,21 @@ impl GuestPath {
         }
     }
 
+    /// Where a symbolic link at this path leads, by its words alone; None: nowhere that has a path.
+    pub fn follow(&self, target: &str) -> Option<GuestPath> {
+        let mut parts: Vec<&str> = match target.starts_with('/') {
+            true => Vec::new(),
+            false => self.0.rsplit_once('/')?.0.split('/').collect(),
+        };
+        for part in target.split('/') {
+            match part {
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        GuestPath::new(&format!("/{}", parts.join("/"))).ok()
+    }
+
     /// `rest` is relative and normal (what [`GuestPath::below`] gives).
     pub fn join(&self, rest: &str) -> GuestPath {
         match (self.0.as_str(), rest) {
@@ -137,6 +152,30 @@ mod tests {
             Err(PathError::PartTooLong),
         );
         check(&"/xy".repeat(2000), Err(PathError::TooLong));
+    }
+
+    #[test]
+    fn links_are_followed_by_their_words() {
+        let check = |at: &str, target: &str, expected: &str| {
+            let at = GuestPath::new(at).unwrap();
+            assert_eq!(
+                at.follow(target).unwrap().as_str(),
+                expected,
+                "{at} -> {target}"
+            );
+        };
+        check("/bin", "usr/bin", "/usr/bin");
+        check(
+            "/etc/os-release",
+            "../usr/lib/os-release",
+            "/usr/lib/os-release",
+        );
+        check(
+            "/etc/localtime",
+            "/usr/share/zoneinfo/Etc/UTC",
+            "/usr/share/zoneinfo/Etc/UTC",
+        );
+        check("/a/b", "../../../..", "/");
     }
 
     #[test]

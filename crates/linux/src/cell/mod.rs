@@ -51,6 +51,8 @@ pub struct Cell {
     /// Init reads the other end; never written.
     _life: OwnedFd,
     spaces: Vec<OwnedFd>,
+    /// Still taking off the old root when the program runs already; reaped with the cell.
+    maker: i32,
 }
 
 /// A program that was started: a child of this process.
@@ -92,15 +94,15 @@ impl Cell {
         .map_err(kernel)?;
         drop((report_end, init_end));
         let told = reports.collect();
-        reap_helper(maker);
-        let init = match told.init {
-            Some(pid) => process::pidfd(pid).map_err(kernel)?,
-            None => return Err(told.failure.unwrap_or(Failure::LOST)),
+        let Some(init) = told.init else {
+            reap_helper(maker);
+            return Err(told.failure.unwrap_or(Failure::LOST));
         };
         let cell = Cell {
-            init,
+            init: process::pidfd(init).map_err(kernel)?,
             _life: life,
             spaces: told.fds,
+            maker,
         };
         let child = child(told.program, told.failure)?;
         Ok((cell, child))
@@ -142,6 +144,7 @@ impl Drop for Cell {
         // Init ends when the last child of ours in the cell is reaped: the owner has done that, or init is left to
         // whoever reaps our orphans.
         let _ = process::reap(self.init.as_fd());
+        reap_helper(self.maker);
     }
 }
 
@@ -237,27 +240,27 @@ fn maker(job: Maker<'_>) {
     // SAFETY: this copy's own descriptor of our end of the pipe; nobody here uses it again. Init must not inherit it,
     // or it would keep itself alive.
     unsafe { libc::close(job.life) };
-    match make(
-        &job.view,
-        job.slots,
-        job.network,
-        job.maps,
-        job.init_end,
-        job.reports,
-    ) {
-        Ok(()) => run_program(job.reports, job.program, job.pointers),
-        Err(failure) => Reports::tell(job.reports, &Message::failed(&failure)),
+    let (reports, program, pointers) = (job.reports, job.program, job.pointers);
+    if let Err(failure) = make(job) {
+        return Reports::tell(reports, &Message::failed(&failure));
     }
+    run_program(reports, program, pointers);
+    // Whoever waits for the end of these descriptors, the program's output among them, need not wait for what follows.
+    // SAFETY: this copy uses none of its descriptors again.
+    unsafe { libc::close_range(0, libc::c_uint::MAX, 0) };
+    view::take_off_old_root();
 }
 
-fn make(
-    view: &View,
-    slots: &mut [Option<OwnedFd>],
-    network: bool,
-    maps: &Maps,
-    init_end: BorrowedFd<'_>,
-    reports: BorrowedFd<'_>,
-) -> Result<(), Failure> {
+fn make(job: Maker<'_>) -> Result<(), Failure> {
+    let Maker {
+        view,
+        slots,
+        network,
+        maps,
+        init_end,
+        reports,
+        ..
+    } = job;
     let flags = if network {
         SPACES
     } else {

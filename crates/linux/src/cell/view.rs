@@ -85,6 +85,9 @@ impl View {
 const ROOT_OPTIONS: &CStr = c"mode=0755,size=4m";
 /// Where the new root is put together: any directory that every machine has.
 const ASSEMBLY: [&CStr; 3] = [c"/tmp", c"/usr", c"/etc"];
+/// Where the old root goes for a moment, relative to the new one: a directory in one that is closed.
+const OLD_ROOT_GATE: &CStr = c".old";
+const OLD_ROOT: &CStr = c".old/root";
 /// Name of a thing that is removed again before anybody can see it.
 const BLANK: &CStr = c".blank";
 
@@ -109,6 +112,9 @@ pub(super) fn build(
         }
     }
     new_root().map_err(Failure::at(Stage::Root))?;
+    for place in [OLD_ROOT_GATE, OLD_ROOT] {
+        rustix::fs::mkdirat(CWD, place, Mode::empty()).map_err(Failure::at(Stage::Root))?;
+    }
     for (index, (step, slot)) in view.steps.iter().zip(slots.iter_mut()).enumerate() {
         carry_out(step, slot.take(), from_init, index)?;
     }
@@ -232,7 +238,7 @@ pub(super) fn processes() -> Result<OwnedFd, Errno> {
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    filesystem(c"proc", &[(c"hidepid", c"invisible")], attributes)
+    filesystem(c"proc", &[(c"hidepid", c"ptraceable")], attributes)
 }
 
 fn put(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
@@ -284,11 +290,18 @@ fn filesystem(
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// The old root ends up on top of the new one at "/", and is taken off from there (pivot_root(2), NOTES).
+/// Makes the new root ours. Taking the old one off waits for a grace period of the kernel's readers (milliseconds), so
+/// that is left to [`take_off_old_root`]; until then it lies in a directory that nobody without capabilities may enter,
+/// on a filesystem whose modes cannot be changed any more.
 fn leave() -> Result<(), Errno> {
-    rustix::process::pivot_root(c".", c".")?;
-    rustix::mount::unmount(c".", UnmountFlags::DETACH)?;
+    rustix::process::pivot_root(c".", OLD_ROOT)?;
     rustix::process::chdir(c"/")
+}
+
+/// The last act of a maker, which still has the capabilities that a program has not.
+pub(super) fn take_off_old_root() {
+    // Cannot fail for a mount of our own; if it did, the directory above it stays closed.
+    let _ = rustix::mount::unmount(OLD_ROOT, UnmountFlags::DETACH);
 }
 
 fn beneath() -> ResolveFlags {

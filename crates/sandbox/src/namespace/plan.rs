@@ -477,16 +477,7 @@ impl Planner {
         }
         let target = std::fs::read_link(root.as_str()).ok()?;
         let target = target.to_str()?;
-        let parent = root
-            .as_str()
-            .rsplit_once('/')
-            .map_or("/", |(parent, _)| parent);
-        let leads_to = if target.starts_with('/') {
-            target.to_owned()
-        } else {
-            format!("{parent}/{target}")
-        };
-        let leads_to = GuestPath::new(&leads_to).ok()?;
+        let leads_to = root.follow(target)?;
         let by = self
             .rules
             .iter()
