@@ -1,5 +1,5 @@
 //! Black-box scenarios: the real `kumiko` program in a throw-away home, as a person would use it.
-//! Each test reads as a session. Nothing of the product is linked in here.
+//! Each test reads as a session.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // this crate is all test
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_e2e::{Person, finish, has_program, skip, told};
+use kumiko_e2e::{Person, finish, has_program, skip, told, until};
 use std::process::Stdio;
 
 fn base(person: &Person) -> String {
@@ -36,7 +36,7 @@ fn curl_submits_watches_and_reads_with_a_proxy_certificate() {
         let description = r#"{"executable":"sh","arguments":["-c","echo over http; exit 3"]}"#;
         let made: serde_json::Value =
             serde_json::from_str(&curl(&["-H", "content-type: application/json", "-d", description], "/v1/jobs")).unwrap();
-        let id = made["id"].as_u64().unwrap();
+        let id = made["job"].as_u64().unwrap();
         assert_eq!(curl(&[], &format!("/v1/jobs/{id}/stdout")), "over http\n");
         let view: serde_json::Value = serde_json::from_str(&curl(&[], &format!("/v1/jobs/{id}"))).unwrap();
         assert_eq!(view["outcome"]["exited"]["status"], 3, "{view}");
@@ -63,25 +63,33 @@ fn a_proxy_made_by_globus_is_let_in() {
     }
     let person = Person::with_site();
     let home = person.kumiko_home();
+    // It signs as its issuer did, so an RSA key needs an RSA authority: a VO's, which the site comes to trust.
+    let trust = home.join("certificates").display().to_string();
+    person.ok(["identity", "init-ca", "vo", "--rsa", "--subject", "/O=Test/OU=vo/CN=VO CA"]);
+    person.ok(["identity", "trust", "vo", "--directory", &trust]);
+    let subject = "/O=Test/OU=vo/CN=Alice Tester";
+    person.ok(["identity", "request", "--rsa", "--subject", subject, "--key", "key.pem", "--out", "request.pem"]);
+    person.ok(["identity", "issue", "--ca", "vo", "request.pem", "--out", "cert.pem"]);
+    person.ok(["site", "map", subject]);
     let made = finish(
         person
-            .program("grid-proxy-init", ["-q", "-out", "globus.pem", "-cert"])
-            .arg(home.join("user/usercert.pem"))
-            .arg("-key")
-            .arg(home.join("user/userkey.pem"))
-            .arg("-certdir")
+            .program("grid-proxy-init", ["-q", "-out", "globus.pem", "-cert", "cert.pem", "-key", "key.pem", "-certdir"])
             .arg(home.join("certificates"))
             .stdin(Stdio::null()),
     );
     assert!(made.status.success(), "{}", told(&made));
     let contact = std::fs::read_to_string(home.join("contact.toml")).unwrap();
     let port = contact.lines().find_map(|l| l.strip_prefix("port = ")).unwrap().to_owned();
-    let output = finish(
-        person
-            .kumiko(["job", "run", "--site", &format!("localhost:{port}"), "--", "echo", "in"])
-            .env("X509_USER_PROXY", person.home.path().join("globus.pem"))
-            .env("X509_CERT_DIR", home.join("certificates"))
-            .stdin(Stdio::null()),
-    );
+    let run = || {
+        finish(
+            person
+                .kumiko(["job", "run", "--site", &format!("localhost:{port}"), "--", "echo", "in"])
+                .env("X509_USER_PROXY", person.home.path().join("globus.pem"))
+                .env("X509_CERT_DIR", &trust)
+                .stdin(Stdio::null()),
+        )
+    };
+    until("the site has seen the new authority and mapping", || run().status.success());
+    let output = run();
     assert_eq!(output.stdout, b"in\n", "{}", told(&output));
 }

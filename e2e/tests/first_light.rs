@@ -166,7 +166,7 @@ fn wrong_use_is_told_apart_from_failure() {
     check(&["job", "list"], 1, "kumiko site start");
     check(&["job"], 2, "Usage");
     check(&["job", "run", "--time", "soon", "--", "true"], 2, "duration");
-    check(&["job", "list", "--site", "a:b:c"], 2, "address");
+    check(&["job", "list", "--site", "pad:x"], 2, "address");
     check(&["job", "run", "--site", "127.0.0.1:1", "--", "true"], 125, "127.0.0.1:1");
     person.start_site();
     check(&["job", "show", "7"], 1, "7");

@@ -35,7 +35,7 @@ fn a_guest_sees_neither_the_site_nor_the_runner_nor_the_owners_files() {
     check("test ! -e HOME_OF_OWNER/kumiko");
     check("! ls HOME_OF_OWNER/kumiko/state/spool");
     check("test $(ls -d /proc/[0-9]* | wc -l) -le 6");
-    check("! cat /proc/*/cmdline | tr '\\0' ' ' | grep -q kumiko-run");
+    check("! tr '\\0' ' ' < /proc/1/cmdline | grep -q /");
     check("test -z \"$X509_USER_PROXY\" && ! env | grep -q ^KUMIKO_HOME=");
     check("! touch /usr/x && ! touch /etc/x && touch $HOME/x && touch /tmp/x");
     check("! mount -t tmpfs none /tmp");

@@ -90,6 +90,7 @@ fn an_exec_session_lives_through_a_crash_of_the_site() {
     for number in 0..500 {
         writeln!(stdin, "{number}").unwrap();
         if number == 250 {
+            until("it runs", || person.ok(["job", "list"]).contains("active"));
             person.kill_site();
             person.ok(["site", "start", "--listen", &format!("127.0.0.1:{port}")]);
         }

@@ -10,18 +10,12 @@ use crate::output::{self, Show};
 use kumiko_client::Client;
 use kumiko_job::attempt::Outcome;
 use kumiko_job::description::{JobDescription, Stdin};
-use kumiko_job::id::JobId;
-use serde::Serialize;
+use kumiko_wire::api::Submitted;
 use std::path::Path;
-
-#[derive(Serialize)]
-struct Submitted {
-    id: JobId,
-}
 
 impl Show for Submitted {
     fn human(&self) -> String {
-        self.id.to_string()
+        self.job.to_string()
     }
 }
 
@@ -34,8 +28,8 @@ pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, F
     if let Some(folder) = &submit.dir {
         send_folder(&client, folder, &mut description).await?;
     }
-    let id = client.submit(description, submit.key).await?;
-    output::one(format, &Submitted { id })?;
+    let job = client.submit(description, submit.key).await?;
+    output::one(format, &Submitted { job })?;
     client.close().await;
     Ok(0)
 }

@@ -1,0 +1,142 @@
+//! The manager with real runners, killed right after each event that it records, and started again on the same files.
+//! The one scenario that is not a black box: from outside nobody can hit the moment between an event and its action.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_batch::fork::Fork;
+use kumiko_job::attempt::{Outcome, OutputStream};
+use kumiko_job::contract::{Caller, EventStream, Jobs, OutputReader};
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::JobId;
+use kumiko_manager::{Limits, Manager, Setup};
+use kumiko_policy::Policy;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const DIRECTORY: &str = "KUMIKO_EVERY_EVENT_DIRECTORY";
+const DIE_AFTER: &str = "KUMIKO_EVERY_EVENT_DIE_AFTER";
+/// In case kill(1) is missing.
+const NOT_KILLED: i32 = 86;
+
+fn runner() -> PathBuf {
+    std::env::var_os("KUMIKO_RUN").map_or_else(|| kumiko_e2e::kumiko().with_file_name("kumiko-run"), PathBuf::from)
+}
+
+fn caller() -> Caller {
+    Caller { subject: "/O=Test/CN=Alice".to_owned(), account: "alice".to_owned() }
+}
+
+/// The site, in a process that the tests below start. By itself it does nothing.
+#[test]
+fn the_site() {
+    let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
+    let die_after: u64 = std::env::var(DIE_AFTER).unwrap().parse().unwrap();
+    let recorded = AtomicU64::new(0);
+    let setup = Setup {
+        directory: directory.join("state"),
+        limits: Limits::default(),
+        effective: Box::new(|_, _| Ok(Policy::default())),
+        after_commit: Some(Box::new(move |_, _| {
+            if recorded.fetch_add(1, Ordering::Relaxed) + 1 == die_after {
+                // As with kill -9, nothing is flushed, dropped or said.
+                kill_self();
+            }
+        })),
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let spool = directory.join("spool");
+        let manager = Manager::open(setup, |sink| Fork::new(spool, runner(), sink)).await.unwrap();
+        live(&manager, &directory).await;
+        manager.close().await;
+    });
+}
+
+fn kill_self() -> ! {
+    std::process::Command::new("kill").args(["-9", &std::process::id().to_string()]).status().unwrap();
+    std::process::exit(NOT_KILLED)
+}
+
+async fn live(manager: &Arc<Manager<Fork>>, directory: &Path) {
+    let run = |script: &str| JobDescription::new("sh", &["-c".to_owned(), script.to_owned()]);
+    let counted = run("echo start >> starts; echo out; exit 5");
+    let patient = run("echo start >> starts; echo out; sleep 600");
+    let short = manager.submit(&caller(), counted, Some("short".to_owned())).await.unwrap();
+    let long = manager.submit(&caller(), patient, Some("long".to_owned())).await.unwrap();
+    manager.cancel(&caller(), long, Some(10_000)).await.unwrap();
+    assert_eq!(end(manager, short).await, Outcome::Exited { status: 5 });
+    assert_eq!(output(manager, short).await, "out\n");
+    assert_eq!(end(manager, long).await, Outcome::Cancelled);
+    for (job, least) in [(short, 1), (long, 0)] {
+        let starts = manager.directory(&caller(), job).await.unwrap().join("starts");
+        let starts = std::fs::read_to_string(starts).unwrap_or_default().lines().count();
+        assert!((least..=1).contains(&starts), "job {job} was started {starts} times");
+    }
+    std::fs::write(directory.join("finished"), "").unwrap();
+}
+
+async fn end(manager: &Arc<Manager<Fork>>, job: JobId) -> Outcome {
+    let mut events = manager.watch(&caller(), job, 0).await.unwrap();
+    let mut number = 0;
+    loop {
+        let event = tokio::time::timeout(kumiko_e2e::DEADLINE, events.next()).await.expect("in time").expect("an end");
+        number += 1;
+        assert_eq!(event.number, number, "each event once, in order");
+        if let Some(outcome) = event.outcome {
+            return outcome;
+        }
+    }
+}
+
+async fn output(manager: &Arc<Manager<Fork>>, job: JobId) -> String {
+    let mut reader = manager.output(&caller(), job, OutputStream::Stdout, 0).await.unwrap();
+    let mut all = Vec::new();
+    while let Some((offset, data)) = reader.read(4096).await.unwrap() {
+        assert_eq!(offset, all.len() as u64);
+        all.extend_from_slice(&data);
+    }
+    String::from_utf8(all).unwrap()
+}
+
+/// Whether the site came to its own end.
+fn site(directory: &Path, die_after: u64) -> bool {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_site", "--nocapture"])
+        .env(DIRECTORY, directory)
+        .env(DIE_AFTER, die_after.to_string())
+        .output()
+        .unwrap();
+    let killed = std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9);
+    assert!(output.status.success() || killed, "after {die_after}: {}", kumiko_e2e::told(&output));
+    output.status.success()
+}
+
+#[test]
+fn kill_9_after_any_event_of_a_jobs_life_loses_nothing_and_runs_nothing_twice() {
+    let mut died = 0;
+    loop {
+        let directory = tempfile::tempdir().unwrap();
+        let lived = site(directory.path(), died + 1);
+        if !lived {
+            assert!(site(directory.path(), 0), "recovered after event {}", died + 1);
+        }
+        assert!(directory.path().join("finished").exists());
+        if lived {
+            break;
+        }
+        died += 1;
+    }
+    assert!(died >= 6, "two jobs have more events than {died}");
+}
+
+#[test]
+fn a_site_that_is_killed_again_at_each_recovery_still_gets_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut lives = 1;
+    while !site(directory.path(), 2) {
+        lives += 1;
+        assert!(lives < 50, "it makes no progress");
+    }
+    assert!(lives > 2, "{lives}");
+}
