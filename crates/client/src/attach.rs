@@ -1,5 +1,5 @@
 //! A job whose streams are here: output comes with offsets, and stdin is kept until the job has taken it, so that
-//! after a lost session both go on exactly (spec/session/services.md, V4 and V5).
+//! after a lost session both go on exactly (spec/services, V4 and V5).
 //!
 //! Output is read straight from the stream. What is sent (stdin, signals, `Consumed`) goes through one small task, the
 //! pump, because it must go on while nobody reads and while the link is away.

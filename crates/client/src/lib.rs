@@ -1,4 +1,4 @@
-//! The user's side of a gatekeeper: connect, submit, watch, attach (spec/session/services.md).
+//! The user's side of a gatekeeper: connect, submit, watch, attach (spec/services).
 //!
 //! One [`Client`] is one session to one site, cheap to clone; a cut link is mended below it. What the session cannot
 //! mend (the site was started anew, the link was away for too long) is mended here where it can be done exactly:

@@ -1,6 +1,6 @@
 //! The gatekeeper: accept, authenticate, authorise, map, hand over (design: "front").
 //!
-//! One port, mutual TLS; ALPN tells the doors apart: `kumiko/1` is the session (spec/session/services.md), `h2` and
+//! One port, mutual TLS; ALPN tells the doors apart: `kumiko/1` is the session (spec/services), `h2` and
 //! `http/1.1` are REST (spec/rest), none is GRAM, whose door is there and closed. Everything is bounded before it is
 //! known who speaks, and one connection's failure is that connection's alone.
 //!

@@ -1,4 +1,4 @@
-//! Requests over sessions, from a real client over TCP and TLS (spec/session/services.md).
+//! Requests over sessions, from a real client over TCP and TLS (spec/services).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -350,16 +350,17 @@ fn fill(file: &mut File, data: &mut impl Read, size: u64) -> Result<(), Filled> 
 }
 
 /// The content of an extended header.
-fn extended(entry: &mut impl Read) -> Result<Vec<u8>, StagingError> {
-    let mut data = Vec::new();
-    entry
-        .take(HEADER_BYTES + 1)
-        .read_to_end(&mut data)
-        .map_err(archive_error)?;
-    if data.len() as u64 > HEADER_BYTES {
+fn extended<R: Read>(entry: &mut Entry<'_, R>) -> Result<Vec<u8>, StagingError> {
+    let size = entry.header().entry_size().map_err(archive_error)?;
+    if size > HEADER_BYTES {
         return Err(StagingError::Header {
             what: "an extended header is too long",
         });
+    }
+    let mut data = Vec::new();
+    entry.read_to_end(&mut data).map_err(archive_error)?;
+    if data.len() as u64 != size {
+        return Err(StagingError::Cut);
     }
     Ok(data)
 }

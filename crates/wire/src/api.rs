@@ -1,4 +1,4 @@
-//! Requests and replies on the streams of a session (spec/session/services.md). The payload that opens a stream is
+//! Requests and replies on the streams of a session (spec/services). The payload that opens a stream is
 //! the JSON of one [`Request`]; what follows are messages, told apart by their kind byte.
 //!
 //! Not here: the frames that carry them (`frame`), the binary messages of an attached job (`exec`).
@@ -135,9 +135,7 @@ pub struct SiteLimits {
 pub enum ApiError {
     #[error("a request of {bytes} bytes is over the limit of {MAX_REQUEST_BYTES}")]
     TooLong { bytes: usize },
-    #[error(
-        "the request is not understood: {cause} (column {column}); see spec/session/services.md"
-    )]
+    #[error("the request is not understood: {cause} (column {column}); see spec/services")]
     Request { cause: String, column: usize },
     #[error(
         "the site's answer is not understood: {cause}; client and site may be of different versions"

@@ -1,4 +1,4 @@
-//! Messages of an attached job, both ways (spec/session/services.md, V4). Binary, little endian; output and stdin carry
+//! Messages of an attached job, both ways (spec/services, V4). Binary, little endian; output and stdin carry
 //! the offset at which their bytes begin, so that whoever attaches again goes on exactly where the link broke.
 
 use crate::api::{self, ApiError};

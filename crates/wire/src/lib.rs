@@ -4,3 +4,4 @@ pub mod runner;
 pub mod api;
 pub mod exec;
 pub mod frame;
+pub mod target;

@@ -1,7 +1,6 @@
 //! REST over HTTP/1.1 and HTTP/2 (spec/rest): the connection. What is asked is in `route`.
 
 mod body;
-mod path;
 mod reply;
 mod route;
 

@@ -1,7 +1,6 @@
 //! Which request is answered how (R1, R5 to R11).
 
 use super::body::{self, Body};
-use super::path::Target;
 use super::reply::{Answer, bad_method, json, refused, typed};
 use crate::admit::Visitor;
 use crate::desk::Desk;
@@ -17,6 +16,7 @@ use kumiko_job::id::JobId;
 use kumiko_job::validate::MAX_DESCRIPTION_BYTES;
 use kumiko_staging::{Limits, Packing};
 use kumiko_wire::api::{Done, Submitted};
+use kumiko_wire::target::Target;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;

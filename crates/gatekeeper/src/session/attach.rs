@@ -1,4 +1,4 @@
-//! A client attached to a job (services.md V4, V5): output out, stdin in, all with offsets.
+//! A client attached to a job (spec/services V4, V5): output out, stdin in, all with offsets.
 //!
 //! Nothing is queued here. Output is read when the last piece was taken by the stream, so a slow client holds back the
 //! reader, and (with `Flow`) the guest. Stdin is bounded by its window, so that signals never wait behind it.

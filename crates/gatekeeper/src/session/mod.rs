@@ -1,4 +1,4 @@
-//! The session's door: one request a stream (spec/session/services.md).
+//! The session's door: one request a stream (spec/services).
 
 mod attach;
 mod staging;
@@ -60,7 +60,7 @@ impl From<SessionError> for Stop {
     }
 }
 
-/// The sending side of a stream, in the terms of services.md.
+/// The sending side of a stream, in the terms of spec/services.
 struct Out {
     sender: Sender,
 }

@@ -1,4 +1,4 @@
-//! Folders in and out over a stream (services.md V6): tar bytes in messages of kind TAR.
+//! Folders in and out over a stream (spec/services V6): tar bytes in messages of kind TAR.
 
 use super::{Out, Stop};
 use crate::admit::Visitor;

@@ -1,14 +1,17 @@
-//! The path and query of a request (R2): percent-decoded, split, strict. Pure.
+//! The path and query of a REST request (spec/rest, R2): percent-decoded, split, strict.
+//!
+//! Not here: what is at a path.
 
 /// A decoded path, and the query's pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub struct Target {
     pub parts: Vec<String>,
     pub query: Vec<(String, String)>,
 }
 
+/// Why a path is refused; always the client's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum TargetError {
+pub enum TargetError {
     #[error(
         "{text:?} has a % that is not followed by two hexadecimal digits, or does not make UTF-8"
     )]
@@ -18,7 +21,10 @@ pub(super) enum TargetError {
 }
 
 impl Target {
-    /// A trailing slash says nothing.
+    /// Slashes at the end say nothing.
+    ///
+    /// # Errors
+    /// A wrong percent-encoding; a part that is empty, `.`, `..`, or holds a slash or a zero byte.
     pub fn parse(path: &str, query: Option<&str>) -> Result<Target, TargetError> {
         let mut parts = Vec::new();
         for raw in path.trim_matches('/').split('/') {
@@ -47,6 +53,7 @@ impl Target {
         })
     }
 
+    /// The first value of a name.
     pub fn first(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
