@@ -199,3 +199,38 @@ pub fn read(path: &Path) -> Result<String, Failure> {
         cause,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched(script: &str) -> (bool, Vec<String>) {
+        let log =
+            std::env::temp_dir().join(format!("xtask-{}-{}", std::process::id(), script.len()));
+        let mut lines = Vec::new();
+        let well = watch(Command::new("sh").args(["-c", script]), &log, |line| {
+            lines.push(line.to_owned())
+        });
+        let logged = fs::read_to_string(&log).unwrap();
+        fs::remove_file(&log).unwrap();
+        assert_eq!(logged.lines().collect::<Vec<_>>(), lines);
+        lines.sort();
+        (well.unwrap(), lines)
+    }
+
+    #[test]
+    fn lines_of_both_outputs_and_the_verdict_are_seen() {
+        assert_eq!(
+            watched("echo a; echo b >&2"),
+            (true, vec!["a".into(), "b".into()])
+        );
+        assert_eq!(watched("echo a; exit 3"), (false, vec!["a".into()]));
+    }
+
+    #[test]
+    fn a_process_left_behind_is_not_waited_for() {
+        let begun = std::time::Instant::now();
+        assert_eq!(watched("sleep 20 & echo a"), (true, vec!["a".into()]));
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+}
