@@ -1,9 +1,136 @@
-//! Laying a lower policy over a higher one (P6 to P8).
+//! Laying a lower policy over a higher one (P6 to P8). The lower one's real paths are paths of the view that the higher
+//! one gives, so that nothing can be reached through it that could not be reached without it.
 
 use crate::error::NarrowError;
-use crate::types::Policy;
+use crate::path::GuestPath;
+use crate::types::{Access, Limits, MAX_RULES, MechanismKind, Network, Policy, Real, Rule};
 
+/// The policy under which both hold: `base` (complete, such as the default or a site's) narrowed by `below`.
+///
+/// # Errors
+/// What `below` asks for and `base` does not give; limits are never an error, the lower one holds.
 pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
-    let _ = below;
-    Ok(base.clone())
+    let mut paths = base.paths.clone();
+    for rule in &below.paths {
+        let laid = lay(base, rule)?;
+        // What `base` has at and below the path gives way; what it has where the new rule leads comes along.
+        paths.retain(|old| old.path.below(&rule.path).is_none());
+        paths.extend(laid);
+    }
+    paths.sort_by(|a, b| a.path.cmp(&b.path));
+    if paths.len() > MAX_RULES {
+        return Err(NarrowError::TooManyRules);
+    }
+    let network = match (base.network, below.network) {
+        (Some(Network::None), Some(Network::Host)) => return Err(NarrowError::Network),
+        (above, asked) => asked.or(above),
+    };
+    let further_processes = match (base.further_processes, below.further_processes) {
+        (Some(false), Some(true)) => return Err(NarrowError::FurtherProcesses),
+        (above, asked) => asked.or(above),
+    };
+    Ok(Policy {
+        mechanism: mechanism(base.mechanism, below.mechanism)?,
+        paths,
+        network,
+        further_processes,
+        limits: Limits {
+            disk_kbyte_s: lower(base.limits.disk_kbyte_s, below.limits.disk_kbyte_s),
+            network_kbyte_s: lower(base.limits.network_kbyte_s, below.limits.network_kbyte_s),
+            cpu_percent: lower(base.limits.cpu_percent, below.limits.cpu_percent),
+            memory_mib: lower(base.limits.memory_mib, below.limits.memory_mib),
+        },
+        strict: base.strict || below.strict,
+    })
+}
+
+fn lower(above: Option<u64>, asked: Option<u64>) -> Option<u64> {
+    match (above, asked) {
+        (Some(above), Some(asked)) => Some(above.min(asked)),
+        (above, asked) => above.or(asked),
+    }
+}
+
+/// All mechanisms but the library are walls, and one wall may stand for another.
+fn mechanism(above: MechanismKind, asked: MechanismKind) -> Result<MechanismKind, NarrowError> {
+    match (above, asked) {
+        (above, MechanismKind::Auto) => Ok(above),
+        (MechanismKind::Auto | MechanismKind::Library, asked) => Ok(asked),
+        (above, MechanismKind::Library) => Err(NarrowError::Mechanism {
+            above: above.name(),
+        }),
+        (_, asked) => Ok(asked),
+    }
+}
+
+/// One rule of the lower policy, and what the higher one has below the place that it shows.
+fn lay(base: &Policy, rule: &Rule) -> Result<Vec<Rule>, NarrowError> {
+    let (asked, optional, write) = match &rule.access {
+        Access::Read { real, optional } => (real, *optional, false),
+        Access::Write { real, optional } => (real, *optional, true),
+        Access::Denied | Access::Hidden | Access::Temporary { .. } => {
+            return Ok(vec![rule.clone()]);
+        }
+    };
+    let asked = in_view(asked);
+    let origin = || rule.origin.to_string();
+    let not_visible = || NarrowError::NotVisible {
+        path: rule.path.clone(),
+        real: asked.clone(),
+        origin: origin(),
+    };
+    let access = match base.explain(&asked).seen {
+        crate::Seen::Shown {
+            writable: false, ..
+        } if write => {
+            return Err(NarrowError::NotWritable {
+                path: rule.path.clone(),
+                real: asked,
+                origin: origin(),
+            });
+        }
+        crate::Seen::Shown { real, .. } if write => Access::Write { real, optional },
+        crate::Seen::Shown { real, .. } => Access::Read { real, optional },
+        crate::Seen::Temporary => {
+            return Err(NarrowError::Temporary {
+                path: rule.path.clone(),
+                real: asked,
+                origin: origin(),
+            });
+        }
+        _ => return Err(not_visible()),
+    };
+    let mut laid = vec![Rule {
+        path: rule.path.clone(),
+        access,
+        origin: rule.origin.clone(),
+    }];
+    for above in base.paths.iter().filter(|above| above.path != asked) {
+        let Some(rest) = above.path.below(&asked) else {
+            continue;
+        };
+        let access = match &above.access {
+            Access::Write { real, optional } if !write => Access::Read {
+                real: real.clone(),
+                optional: *optional,
+            },
+            other => other.clone(),
+        };
+        laid.push(Rule {
+            path: rule.path.join(rest),
+            access,
+            origin: above.origin.clone(),
+        });
+    }
+    Ok(laid)
+}
+
+/// What a policy's text calls a real path is, for a lower policy, a path of the view above it.
+fn in_view(real: &Real) -> GuestPath {
+    match real {
+        Real::Host { root, beneath } => root.join(beneath),
+        Real::Job { beneath } => GuestPath::root()
+            .join(&crate::JOB_DIRECTORY[1..])
+            .join(beneath),
+    }
 }
