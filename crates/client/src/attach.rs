@@ -57,7 +57,7 @@ pub struct Attached {
 pub(crate) enum Subject {
     Job(JobId),
     New {
-        description: JobDescription,
+        description: Box<JobDescription>,
         key: String,
     },
 }
@@ -153,7 +153,7 @@ fn request(subject: &Subject, stdin: bool, from: [u64; 2]) -> Request {
             stderr_from: from[1],
         },
         Subject::New { description, key } => Request::Exec {
-            description: description.clone(),
+            description: (**description).clone(),
             key: Some(key.clone()),
         },
     }

@@ -232,7 +232,7 @@ impl Client {
         attach::start(
             self,
             attach::Subject::New {
-                description,
+                description: Box::new(description),
                 key: fresh_key(),
             },
             true,
