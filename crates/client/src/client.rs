@@ -10,7 +10,7 @@ use kumiko_job::attempt::OutputStream;
 use kumiko_job::contract::{EventView, JobView};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
-use kumiko_session::{Message, Options, Receiver, Sender, Session, SessionError, Stream};
+use kumiko_session::{LostReason, Message, Options, Receiver, Sender, Session, SessionError, Stream};
 use kumiko_wire::api::{self, Done, Request, SiteView, Submitted, kind};
 use kumiko_wire::exec::FromJob;
 use serde::de::DeserializeOwned;
@@ -24,6 +24,9 @@ const ALPN: &[u8] = b"kumiko/1";
 const ANEW_WITHIN: Duration = Duration::from_secs(60);
 /// Between two tries to reach a site that is away.
 const ANEW_EVERY: Duration = Duration::from_millis(250);
+
+/// The code (spec/errors.toml) of a site that is going down.
+const SITE_CLOSING: &str = "site_closing";
 
 /// One session with one site.
 #[derive(Clone, Debug)]
@@ -403,12 +406,17 @@ impl Reading {
     }
 }
 
-/// The next message that is not a refusal.
+/// The next message that is not a refusal. A site that is going down refuses what it cannot go on with; that is a lost
+/// session that has not broken yet.
 pub(crate) async fn next_message(receiver: &mut Receiver) -> Result<Option<Message>, Broken> {
     match receiver.recv().await {
-        Ok(Some(message)) if message.kind == kind::REFUSED => Err(Broken::Told(
-            ClientError::Refused(api::refusal(&message.data)),
-        )),
+        Ok(Some(message)) if message.kind == kind::REFUSED => {
+            let refusal = api::refusal(&message.data);
+            if refusal.code == SITE_CLOSING {
+                return Err(Broken::Session(SessionError::Lost(LostReason::GoingDown)));
+            }
+            Err(Broken::Told(ClientError::Refused(refusal)))
+        }
         Ok(message) => Ok(message),
         Err(e) => Err(Broken::Session(e)),
     }

@@ -301,7 +301,7 @@ async fn an_attached_client_goes_on_exactly_after_the_site_was_started_anew() {
     });
     let mut out = Vec::new();
     let mut killed = 0;
-    let outcome = deadline("the end over two restarts", async {
+    let outcome = deadline("the end over a kill and a stop", async {
         loop {
             match attached.next().await.unwrap().unwrap() {
                 Heard::Submitted(_) => {}
@@ -310,7 +310,10 @@ async fn an_attached_client_goes_on_exactly_after_the_site_was_started_anew() {
             }
             if killed < 2 && out.len() > (killed + 1) * 1_000_000 {
                 killed += 1;
-                site.kill().await;
+                match killed {
+                    1 => site.kill().await,
+                    _ => site.stop().await,
+                }
                 site.serve().await;
             }
         }
