@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// Events of a job that are kept in memory: a life without stops and hastier cancels has five. Older ones are in the log.
-const RECENT_EVENTS: usize = 8;
+/// Events of a job that are kept in memory: a plain life has four. Older ones are in the log.
+const RECENT_EVENTS: usize = 4;
 /// Ended jobs that stay in memory, for those who ask right after the end. At about 1 kB each.
 const ENDED_CELLS: usize = 1024;
 
@@ -41,11 +41,9 @@ pub struct Face {
 impl Cell {
     pub fn new(job: Arc<Job>, records: &[Record]) -> Cell {
         let views = kumiko_job::state::views(job.id, records);
-        let recent = views
-            .iter()
-            .skip(views.len().saturating_sub(RECENT_EVENTS))
-            .cloned()
-            .collect();
+        let mut recent = VecDeque::with_capacity(RECENT_EVENTS);
+        let old = views.len().saturating_sub(RECENT_EVENTS);
+        recent.extend(views.into_iter().skip(old));
         let (stdout_bytes, stderr_bytes) = match &job.stage {
             Stage::Ended(end) => (end.stdout_bytes, end.stderr_bytes),
             _ => (0, 0),

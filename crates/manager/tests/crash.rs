@@ -49,9 +49,9 @@ impl Diary<'_> {
     }
 }
 
-/// The site and its client in one process, which the tests below start and which dies as they say.
+/// The site and its client in one process, which the tests below start and which dies as they say. By itself it does
+/// nothing.
 #[test]
-#[ignore = "started by the tests of this file"]
 fn the_site() {
     let Some(directory) = std::env::var_os(DIRECTORY) else {
         return;
@@ -142,7 +142,7 @@ async fn end_of(manager: &Manager<Paper>, id: JobId) -> JobState {
 /// Runs the site; says whether it lived to its end.
 fn run(directory: &Path, die_after: u64) -> bool {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_site", "--ignored", "--nocapture"])
+        .args(["--exact", "the_site", "--nocapture"])
         .env(DIRECTORY, directory)
         .env(DIE_AFTER, die_after.to_string())
         .stdin(Stdio::null())
