@@ -116,7 +116,7 @@ impl Outcome {
 
 /// Nobody sends stdin beyond the last `StdinTaken` (at first 0) and this many bytes; a runner can hold as many.
 /// So stdin that a guest does not read never stands before a signal or a `Consumed` on the same link.
-pub const STDIN_WINDOW_BYTES: u64 = 256 * 1024;
+pub const STDIN_WINDOW_BYTES: u64 = 128 * 1024;
 
 /// What a runner is told while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -99,6 +99,14 @@ impl JobDescription {
                 most: MAX_DESCRIPTION_BYTES,
             });
         }
+        // serde would take a list for the fields in their order.
+        if bytes.trim_ascii_start().first() == Some(&b'[') {
+            return Err(DescriptionError::Bad {
+                path: "description".to_owned(),
+                what: "is a list",
+                hint: "give an object with the field executable",
+            });
+        }
         let mut reader = serde_json::Deserializer::from_slice(bytes);
         let description: JobDescription =
             serde_path_to_error::deserialize(&mut reader).map_err(|error| {
