@@ -6,7 +6,9 @@ mod common;
 
 use bytes::Bytes;
 use common::{Fixture, ForkFixture, Record, id, script};
-use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome, OutputStream};
+use kumiko_job::attempt::{
+    AttemptCommand, AttemptReport, AttemptSpec, NOT_BEGUN, Outcome, OutputStream,
+};
 use kumiko_job::contract::BatchSystem;
 use kumiko_job::description::Stdin;
 use std::sync::Arc;
@@ -38,7 +40,7 @@ suite! { fork, ForkFixture:
     stdin_waits_for_its_reader
     attempts_go_on_without_their_site_and_are_adopted
     an_attempt_that_ended_without_its_site_is_reported_from_disk
-    an_attempt_that_never_began_is_lost
+    an_attempt_that_never_began_is_said_so_and_never_will
     a_killed_runner_is_lost_and_told_by_itself
     what_is_forgotten_is_gone
     many_attempts_run_at_once
@@ -282,11 +284,23 @@ async fn an_attempt_that_ended_without_its_site_is_reported_from_disk<F: Fixture
     system.adopt(id(1)).await; // as often as one likes: the site may die again before it has recorded this
 }
 
-async fn an_attempt_that_never_began_is_lost<F: Fixture>(f: F) {
+async fn an_attempt_that_never_began_is_said_so_and_never_will<F: Fixture>(f: F) {
     let record = Arc::new(Record::default());
     let system = f.open(record.clone());
-    system.adopt(id(9)).await;
-    assert!(matches!(record.ended(id(9)).await, Outcome::Lost { .. }));
+    for _ in 0..2 {
+        system.adopt(id(9)).await;
+        match record.ended(id(9)).await {
+            Outcome::NeverStarted { code, .. } => assert_eq!(code, NOT_BEGUN),
+            other => panic!("{other:?}"),
+        }
+    }
+    let spec = script(f.top(), 9, "touch ran");
+    let ran = spec.job_directory.join("ran");
+    let after = Arc::new(Record::default());
+    let system = f.open(after.clone());
+    system.start(spec).await.unwrap();
+    after.ended(id(9)).await;
+    assert!(!ran.exists());
 }
 
 async fn a_killed_runner_is_lost_and_told_by_itself<F: Fixture>(f: F) {

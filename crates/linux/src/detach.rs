@@ -1,10 +1,15 @@
 //! How a process that outlives its parent sets itself apart at its start.
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+/// Programs that use select(2) break with descriptors from here up, so this is what they are started with everywhere.
+const OPEN_FILES: u64 = 1024;
+
 /// Makes this process the leader of a session of its own, in `/`, with no descriptor above 2, which nobody of its
-/// account may trace or read (PR_SET_DUMPABLE, prctl(2)), and which a limit on file sizes does not kill.
+/// account may trace or read (PR_SET_DUMPABLE, prctl(2)), which a limit on file sizes does not kill, and which hands on
+/// the usual limit of descriptors and not what its parent may have raised it to.
 ///
 /// To be called first thing, with one thread and nothing open: every descriptor from 3 up is closed.
 pub fn detach() -> io::Result<()> {
@@ -18,6 +23,11 @@ pub fn detach() -> io::Result<()> {
     let _ = rustix::process::setsid();
     rustix::process::chdir("/")?;
     guard()?;
+    let mut files = getrlimit(Resource::Nofile);
+    if files.current.is_none_or(|soft| soft > OPEN_FILES) {
+        files.current = Some(OPEN_FILES);
+        setrlimit(Resource::Nofile, files)?;
+    }
     // SAFETY: PR_SET_CHILD_SUBREAPER takes plain numbers.
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } != 0 {
         return Err(io::Error::last_os_error());

@@ -133,6 +133,16 @@ impl Life {
 
     /// Serves until the end is told, or written for whoever asks later (R14).
     pub fn run(&mut self) -> io::Result<()> {
+        let served = self.serve();
+        if let Err(error) = &served {
+            self.spool.log(&format!(
+                "the runner gives up: cannot wait for events: {error}"
+            ));
+        }
+        served
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
         loop {
             self.control.tell(&self.facts, &self.poll);
             if self.facts.ended.is_some() && self.settled {

@@ -132,7 +132,7 @@ impl Output {
                 Err(error) if error.kind() == ErrorKind::Interrupted => (),
                 Err(error) => return Err(error),
             }
-            if self.length - self.freed > self.quota && self.mode == OutputMode::Keep {
+            if self.mode == OutputMode::Keep && self.length > self.quota {
                 self.length = self.quota;
                 self.file.set_len(self.quota)?;
                 return Ok(Pumped::OverQuota);
@@ -149,7 +149,11 @@ impl Output {
             return Ok(());
         }
         let from = std::mem::replace(&mut self.freed, step);
-        spooling::punch_hole(&self.file, from, step - from)
+        let freed = spooling::punch_hole(&self.file, from, step - from);
+        if freed.is_err() {
+            self.freed = u64::MAX; // a filesystem that cannot does not learn it; said once
+        }
+        freed
     }
 
     /// The guests have ended: what is in the pipe (it is bounded) is kept even if nobody reads now.

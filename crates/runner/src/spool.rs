@@ -65,6 +65,10 @@ impl Spool {
         if !spooling::try_lock(&lock).map_err(|e| failed("cannot lock", e))? {
             return Err(SpoolError::Taken);
         }
+        let fenced = path.join("status").try_exists();
+        if fenced.map_err(|e| failed("cannot look into", e))? {
+            return Err(SpoolError::Taken);
+        }
         let output = |stream| match open(path, name(stream), OpenOptions::new().create_new(true)) {
             Err(SpoolError::Failed { cause, .. })
                 if cause.kind() == io::ErrorKind::AlreadyExists =>

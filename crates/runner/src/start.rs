@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Most guests of one attempt: one machine's worth, each costs this runner a descriptor.
-const COUNT_LIMIT: u32 = 1024;
+/// Most guests of one attempt: each costs this runner a descriptor, of the 1024 that it has.
+const COUNT_LIMIT: u32 = 512;
 /// The character that ends a terminal's input at the start of a line (VEOF, termios(3)): control-D.
 const END_OF_FILE: u8 = 4;
 

@@ -236,6 +236,16 @@ fn a_second_runner_of_an_attempt_touches_nothing() {
 }
 
 #[test]
+fn a_runner_that_comes_late_respects_the_fence() {
+    let mut attempt = Attempt::start_with(script("touch ran"), |top| {
+        fs::write(top.path().join("spool/status"), "{}").unwrap();
+    });
+    assert_eq!(wait(&mut attempt.runner), 3);
+    assert!(!attempt.job("ran").exists());
+    assert!(!attempt.spool("stdout").exists());
+}
+
+#[test]
 fn without_a_site_the_guest_goes_on_and_its_end_is_kept() {
     let mut attempt = Attempt::start(script(
         "echo ready; while [ ! -e go ]; do sleep 0.02; done; echo end; exit 5",

@@ -4,11 +4,11 @@
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::BatchError;
 use kumiko_job::id::AttemptId;
-use kumiko_linux::{Dir, unix_socket};
-use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Read};
+use kumiko_linux::{Dir, spooling, unix_socket};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -96,21 +96,19 @@ fn spawn(runner: &Path, spool: &Path, listener: OwnedFd) -> Result<Child, BatchE
 
 /// What is to be reported of an attempt whose runner is gone: the lengths of its output, and its end.
 pub fn remains(spool: &Path) -> Vec<AttemptReport> {
-    let length = |name| fs::metadata(spool.join(name)).map_or(0, |file| file.len());
-    let outcome = match status(&spool.join("status")) {
-        Ok(outcome) => outcome,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Outcome::Lost {
-            message: match spool.join("stdout").exists() {
-                true => {
-                    "the runner ended without a word: it was killed, or the host went down".into()
-                }
-                false => "the attempt never began: the site or the host went down before".into(),
+    let outcome = match status(spool) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fence(spool) {
+            Ok(fenced) => fenced,
+            Err(error) => Outcome::Lost {
+                message: format!("whether the attempt began cannot be known: {error}"),
             },
         },
         Err(error) => Outcome::Lost {
             message: format!("the status of the runner cannot be read: {error}"),
         },
+        Ok(outcome) => outcome,
     };
+    let length = |name| fs::metadata(spool.join(name)).map_or(0, |file| file.len());
     let output = |stream, length| AttemptReport::Output { stream, length };
     vec![
         output(OutputStream::Stdout, length("stdout")),
@@ -119,12 +117,43 @@ pub fn remains(spool: &Path) -> Vec<AttemptReport> {
     ]
 }
 
-fn status(path: &Path) -> io::Result<Outcome> {
+fn status(spool: &Path) -> io::Result<Outcome> {
     let mut text = Vec::new();
-    File::open(path)?
-        .take(STATUS_LIMIT_BYTES)
-        .read_to_end(&mut text)?;
+    let file = File::open(spool.join("status"))?;
+    file.take(STATUS_LIMIT_BYTES).read_to_end(&mut text)?;
     Ok(serde_json::from_slice(&text)?)
+}
+
+/// Settles an attempt whose runner left no word. If it never began it is kept from beginning later (R5): under the lock
+/// that a runner needs, the status comes into being that a runner respects.
+fn fence(spool: &Path) -> io::Result<Outcome> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(spool)?;
+    let mut private = OpenOptions::new();
+    private.create(true).truncate(false).write(true).mode(0o600);
+    let lock = private.open(spool.join("lock"))?;
+    if !spooling::try_lock(&lock)? {
+        return Err(io::Error::other(
+            "a runner that cannot be reached has its lock",
+        ));
+    }
+    if spool.join("stdout").try_exists()? {
+        return Ok(Outcome::Lost {
+            message: "the runner ended without a word: it was killed, or the host went down"
+                .to_owned(),
+        });
+    }
+    let fenced = Outcome::not_begun(
+        "the attempt never began: the site or the host went down before".to_owned(),
+    );
+    let file = private.open(spool.join("status.new"))?;
+    file.set_len(0)?;
+    (&file).write_all(&serde_json::to_vec(&fenced)?)?;
+    file.sync_all()?;
+    fs::rename(spool.join("status.new"), spool.join("status"))?;
+    Ok(fenced)
 }
 
 /// Removes a spool; none is there: fine.
