@@ -173,6 +173,8 @@ fn context(
     builder.set_options(
         SslOptions::NO_TICKET | SslOptions::NO_RENEGOTIATION | SslOptions::NO_COMPRESSION,
     );
+    // Else each record costs two reads, one for its five bytes of header: half the speed of bulk data.
+    builder.set_read_ahead(true);
     // tokio may offer a moved buffer on the next write; idle connections give their buffers back; and what we send of
     // our chain is settled below, once, where OpenSSL would look for it in each handshake.
     builder.set_mode(
