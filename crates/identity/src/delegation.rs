@@ -11,6 +11,7 @@ use crate::certificate::{Certificate, CertificateError};
 use crate::credential::Credential;
 use crate::key::{Key, KeyError, KeyKind};
 use crate::proxy::{self, Options, ProxyError};
+use crate::verify::settled;
 
 /// A request of GT's has 700 bytes, with an RSA key of 8192 bits about 1.7 kB.
 pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
@@ -90,7 +91,7 @@ impl Receiver {
             .next()
             .ok_or(DelegationError::NoCertificate)?;
         let issuer = shown.first().ok_or(DelegationError::NoCertificate)?;
-        let signed = leaf.x509().verify(&*issuer.x509().public_key()?)?;
+        let signed = settled(leaf.x509().verify(&*issuer.x509().public_key()?))?;
         if !leaf.is_proxy() || !signed || leaf.issuer() != issuer.subject() {
             return Err(DelegationError::WrongIssuer {
                 expected: issuer.subject().to_string(),
@@ -121,7 +122,7 @@ pub fn sign(
     }
     let request = X509Req::from_der(request).map_err(DelegationError::Request)?;
     let public = request.public_key().map_err(DelegationError::Request)?;
-    if !request.verify(&public).map_err(DelegationError::Request)? {
+    if !settled(request.verify(&public)).map_err(DelegationError::Request)? {
         return Err(DelegationError::RequestSignature);
     }
     if public.rsa().is_ok() && public.bits() < 2048 {

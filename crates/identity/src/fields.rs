@@ -145,8 +145,8 @@ impl Fields {
                         0x82 => self.dns_names.push(
                             std::str::from_utf8(name.contents)
                                 .ok()
-                                .filter(|n| n.is_ascii())
-                                .ok_or_else(|| name.error("a dNSName is not ASCII"))?
+                                .filter(|n| n.bytes().all(|b| b.is_ascii_graphic()))
+                                .ok_or_else(|| name.error("a dNSName is not printable ASCII"))?
                                 .to_owned(),
                         ),
                         0x87 => self.addresses.push(address(&name)?),

@@ -28,7 +28,7 @@ pub(crate) fn names(certificate: &Fields) -> Vec<String> {
     let mut names = certificate.dns_names.clone();
     names.extend(certificate.addresses.iter().map(IpAddr::to_string));
     if certificate.dns_names.is_empty() {
-        names.extend(certificate.subject.common_name().map(str::to_owned));
+        names.push(certificate.subject.to_string());
     }
     names
 }

@@ -250,6 +250,7 @@ fn conclude<S>(
     inner: SslStream<S>,
     verdict: &Verdict,
 ) -> Result<(TlsStream<S>, Peer), TlsError> {
+    verify::settled(());
     let said = verdict.lock().ok().and_then(|mut v| v.take());
     match (handshake, said) {
         (Ok(()), Some(Ok(peer))) if inner.ssl().verify_result() == X509VerifyResult::OK => {

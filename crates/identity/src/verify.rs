@@ -121,13 +121,20 @@ pub fn verify(
     };
     let store = trust.store(Some((at, role)))?;
     let mut context = X509StoreContext::new()?;
-    context.init(&store, leaf.x509(), &untrusted, |context| {
+    settled(context.init(&store, leaf.x509(), &untrusted, |context| {
         Ok(if context.verify_cert()? {
             judge(context, trust, at, purpose)
         } else {
             Err(explain(context))
         })
-    })?
+    }))?
+}
+
+/// An answer of OpenSSL's, with its reasons forgotten. After a plain "no" they stay in the thread's queue, where the next
+/// TLS read on this thread would take them for its own failure (SSL_get_error(3)).
+pub(crate) fn settled<T>(answer: T) -> T {
+    drop(ErrorStack::get());
+    answer
 }
 
 /// The grid's rules over the chain that OpenSSL built and found good: leaf first, root last.

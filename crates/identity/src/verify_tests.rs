@@ -49,7 +49,10 @@ impl Site {
     }
 
     fn refusal(&self, credential: &Credential) -> String {
-        refusal(self.judge(credential))
+        let refusal = refusal(self.judge(credential));
+        // A reason left in OpenSSL's queue would be taken for a failure by the next TLS connection on the thread.
+        assert!(openssl::error::ErrorStack::get().errors().is_empty());
+        refusal
     }
 }
 

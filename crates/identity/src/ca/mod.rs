@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
+use openssl::pkey::{PKey, Public};
 use openssl::x509::X509Req;
 
 use crate::certificate::{Certificate, CertificateError};
@@ -20,6 +21,7 @@ use crate::credential::Credential;
 use crate::dn::Dn;
 use crate::key::{self, Key, KeyError, KeyKind};
 use crate::signing_policy::{SigningPolicy, SigningPolicyError};
+use crate::verify::settled;
 
 pub use install::{TrustFiles, install_trust};
 pub use log::{Issued, LogError};
@@ -141,12 +143,12 @@ pub fn request(subject: &Dn, kind: KeyKind) -> Result<Request, CaError> {
     Ok(Request { key, der })
 }
 
-/// Who asks in a request (PEM or DER). Nothing of it is verified.
+/// Who asks in a request (PEM or DER), which has to be signed by its own key; that it is who it says, nobody knows yet.
 pub fn request_subject(request: &[u8]) -> Result<Dn, CaError> {
     Ok(read_request(request)?.1)
 }
 
-fn read_request(bytes: &[u8]) -> Result<(X509Req, Dn), CaError> {
+fn read_request(bytes: &[u8]) -> Result<(X509Req, Dn, PKey<Public>), CaError> {
     if bytes.len() > MAX_REQUEST_BYTES {
         return Err(CaError::RequestTooLong);
     }
@@ -158,7 +160,15 @@ fn read_request(bytes: &[u8]) -> Result<(X509Req, Dn), CaError> {
     .map_err(CaError::Request)?;
     let subject = request.subject_name().to_der()?;
     let subject = Dn::from_der(&subject).map_err(CertificateError::from)?;
-    Ok((request, subject))
+    let public = request.public_key().map_err(CaError::Request)?;
+    if !settled(request.verify(&public)).map_err(CaError::Request)? {
+        return Err(CaError::RequestSignature { subject });
+    }
+    if public.rsa().is_ok() && public.bits() < 2048 {
+        let bits = public.bits();
+        return Err(CaError::WeakKey { subject, bits });
+    }
+    Ok((request, subject, public))
 }
 
 /// The CA itself, with its key.
@@ -258,15 +268,7 @@ impl Authority {
         kind: &Kind,
         lifetime: Duration,
     ) -> Result<Certificate, CaError> {
-        let (request, subject) = read_request(request)?;
-        let public = request.public_key().map_err(CaError::Request)?;
-        if !request.verify(&public).map_err(CaError::Request)? {
-            return Err(CaError::RequestSignature { subject });
-        }
-        if public.rsa().is_ok() && public.bits() < 2048 {
-            let bits = public.bits();
-            return Err(CaError::WeakKey { subject, bits });
-        }
+        let (request, subject, public) = read_request(request)?;
         if !self.policy.allows(self.subject(), &subject) {
             return Err(CaError::Policy {
                 subject,
