@@ -3,6 +3,10 @@
 use crate::fail::{Failure, While};
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
+
+/// "No such process", errno(3).
+const ESRCH: i32 = 3;
 
 /// One process; only what a measurement looks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +66,22 @@ pub struct Memory {
     pub share_bytes: u64,
 }
 
+/// None: it is gone.
+///
 /// # Errors
-/// It is gone, or not ours to look at (a runner lets no ordinary user look into it).
-pub fn memory(pid: u32) -> Result<Memory, Failure> {
+/// It is not ours to look at (a runner lets no ordinary user look into it).
+pub fn memory(pid: u32) -> Result<Option<Memory>, Failure> {
     let path = format!("/proc/{pid}/smaps_rollup");
-    let text = fs::read_to_string(&path).doing(|| format!("reading {path}"))?;
-    rollup(&text).ok_or_else(|| Failure::unexpected(format!("{path} is not understood")))
+    let text = match fs::read_to_string(&path) {
+        // ESRCH: it ends just now, and has no memory any more.
+        Err(e) if e.kind() == ErrorKind::NotFound || e.raw_os_error() == Some(ESRCH) => {
+            return Ok(None);
+        }
+        other => other.doing(|| format!("reading {path}"))?,
+    };
+    let memory =
+        rollup(&text).ok_or_else(|| Failure::unexpected(format!("{path} is not understood")))?;
+    Ok(Some(memory))
 }
 
 fn rollup(text: &str) -> Option<Memory> {
@@ -129,7 +143,7 @@ mod tests {
     #[test]
     fn own_memory_is_read() {
         assert!(all().unwrap().iter().any(|p| p.pid == std::process::id()));
-        let own = memory(std::process::id()).unwrap();
+        let own = memory(std::process::id()).unwrap().unwrap();
         assert!(
             own.private_bytes > 0 && own.share_bytes >= own.private_bytes,
             "{own:?}"

@@ -43,7 +43,7 @@ pub fn measure(bench: &Bench) -> Row {
         let pid = site.pid()?;
         let begun = Instant::now();
         bench.runtime.block_on(alive(&client, FIRST))?;
-        let mut before = proc::memory(pid)?.share_bytes;
+        let mut before = share(pid)?;
         let mut live = FIRST;
         let part = (bench.options.live / LOOKS).max(1);
         while live < bench.options.live + FIRST {
@@ -53,9 +53,9 @@ pub fn measure(bench: &Bench) -> Row {
                 break;
             }
             live += part;
-            let now = proc::memory(pid)?.share_bytes;
+            let now = share(pid)?;
             row.series(SITE, Unit::Bytes)
-                .push((now as f64 - before as f64) / part as f64);
+                .push((now - before) / part as f64);
             before = now;
         }
         row.note(format!(
@@ -64,6 +64,11 @@ pub fn measure(bench: &Bench) -> Row {
         ));
         runners(row, pid)
     })
+}
+
+fn share(site: u32) -> Result<f64, Failure> {
+    let memory = proc::memory(site)?.ok_or_else(|| Failure::unexpected("the site is gone"))?;
+    Ok(memory.share_bytes as f64)
 }
 
 /// Submits so many, and returns when all of them run.
@@ -111,12 +116,15 @@ fn runners(row: &mut Row, site: u32) -> Result<(), Failure> {
         .iter()
         .partition(|p| ours.iter().any(|o| o.pid == p.parent));
     for runner in tops.iter().take(RUNNERS_LOOKED_AT) {
-        let own = proc::memory(runner.pid)?.private_bytes;
-        let mut with = own;
+        let Some(own) = proc::memory(runner.pid)? else {
+            continue;
+        };
+        let mut with = own.private_bytes;
         for init in below.iter().filter(|p| p.parent == runner.pid) {
-            with += proc::memory(init.pid)?.private_bytes;
+            with += proc::memory(init.pid)?.map_or(0, |m| m.private_bytes);
         }
-        row.series(RUNNER, Unit::Bytes).push(own as f64);
+        row.series(RUNNER, Unit::Bytes)
+            .push(own.private_bytes as f64);
         row.series(WITH_INIT, Unit::Bytes).push(with as f64);
     }
     if tops.is_empty() {
