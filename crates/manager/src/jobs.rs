@@ -10,7 +10,7 @@ use kumiko_job::attempt::{AttemptCommand, OutputStream, STDIN_WINDOW_BYTES};
 use kumiko_job::contract::{
     BatchSystem, Caller, EventStream, JobView, Jobs, OutputReader, Refusal, StdinTaken,
 };
-use kumiko_job::description::JobDescription;
+use kumiko_job::description::{JobDescription, OutputMode};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::state::Stage;
 use kumiko_job::validate::{MAX_GRACE_MS, MAX_NAME_BYTES};
@@ -49,6 +49,25 @@ impl<B: BatchSystem> Manager<B> {
             return Err(no_such_job(id));
         }
         Ok(cell)
+    }
+
+    /// Frees what the reader of a flowing output has, in whole steps, and never what it cannot have.
+    async fn consumed(
+        &self,
+        attempt: AttemptId,
+        cell: Arc<Cell>,
+        stream: OutputStream,
+        offset: u64,
+    ) {
+        let length = cell.look().length(stream);
+        let offset = offset.min(length) / FLOW_STEP_BYTES * FLOW_STEP_BYTES;
+        let flows = cell.job().description.output == OutputMode::Flow;
+        if flows && cell.free(stream, offset) {
+            let command = AttemptCommand::Consumed { stream, offset };
+            Arc::clone(&self.actor)
+                .command(attempt, cell, command)
+                .await;
+        }
     }
 
     /// Hands stdin to the runner piece by piece, each when there is room: what the guest does not read waits here, with
@@ -213,13 +232,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
                 Ok(())
             }
             AttemptCommand::Consumed { stream, offset } => {
-                let offset = offset / FLOW_STEP_BYTES * FLOW_STEP_BYTES;
-                if cell.free(stream, offset) {
-                    let consumed = AttemptCommand::Consumed { stream, offset };
-                    Arc::clone(&self.actor)
-                        .command(attempt, cell, consumed)
-                        .await;
-                }
+                self.consumed(attempt, cell, stream, offset).await;
                 Ok(())
             }
             AttemptCommand::Signal { .. }

@@ -619,6 +619,9 @@ impl Keeper {
                 actions.push((action, Arc::clone(&cell)));
             }
         }
+        for name in draft.claimed {
+            self.uploads.forget(&name);
+        }
         for job in draft.erased {
             self.cells.remove(job);
         }

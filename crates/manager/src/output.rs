@@ -96,9 +96,8 @@ impl<B: BatchSystem> Output<B> {
                 let path = self.actor.batch.spool(attempt).join(self.stream.name());
                 let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
                 if self.flow {
-                    let first = kumiko_linux::spooling::first_data(&file)
-                        .map_err(|error| unreadable(&path, &error))?;
-                    self.cell.free(self.stream, first.unwrap_or(0));
+                    let freed = freed(&file).map_err(|error| unreadable(&path, &error))?;
+                    self.cell.free(self.stream, freed);
                 }
                 (attempt, file)
             }
@@ -149,6 +148,14 @@ impl<B: BatchSystem> OutputReader for Output<B> {
                 }
             }
         }
+    }
+}
+
+/// Where the data begins; all of a file that holds none was freed.
+fn freed(file: &File) -> std::io::Result<u64> {
+    match kumiko_linux::spooling::first_data(file)? {
+        Some(first) => Ok(first),
+        None => Ok(file.metadata()?.len()),
     }
 }
 

@@ -10,7 +10,6 @@ use kumiko_job::contract::{EventStream, JobState, Jobs};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
 use kumiko_manager::{Limits, Manager};
-use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

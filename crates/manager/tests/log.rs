@@ -33,11 +33,12 @@ fn sql(log: &Path, text: &str) {
         .unwrap();
 }
 
-type Expected = fn(&OpenError) -> bool;
+/// What happens to the log, how, and what is said then.
+type Row = (&'static str, fn(&Path), fn(&OpenError) -> bool);
 
 #[tokio::test]
 async fn a_log_that_is_not_what_it_was_is_never_silently_made_anew() {
-    let rows: &[(&str, fn(&Path), Expected)] = &[
+    let rows: &[Row] = &[
         (
             "gone",
             |log| std::fs::remove_file(log).unwrap(),

@@ -1,0 +1,285 @@
+//! What may follow what (spec/jobs J11), as a table, and what is told of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_job::attempt::{AttemptReport, Outcome};
+use kumiko_job::contract::{Caller, JobState};
+use kumiko_job::decide::{Action, decide};
+use kumiko_job::description::JobDescription;
+use kumiko_job::event::{Event, Record};
+use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::respond::{self, Here, MAX_ATTEMPTS, OutputBytes};
+use kumiko_job::state::{Job, replay};
+use std::sync::Arc;
+
+const ID: JobId = JobId(7);
+const HERE: Here<'static> = Here {
+    batch: "fork",
+    boot: "b",
+};
+
+fn submitted() -> Event {
+    let [submitted, _] = respond::submit(
+        &Caller {
+            subject: "/CN=A".into(),
+            account: "a".into(),
+        },
+        None,
+        Arc::new(JobDescription::new("/bin/true", &[])),
+        HERE,
+    );
+    submitted
+}
+
+fn planned(epoch: u32) -> Event {
+    Event::Planned {
+        epoch,
+        batch: "fork".into(),
+        boot: "b".into(),
+    }
+}
+
+fn started(epoch: u32) -> Event {
+    Event::Started {
+        epoch,
+        pid: 1,
+        mechanism: "namespace".into(),
+        not_enforced: vec![],
+    }
+}
+
+fn ended(epoch: u32, outcome: Outcome, retry: bool) -> Event {
+    Event::AttemptEnded {
+        epoch,
+        outcome,
+        retry,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+    }
+}
+
+fn cancel(grace_ms: u64) -> Event {
+    Event::CancelRequested { grace_ms }
+}
+
+const DONE: Outcome = Outcome::Exited { status: 0 };
+const REMOVED: Event = Event::Removed { expired: false };
+
+fn records(events: Vec<Event>) -> Vec<Record> {
+    let number = |(index, event)| Record {
+        number: index as u64 + 1,
+        at_ms: 10 * index as u64,
+        event,
+    };
+    events.into_iter().enumerate().map(number).collect()
+}
+
+fn job(events: Vec<Event>) -> Job {
+    replay(ID, &records(events)).unwrap().unwrap()
+}
+
+#[test]
+fn lives_that_are_legal_lead_to_their_state() {
+    let rows = [
+        (vec![submitted()], JobState::Pending),
+        (vec![submitted(), cancel(5)], JobState::Cancelled),
+        (
+            vec![submitted(), planned(1), cancel(5), cancel(4)],
+            JobState::Pending,
+        ),
+        (vec![submitted(), planned(1), started(1)], JobState::Active),
+        (
+            vec![
+                submitted(),
+                planned(1),
+                started(1),
+                Event::Suspended { epoch: 1 },
+            ],
+            JobState::Suspended,
+        ),
+        (
+            vec![submitted(), planned(1), started(1), ended(1, DONE, false)],
+            JobState::Done,
+        ),
+        (
+            vec![
+                submitted(),
+                planned(1),
+                started(1),
+                ended(1, Outcome::Exited { status: 3 }, false),
+            ],
+            JobState::Failed,
+        ),
+        (
+            vec![submitted(), planned(1), ended(1, Outcome::Cancelled, false)],
+            JobState::Cancelled,
+        ),
+        (
+            vec![submitted(), planned(1), ended(1, DONE, true), planned(2)],
+            JobState::Pending,
+        ),
+    ];
+    for (events, state) in rows {
+        assert_eq!(job(events.clone()).state(), state, "{events:?}");
+    }
+}
+
+#[test]
+fn what_cannot_follow_is_illegal() {
+    let rows = [
+        (vec![planned(1)], "a job begins with"),
+        (vec![submitted(), submitted()], "no attempt in the stage"),
+        (vec![submitted(), planned(2)], "epochs count"),
+        (vec![submitted(), started(1)], "no attempt in the stage"),
+        (
+            vec![submitted(), planned(1), planned(2)],
+            "no attempt in the stage",
+        ),
+        (vec![submitted(), planned(1), started(2)], "another epoch"),
+        (
+            vec![submitted(), planned(1), ended(2, DONE, false)],
+            "another epoch",
+        ),
+        (
+            vec![submitted(), planned(1), started(1), ended(1, DONE, true)],
+            "a guest that began",
+        ),
+        (
+            vec![
+                submitted(),
+                planned(1),
+                started(1),
+                Event::Resumed { epoch: 1 },
+            ],
+            "changes nothing",
+        ),
+        (
+            vec![submitted(), planned(1), cancel(5), cancel(5)],
+            "no shorter grace",
+        ),
+        (
+            vec![submitted(), planned(1), REMOVED],
+            "no attempt in the stage",
+        ),
+        (
+            vec![submitted(), planned(1), ended(1, DONE, false), cancel(1)],
+            "has ended",
+        ),
+        (
+            vec![
+                submitted(),
+                planned(1),
+                ended(1, DONE, false),
+                REMOVED,
+                REMOVED,
+            ],
+            "was removed",
+        ),
+    ];
+    for (events, why) in rows {
+        let error = replay(ID, &records(events.clone())).expect_err(&format!("{events:?}"));
+        assert!(error.to_string().contains(why), "{error} for {events:?}");
+    }
+    let mut gap = records(vec![submitted(), planned(1)]);
+    gap[1].number = 3;
+    assert!(
+        replay(ID, &gap)
+            .unwrap_err()
+            .to_string()
+            .contains("without gaps")
+    );
+}
+
+#[test]
+fn each_state_asks_for_its_actions() {
+    let attempt = AttemptId { job: ID, epoch: 1 };
+    let rows = [
+        (vec![submitted()], vec![]),
+        (vec![submitted(), planned(1)], vec![Action::Run(attempt)]),
+        (
+            vec![submitted(), planned(1), started(1), cancel(5)],
+            vec![
+                Action::Run(attempt),
+                Action::Cancel {
+                    attempt,
+                    grace_ms: 5,
+                },
+            ],
+        ),
+        (
+            vec![submitted(), planned(1), ended(1, DONE, false)],
+            vec![Action::Settle(attempt)],
+        ),
+        (
+            vec![submitted(), planned(1), ended(1, DONE, false), REMOVED],
+            vec![Action::Erase {
+                job: ID,
+                last_epoch: 1,
+            }],
+        ),
+    ];
+    for (events, actions) in rows {
+        assert_eq!(decide(&job(events.clone())), actions, "{events:?}");
+    }
+}
+
+#[test]
+fn only_what_never_began_is_tried_again_and_not_for_ever() {
+    let not_begun = || Outcome::not_begun("no trace".into());
+    let lost = || Outcome::Lost {
+        message: "gone".into(),
+    };
+    let retried = |events: Vec<Event>, outcome: Outcome, boot: &str| {
+        let job = job(events);
+        let here = Here {
+            batch: "fork",
+            boot,
+        };
+        let report = AttemptReport::Ended(outcome);
+        let events = respond::report(&job, job.last_epoch(), report, OutputBytes::default(), here);
+        matches!(
+            events[..],
+            [
+                Event::AttemptEnded { retry: true, .. },
+                Event::Planned { .. }
+            ]
+        )
+    };
+    let begun = || vec![submitted(), planned(1), started(1)];
+    let fresh = || vec![submitted(), planned(1)];
+    assert!(retried(fresh(), not_begun(), "b"));
+    assert!(!retried(fresh(), not_begun(), "another boot"));
+    assert!(!retried(fresh(), lost(), "b"));
+    assert!(!retried(begun(), not_begun(), "b"));
+    assert!(!retried(begun(), lost(), "b"));
+    assert!(!retried(
+        vec![submitted(), planned(1), cancel(1)],
+        not_begun(),
+        "b"
+    ));
+    let mut often = vec![submitted()];
+    for epoch in 1..MAX_ATTEMPTS {
+        often.extend([planned(epoch), ended(epoch, not_begun(), true)]);
+    }
+    often.push(planned(MAX_ATTEMPTS));
+    assert!(!retried(often, not_begun(), "b"));
+}
+
+#[test]
+fn a_job_is_explained_from_its_log() {
+    let lost = Outcome::Lost {
+        message: "the runner was killed".into(),
+    };
+    let events = vec![submitted(), planned(1), started(1), ended(1, lost, false)];
+    let words = kumiko_job::explain::job(&job(events.clone()), &records(events));
+    assert_eq!(
+        words,
+        [
+            "       0 ms  submitted by /CN=A to run /bin/true",
+            "      10 ms  attempt 1 goes to fork",
+            "      20 ms  attempt 1 runs under mechanism namespace, its runner is process 1",
+            "      30 ms  attempt 1: runner and program are gone without a word: the runner was killed",
+            "It failed: runner and program are gone without a word: the runner was killed. It had begun, so it is not run \
+             again: submit it anew if that does no harm.",
+        ]
+    );
+}
