@@ -90,7 +90,7 @@ impl Ca {
             .expect("a host's certificate")
     }
 
-    /// A full proxy of an hour.
+    /// A full proxy of the usual lifetime, or as long as its issuer.
     pub fn proxy(&self, issuer: &Credential) -> Credential {
         proxy::create(issuer, &ProxyOptions::default()).expect("a proxy")
     }
