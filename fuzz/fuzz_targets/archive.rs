@@ -15,9 +15,15 @@ static OUTER: LazyLock<PathBuf> = LazyLock::new(|| {
 fuzz_target!(|data: &[u8]| {
     let folder = OUTER.join("folder");
     std::fs::create_dir(&folder).expect("an empty folder");
-    let limits = Limits { bytes: 1 << 16, entries: 64, depth: 8 };
+    let limits = Limits {
+        bytes: 1 << 16,
+        entries: 64,
+        depth: 8,
+    };
     let _ = unpack(data, &folder, limits); // most are refused
     std::fs::remove_dir_all(&folder).expect("only what can be removed");
-    let left = std::fs::read_dir(&*OUTER).expect("the folder to work in").count();
+    let left = std::fs::read_dir(&*OUTER)
+        .expect("the folder to work in")
+        .count();
     assert_eq!(left, 0, "something was made beside the folder");
 });

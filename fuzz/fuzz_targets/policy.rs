@@ -2,7 +2,9 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     if let Ok(policy) = kumiko_policy::parse(text, "fuzz") {
         let _ = kumiko_policy::narrow(&kumiko_policy::Policy::default(), &policy);
         let _ = policy.explain(&kumiko_policy::GuestPath::root());

@@ -10,7 +10,9 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(request) = Request::decode(data) {
         assert_eq!(Request::decode(&request.encode()), Ok(request));
     }
-    let Some((kind, rest)) = data.split_first() else { return };
+    let Some((kind, rest)) = data.split_first() else {
+        return;
+    };
     let rest = Bytes::copy_from_slice(rest);
     if let Ok(message) = ToJob::decode(*kind, rest.clone()) {
         assert_eq!(message.encode(), (*kind, rest.clone()));
