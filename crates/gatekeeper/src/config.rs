@@ -14,8 +14,8 @@ pub const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 pub const BYTES_BEFORE_AUTHENTICATION: u64 = 64 * 1024;
 /// An HTTP connection without a request, or a request without a complete head.
 pub const HTTP_IDLE: Duration = Duration::from_secs(60);
-/// Between two pieces of a request's body.
-pub const HTTP_BODY_STALL: Duration = Duration::from_secs(60);
+/// Between two pieces of a request's body, or of an archive.
+pub const BODY_STALL: Duration = Duration::from_secs(60);
 /// Requests at once on one HTTP/2 connection; streams of output take one each.
 pub const HTTP2_STREAMS: u32 = 128;
 /// After the word to stop: time for answers under way.
@@ -46,7 +46,7 @@ pub struct Limits {
     pub handshake_within: Duration,
     pub bytes_before_authentication: u64,
     pub http_idle: Duration,
-    pub http_body_stall: Duration,
+    pub body_stall: Duration,
     pub drain_within: Duration,
     pub upload: kumiko_staging::Limits,
     pub session: kumiko_session::Options,
@@ -60,7 +60,7 @@ impl Default for Limits {
             handshake_within: HANDSHAKE_WITHIN,
             bytes_before_authentication: BYTES_BEFORE_AUTHENTICATION,
             http_idle: HTTP_IDLE,
-            http_body_stall: HTTP_BODY_STALL,
+            body_stall: BODY_STALL,
             drain_within: DRAIN_WITHIN,
             upload: kumiko_staging::Limits::default(),
             session: kumiko_session::Options::default(),

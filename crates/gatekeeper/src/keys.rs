@@ -8,10 +8,11 @@ use crate::Config;
 use crate::meter::Meter;
 use kumiko_identity::tls::Acceptor;
 use kumiko_identity::{Credential, GridMap, TrustStore};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -140,9 +141,11 @@ fn load(places: &Places) -> Result<Loaded, KeysError> {
     Ok(Loaded { acceptor, map })
 }
 
-/// Names, times and sizes of all the files, enough to see a change.
+/// Names, inodes, change times and sizes of all the files, enough to see a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp(Vec<(PathBuf, Option<(SystemTime, u64)>)>);
+struct Stamp(Vec<(PathBuf, Option<Seen>)>);
+
+type Seen = (u64, i64, i64, u64);
 
 impl Stamp {
     fn of(places: &Places) -> Stamp {
@@ -155,19 +158,20 @@ impl Stamp {
             paths.extend(entries.flatten().map(|e| e.path()));
         }
         paths.sort();
-        Stamp(
-            paths
-                .into_iter()
-                .map(|path| {
-                    let seen = seen(&path);
-                    (path, seen)
-                })
-                .collect(),
-        )
+        let look = |path: PathBuf| {
+            let seen = seen(&path);
+            (path, seen)
+        };
+        Stamp(paths.into_iter().map(look).collect())
     }
 }
 
-fn seen(path: &Path) -> Option<(SystemTime, u64)> {
+fn seen(path: &Path) -> Option<Seen> {
     let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
+    Some((
+        metadata.ino(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+        metadata.len(),
+    ))
 }

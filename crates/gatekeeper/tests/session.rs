@@ -347,3 +347,24 @@ async fn a_limited_proxy_looks_and_does_not_start() {
         .unwrap();
     client.submit(program("true", &[]), None).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_stops_listening_leaves_nothing_behind() {
+    let site = Site::start().await;
+    let client = site.client().await;
+    let job = client.submit(program("deaf", &[]), None).await.unwrap();
+    let mut watch = client.watch(job, 0).await.unwrap();
+    watch.next().await.unwrap();
+    let mut attached = client.exec(interactive("deaf", &[])).await.unwrap();
+    attached.next().await.unwrap();
+    let output = client.output(job, OutputStream::Stdout, 0).await.unwrap();
+    client.site().await.unwrap();
+    assert!(site.jobs.listeners() >= 4, "{}", site.jobs.listeners());
+    drop((watch, attached, output));
+    deadline("nobody to listen any more", async {
+        while site.jobs.listeners() > 0 {
+            client.site().await.unwrap();
+        }
+    })
+    .await;
+}

@@ -10,8 +10,9 @@ pub const NOTSENT_LOWAT_BYTES: u32 = 128 * 1024;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
-/// Sent and not acknowledged for so long: the peer is gone.
-const USER_TIMEOUT_MS: u32 = 60_000;
+/// Sent and not acknowledged for so long, or not read for so long: the peer is gone. (The kernel counts a closed window
+/// too, so this is as long as a person may stop a pager.)
+const USER_TIMEOUT_MS: u32 = 600_000;
 
 /// Makes a connection answer at once, hold little unsent, and notice a peer that is gone.
 ///

@@ -69,7 +69,7 @@ async fn routed<J: Jobs>(
     let parts: Vec<&str> = target.parts.iter().map(String::as_str).collect();
     let method = head.method.as_str();
     let path = head.uri.path();
-    let stall = desk.config.limits.http_body_stall;
+    let stall = desk.config.limits.body_stall;
     let caller = &visitor.caller;
     let done = || Ok(json(StatusCode::OK, &Done {}));
     let ["v1", parts @ ..] = parts.as_slice() else {
@@ -308,7 +308,7 @@ async fn upload<J: Jobs>(
     mut body: Incoming,
 ) -> Result<kumiko_wire::api::Uploaded, Refusal> {
     let mut upload = desk.upload(visitor).await?;
-    let stall = desk.config.limits.http_body_stall;
+    let stall = desk.config.limits.body_stall;
     while let Some(data) = body::next(&mut body, stall).await? {
         upload.push(data).await?;
     }

@@ -94,7 +94,7 @@ async fn hear<J: Jobs>(
     loop {
         let message = match receiver.recv().await {
             Ok(Some(message)) => message,
-            Ok(None) => return std::future::pending().await, // it listens on
+            Ok(None) => return Stop::Left,
             Err(e) => return e.into(),
         };
         let command = match ToJob::decode(message.kind, message.data) {

@@ -44,7 +44,9 @@ pub(crate) async fn serve<J: Jobs>(
 enum Stop {
     /// The client hears it.
     Refused(Refusal),
-    /// The client is not there any more, or does not want to hear on.
+    /// The client has heard enough (V2).
+    Left,
+    /// The client is not there any more, or reads no more.
     Gone(SessionError),
 }
 
@@ -98,6 +100,7 @@ async fn answer<J: Jobs>(
                 Err(e) => Err(e),
             }
         }
+        Err(Stop::Left) => out.sender.finish().await,
         Err(Stop::Gone(e)) => Err(e),
     };
     if let Err(cause) = ended {
@@ -218,7 +221,7 @@ where
     }
 }
 
-/// Resolves when the client breaks the stream off; that it has no more to say itself is in order.
+/// Resolves when the client ends its side of the stream, in order or not.
 async fn gone(receiver: &mut Receiver) -> Stop {
     match receiver.recv_part().await {
         Ok(Some(part)) => Refusal::new(
@@ -229,7 +232,7 @@ async fn gone(receiver: &mut Receiver) -> Stop {
             ),
         )
         .into(),
-        Ok(None) => std::future::pending().await,
+        Ok(None) => Stop::Left,
         Err(e) => e.into(),
     }
 }

@@ -17,7 +17,13 @@ pub(super) async fn upload<J: Jobs>(
     receiver: &mut Receiver,
 ) -> Result<(), Stop> {
     let mut upload = desk.upload(visitor).await?;
-    while let Some(part) = receiver.recv_part().await? {
+    let stall = desk.config.limits.body_stall;
+    loop {
+        let Ok(part) = tokio::time::timeout(stall, receiver.recv_part()).await else {
+            let what = format!("no more of the archive came for {} s", stall.as_secs_f32());
+            return Err(Refusal::new("body_stalled", what).into());
+        };
+        let Some(part) = part? else { break };
         if part.kind != kind::TAR {
             let what = format!(
                 "a message of kind {:#04x} is no piece of an archive",

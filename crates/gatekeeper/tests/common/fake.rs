@@ -73,6 +73,11 @@ impl Fake {
         .await;
     }
 
+    /// Watchers, readers and askers that wait for something now.
+    pub fn listeners(&self) -> usize {
+        self.changed.receiver_count()
+    }
+
     fn find<T>(
         &self,
         caller: &Caller,
