@@ -1,8 +1,11 @@
 //! The only crate that speaks to the kernel (ring 1), and with `preload` and `capi` the only one with unsafe code.
 //!
-//! [`cell`]: namespaces with programs in them · [`Dir`]: directories by descriptor, which no link leads out of · [`detach`]: a process that outlives its parent ·
-//! [`poll`]: epoll · [`process`]: pidfds, signals, ends · [`pty`]: terminals · [`spooling`]: splice, holes, locks ·
-//! [`tcp`]: socket options · [`unix_socket`]: sockets at long paths.
+//! * [`cell`]: namespaces with programs in them
+//! * [`Dir`]: directories by descriptor, which no link leads out of
+//! * [`process`]: pidfds, signals, ends · [`signals`]: signals to be read · [`poll`]: epoll
+//! * [`detach`], [`this_process`]: what this process is to others, and to itself
+//! * [`pty`], [`own_terminal`]: terminals of guests, and the one we run on
+//! * [`spooling`]: splice, holes, locks · [`tcp`]: socket options · [`unix_socket`]: sockets at long paths
 
 pub mod cell;
 pub mod detach;
@@ -11,6 +14,7 @@ pub mod own_terminal;
 pub mod poll;
 pub mod process;
 pub mod pty;
+pub mod signals;
 pub mod spooling;
 pub mod tcp;
 pub mod this_process;

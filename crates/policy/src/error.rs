@@ -45,7 +45,7 @@ pub enum Problem {
         least: u64,
         most: u64,
     },
-    #[error("the path \"{path}\" {problem}")]
+    #[error("the path \"{}\" {problem}", .path.escape_debug())]
     Path { path: String, problem: PathError },
     #[error("the path {path} has a rule already, in line {line}")]
     Twice { path: GuestPath, line: u32 },
@@ -128,4 +128,18 @@ pub enum NarrowError {
     Mechanism { above: &'static str },
     #[error("more than {MAX_RULES} path rules together")]
     TooManyRules,
+}
+
+impl PolicyError {
+    /// The row of spec/errors.toml.
+    pub fn code(&self) -> &'static str {
+        "bad_policy"
+    }
+}
+
+impl NarrowError {
+    /// The row of spec/errors.toml.
+    pub fn code(&self) -> &'static str {
+        "policy_asks_more"
+    }
 }

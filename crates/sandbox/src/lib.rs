@@ -2,6 +2,7 @@
 //! `Mechanism::prepare` checks a policy against this machine and makes a [`Room`], and guests are started in it.
 //! Not here: what a guest prints and reads (kumiko-runner), limits of rates (a later step).
 
+mod attend;
 mod choose;
 mod contract;
 mod error;
@@ -9,6 +10,7 @@ mod guest;
 mod machine;
 mod namespace;
 
+pub use attend::run;
 pub use choose::{Choice, choose, open};
 pub use contract::{Launch, Mechanism, Room};
 pub use error::SandboxError;

@@ -179,7 +179,9 @@ fn child(pid: Option<i32>, failure: Option<Failure>) -> Result<Child, Failure> {
             Ok(Child { pid, pidfd })
         }
         (pid, failure) => {
-            pid.map(reap_helper);
+            if let Some(pid) = pid {
+                reap_helper(pid);
+            }
             Err(failure.unwrap_or(Failure::LOST))
         }
     }

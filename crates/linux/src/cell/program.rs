@@ -131,16 +131,37 @@ fn give_up_rights() -> Result<(), Errno> {
     rustix::thread::set_no_new_privs(true)
 }
 
-/// Ignored signals and the blocked set outlive exec, and are ours (std ignores SIGPIPE), not the guest's.
+/// Ignored signals and the blocked set outlive exec, and are ours (std ignores SIGPIPE), not the guest's. By the bare
+/// calls: the C library keeps two signals to itself.
 fn default_signals() {
-    // SAFETY: no handler of ours may run here anyway; the set is a local that sigemptyset fills in.
-    unsafe {
-        for signal in 1..=64 {
-            libc::signal(signal, libc::SIG_DFL);
+    /// Longer than any architecture's kernel form of struct sigaction; all zeros is SIG_DFL.
+    const DEFAULT: [u64; 8] = [0; 8];
+    /// Bytes of the kernel's sigset_t.
+    const SET_BYTES: usize = 8;
+    for signal in 1..=64 {
+        // SAFETY: the kernel only reads the array; no handler of ours can run here any more.
+        unsafe {
+            let nothing = std::ptr::null_mut::<u64>();
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT.as_ptr(),
+                nothing,
+                SET_BYTES,
+            );
         }
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+    let none = 0u64;
+    // SAFETY: the kernel only reads the empty set.
+    unsafe {
+        let nothing = std::ptr::null_mut::<u64>();
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const none,
+            nothing,
+            SET_BYTES,
+        );
     }
 }
 

@@ -200,10 +200,7 @@ fn carry_out(
             at,
             directory,
             mode,
-        } => {
-            let blank = blank(*directory, *mode).map_err(mounting)?;
-            put(&blank, at, index)
-        }
+        } => blank(at, *directory, *mode, index),
         Step::Temporary { at, size } => {
             let options = [(c"size", size.as_c_str()), (c"mode", c"1777")];
             let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
@@ -253,28 +250,27 @@ fn put(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
     })
 }
 
-/// A mount of an empty thing that no longer has a name.
-fn blank(directory: bool, mode: u32) -> Result<OwnedFd, Errno> {
+/// Puts an empty thing on a place; it has no other name afterwards.
+fn blank(at: &CStr, directory: bool, mode: u32, index: usize) -> Result<(), Failure> {
+    let mounting = Failure::step(Stage::Mount, index);
     let mode = Mode::from_raw_mode(mode);
     if directory {
-        rustix::fs::mkdirat(CWD, BLANK, mode)?;
+        rustix::fs::mkdirat(CWD, BLANK, mode).map_err(&mounting)?;
     } else {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        rustix::fs::openat(CWD, BLANK, flags, mode)?;
+        rustix::fs::openat(CWD, BLANK, flags, mode).map_err(&mounting)?;
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree = rustix::mount::open_tree(CWD, BLANK, flags)?;
+    let tree = rustix::mount::open_tree(CWD, BLANK, flags).map_err(&mounting)?;
+    let sealed = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV;
+    attribute_tree(&tree, sealed).map_err(&mounting)?;
+    put(&tree, at, index)?;
     let remove = if directory {
         rustix::fs::AtFlags::REMOVEDIR
     } else {
         rustix::fs::AtFlags::empty()
     };
-    rustix::fs::unlinkat(CWD, BLANK, remove)?;
-    attribute_tree(
-        &tree,
-        MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV,
-    )?;
-    Ok(tree)
+    rustix::fs::unlinkat(CWD, BLANK, remove).map_err(&mounting)
 }
 
 fn filesystem(

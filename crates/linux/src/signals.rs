@@ -1,0 +1,88 @@
+//! Signals as something to read (signalfd(2)): no handler, nothing to interrupt.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Signals that a program between a person and a guest passes on.
+pub const PASSED_ON: [i32; 6] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
+/// Signals that this thread holds back and reads instead; let go when dropped. To be made by the first thread before
+/// there are others, which inherit it.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+    before: libc::sigset_t,
+}
+
+impl Signals {
+    pub fn hold(signals: &[i32]) -> io::Result<Signals> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset fills `set` in before it is used, pthread_sigmask fills in `before`; a number that is no
+        // signal is refused by sigaddset.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in signals {
+                libc::sigaddset(set.as_mut_ptr(), *signal);
+            }
+            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let fd = OwnedFd::from_raw_fd(fd);
+            match libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr()) {
+                0 => Ok(Signals {
+                    fd,
+                    before: before.assume_init(),
+                }),
+                errno => Err(io::Error::from_raw_os_error(errno)),
+            }
+        }
+    }
+
+    /// The next one that came, if any.
+    pub fn next(&self) -> Option<i32> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the buffer is as long as told, and read only when the kernel has filled all of it.
+        unsafe {
+            let got = libc::read(self.fd.as_raw_fd(), info.as_mut_ptr().cast(), size);
+            (got == size as isize).then(|| info.assume_init().ssi_signo as i32)
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // SAFETY: `before` was filled in by the kernel in `hold`.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_signal_is_read() {
+        let signals = Signals::hold(&[libc::SIGUSR1]).unwrap();
+        assert_eq!(signals.next(), None);
+        // SAFETY: a signal to this thread, which holds it back.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        assert_eq!(signals.next(), Some(libc::SIGUSR1));
+    }
+}
