@@ -2,14 +2,13 @@
 
 use kumiko_job::attempt::{AttemptSpec, Outcome, OutputStream};
 use kumiko_linux::{spooling, unix_socket};
+use kumiko_wire::spool::{ATTEMPT_LIMIT_BYTES, SpoolFileError, decode_attempt, encode_status};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of `attempt.json`: what a kernel takes as arguments and environment is less than this.
-const ATTEMPT_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 /// Room kept for `status`: one block of any common filesystem, and more than the longest outcome.
 const STATUS_BYTES: u64 = 4096;
 
@@ -31,10 +30,8 @@ pub enum SpoolError {
 pub enum AttemptError {
     #[error("cannot read attempt.json: {0}")]
     Unreadable(io::Error),
-    #[error("attempt.json is over {ATTEMPT_LIMIT_BYTES} bytes: give the job fewer arguments")]
-    TooLong,
-    #[error("attempt.json is no attempt: {0}")]
-    Malformed(serde_json::Error),
+    #[error(transparent)]
+    Refused(#[from] SpoolFileError),
 }
 
 impl AttemptError {
@@ -92,15 +89,12 @@ impl Spool {
     /// What this runner is to do.
     pub fn attempt(&self) -> Result<AttemptSpec, AttemptError> {
         let file = File::open(self.path.join("attempt.json")).map_err(AttemptError::Unreadable)?;
-        let size = file.metadata().map_or(0, |file| file.len());
-        let mut text = Vec::with_capacity(size.min(ATTEMPT_LIMIT_BYTES) as usize + 1);
-        file.take(ATTEMPT_LIMIT_BYTES + 1)
+        let size = file.metadata().map_or(0, |file| file.len() as usize);
+        let mut text = Vec::with_capacity(size.min(ATTEMPT_LIMIT_BYTES) + 1);
+        file.take(ATTEMPT_LIMIT_BYTES as u64 + 1)
             .read_to_end(&mut text)
             .map_err(AttemptError::Unreadable)?;
-        if text.len() as u64 > ATTEMPT_LIMIT_BYTES {
-            return Err(AttemptError::TooLong);
-        }
-        serde_json::from_slice(&text).map_err(AttemptError::Malformed)
+        Ok(decode_attempt(&text)?)
     }
 
     /// Binds `control`, for a runner that was not given it.
@@ -115,8 +109,8 @@ impl Spool {
 
     /// Writes the outcome. It is there whole or not at all, whoever is killed; see `sync` for a host that goes down.
     pub fn conclude(&mut self, outcome: &Outcome) -> Result<(), SpoolError> {
-        let written = serde_json::to_vec(outcome)
-            .map_err(io::Error::from)
+        let written = encode_status(outcome)
+            .map_err(io::Error::other)
             .and_then(|text| {
                 self.status.write_all(&text)?;
                 self.status.set_len(text.len() as u64)?;

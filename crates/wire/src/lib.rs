@@ -1,5 +1,6 @@
 //! Bytes on the wire: session frames, runner messages, requests.
 pub mod runner;
+pub mod spool;
 
 pub mod api;
 pub mod exec;

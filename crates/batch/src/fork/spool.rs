@@ -5,6 +5,7 @@ use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::BatchError;
 use kumiko_job::id::AttemptId;
 use kumiko_linux::{Dir, spooling, unix_socket};
+use kumiko_wire::spool::{STATUS_LIMIT_BYTES, decode_status, encode_attempt, encode_status};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -12,9 +13,6 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-
-/// Most bytes of `status`: more than its longest outcome, far less than memory.
-const STATUS_LIMIT_BYTES: u64 = 64 * 1024;
 
 /// What came of preparing a spool.
 pub enum Prepared {
@@ -64,7 +62,8 @@ fn failed(spool: &Path, cause: &io::Error) -> BatchError {
 
 /// The listening socket, for the runner, and a connection to it, for us.
 fn fill(spool: &Path, spec: &AttemptSpec) -> io::Result<(OwnedFd, UnixStream)> {
-    fs::write(spool.join("attempt.json"), serde_json::to_vec(spec)?)?;
+    let attempt = encode_attempt(spec).map_err(io::Error::other)?;
+    fs::write(spool.join("attempt.json"), attempt)?;
     let control = spool.join("control");
     let listener = unix_socket::listen(&control)?;
     fs::set_permissions(&control, Permissions::from_mode(0o600))?;
@@ -120,8 +119,9 @@ pub fn remains(spool: &Path) -> Vec<AttemptReport> {
 fn status(spool: &Path) -> io::Result<Outcome> {
     let mut text = Vec::new();
     let file = File::open(spool.join("status"))?;
-    file.take(STATUS_LIMIT_BYTES).read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text)?)
+    file.take(STATUS_LIMIT_BYTES as u64 + 1)
+        .read_to_end(&mut text)?;
+    decode_status(&text).map_err(io::Error::other)
 }
 
 /// Settles an attempt whose runner left no word. If it never began it is kept from beginning later (R5): under the lock
@@ -150,7 +150,7 @@ fn fence(spool: &Path) -> io::Result<Outcome> {
     );
     let file = private.open(spool.join("status.new"))?;
     file.set_len(0)?;
-    (&file).write_all(&serde_json::to_vec(&fenced)?)?;
+    (&file).write_all(&encode_status(&fenced).map_err(io::Error::other)?)?;
     file.sync_all()?;
     fs::rename(spool.join("status.new"), spool.join("status"))?;
     Ok(fenced)
