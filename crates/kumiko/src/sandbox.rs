@@ -5,7 +5,7 @@ use crate::fail::{Failure, While};
 use crate::output::{self, Show};
 use crate::site::Throwaway;
 use kumiko_policy::{GuestPath, Policy, Real, Seen};
-use kumiko_sandbox::{Choice, Launch, Machine, SandboxError, choose};
+use kumiko_sandbox::{Choice, Ended, Launch, Machine, SandboxError, choose};
 use std::os::fd::AsFd;
 use serde::Serialize;
 
@@ -72,11 +72,9 @@ fn run(
     };
     let refused = |error: SandboxError| Failure { status: error.exit_status() as u8, message: error.to_string() };
     let mut room = kumiko_sandbox::open(&choice).prepare(&policy, &dir).map_err(refused)?;
-    let guest = room.start(&launch).map_err(refused)?;
-    let ended = kumiko_linux::process::wait(guest.pidfd())?;
-    Ok(match ended {
-        kumiko_linux::process::End::Exited(status) => (status & 0xff) as u8,
-        kumiko_linux::process::End::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
+    Ok(match kumiko_sandbox::run(&mut *room, &launch).map_err(refused)? {
+        Ended::Exited(status) => (status & 0xff) as u8,
+        Ended::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
     })
 }
 

@@ -39,3 +39,8 @@ pub fn is_root() -> bool {
 pub fn is_link_error(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(libc::ELOOP)
 }
+
+/// A system call that this kernel does not have (ENOSYS).
+pub fn is_missing_call(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOSYS)
+}

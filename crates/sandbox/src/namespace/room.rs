@@ -82,6 +82,12 @@ impl NamespaceRoom {
             cause: cause.to_string(),
         };
         let program = launch.program.to_owned();
+        if kumiko_linux::is_missing_call(&cause) && failure.stage != Stage::Execute {
+            return SandboxError::Machine {
+                mechanism: "namespace".to_owned(),
+                why: "its kernel is older than Linux 5.12".to_owned(),
+            };
+        }
         match failure.stage {
             Stage::Unshare | Stage::Map => machine::Obstacle::from_errno(&cause).into(),
             Stage::Real | Stage::Link | Stage::Tree => about.real(&cause),
