@@ -10,7 +10,9 @@ use kumiko_job::attempt::OutputStream;
 use kumiko_job::contract::{EventView, JobView};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
-use kumiko_session::{LostReason, Message, Options, Receiver, Sender, Session, SessionError, Stream};
+use kumiko_session::{
+    LostReason, Message, Options, Receiver, Sender, Session, SessionError, Stream,
+};
 use kumiko_wire::api::{self, Done, Request, SiteView, Submitted, kind};
 use kumiko_wire::exec::FromJob;
 use serde::de::DeserializeOwned;

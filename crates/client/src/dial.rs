@@ -113,3 +113,47 @@ impl Dial for Dialer {
             })
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_hosts_with_or_without_a_port() {
+        for (text, host, port, shown) in [
+            ("site.example", "site.example", 2119, "site.example:2119"),
+            (
+                "site.example:4000",
+                "site.example",
+                4000,
+                "site.example:4000",
+            ),
+            ("[::1]", "::1", 2119, "[::1]:2119"),
+            ("[::1]:7", "::1", 7, "[::1]:7"),
+            ("fe80::1", "fe80::1", 2119, "[fe80::1]:2119"),
+        ] {
+            let address: SiteAddress = text.parse().unwrap();
+            assert_eq!(
+                (address.host.as_str(), address.port),
+                (host, port),
+                "{text}"
+            );
+            assert_eq!(address.to_string(), shown);
+        }
+        for text in [
+            "",
+            ":1",
+            "host:",
+            "host:0",
+            "host:65536",
+            "host:x",
+            "[::1",
+            "[::1]x",
+            "a b",
+            "https://a",
+        ] {
+            assert!(text.parse::<SiteAddress>().is_err(), "{text:?} was taken");
+        }
+    }
+}

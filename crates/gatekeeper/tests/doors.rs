@@ -286,3 +286,19 @@ async fn an_idle_http_connection_is_closed_and_half_a_request_is_too() {
     let answer = http(&site, "GET /v1/site HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_does_not_go_on_is_refused() {
+    let site = Site::with(|config| config.limits.body_stall = Duration::from_millis(200)).await;
+    for path in ["/v1/jobs", "/v1/uploads"] {
+        let answer = http(
+            &site,
+            &format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2000\r\n\r\n{{"),
+        )
+        .await;
+        assert!(
+            answer.starts_with("HTTP/1.1 408") && answer.contains("body_stalled"),
+            "{path}: {answer}"
+        );
+    }
+}

@@ -6,12 +6,15 @@ mod common;
 use bytes::Bytes;
 use common::Site;
 use common::fake::{FLOW_WINDOW, pattern};
-use kumiko_client::{Attached, ClientError, Heard};
+use kumiko_client::{Attached, Client, ClientError, Heard, SiteAddress};
 use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::contract::JobState;
 use kumiko_job::description::{JobDescription, OutputMode, Stdin, WindowSize};
 use kumiko_job::id::JobId;
 use kumiko_testkit::deadline;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::net::{TcpListener, TcpStream};
 
 fn program(name: &str, arguments: &[&str]) -> JobDescription {
     let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
@@ -367,4 +370,88 @@ async fn whoever_stops_listening_leaves_nothing_behind() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_is_cut_again_and_again_is_mended_below_the_job() {
+    let site = Site::start().await;
+    let link = Link::to(site.address).await;
+    let address = SiteAddress {
+        host: "localhost".to_owned(),
+        port: link.address.port(),
+    };
+    let client = Client::connect(&address, &site.alice, &site.ca.trust())
+        .await
+        .unwrap();
+    let all: Vec<u8> = (0..6_000_000).map(pattern).collect();
+    let mut attached = client.exec(interactive("cat", &[])).await.unwrap();
+    let input = attached.input();
+    let sent = all.clone();
+    let sending = tokio::spawn(async move {
+        for piece in sent.chunks(50_000) {
+            assert!(input.send(Bytes::copy_from_slice(piece)).await);
+        }
+        input.end().await;
+    });
+    let mut out = Vec::new();
+    let mut cuts = 0;
+    let outcome = deadline("the end over a bad link", async {
+        loop {
+            match attached.next().await.unwrap().unwrap() {
+                Heard::Submitted(_) => {}
+                Heard::Output { data, .. } => out.extend_from_slice(&data),
+                Heard::Ended(outcome) => break outcome,
+            }
+            if out.len() > (cuts + 1) * 1_000_000 && cuts < 5 {
+                cuts += 1;
+                link.cut();
+            }
+        }
+    })
+    .await;
+    sending.await.unwrap();
+    assert!(out == all, "{} bytes came back of {}", out.len(), all.len());
+    assert_eq!((outcome, cuts), (Outcome::Exited { status: 0 }, 5));
+    assert!(link.made() > 5, "{} connections", link.made());
+    assert_eq!(client.list().await.unwrap().len(), 1);
+}
+
+/// A link to a site that can be cut.
+struct Link {
+    address: std::net::SocketAddr,
+    cut: tokio::sync::watch::Sender<u32>,
+    made: Arc<AtomicUsize>,
+}
+
+impl Link {
+    async fn to(site: std::net::SocketAddr) -> Link {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cut, seen) = tokio::sync::watch::channel(0);
+        let made = Arc::new(AtomicUsize::new(0));
+        let counted = made.clone();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let mut seen = seen.clone();
+                seen.mark_unchanged();
+                tokio::spawn(async move {
+                    let mut far = TcpStream::connect(site).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = seen.changed() => {}
+                    }
+                });
+            }
+        });
+        Link { address, cut, made }
+    }
+
+    fn cut(&self) {
+        self.cut.send_modify(|n| *n += 1);
+    }
+
+    fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
 }
