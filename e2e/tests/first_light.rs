@@ -167,10 +167,11 @@ fn wrong_use_is_told_apart_from_failure() {
     check(&["job"], 2, "Usage");
     check(&["job", "run", "--time", "soon", "--", "true"], 2, "duration");
     check(&["job", "list", "--site", "pad:x"], 2, "address");
-    check(&["job", "run", "--site", "127.0.0.1:1", "--", "true"], 125, "127.0.0.1:1");
+    check(&["job", "run", "--site", "127.0.0.1:1", "--", "true"], 125, "kumiko identity proxy");
     person.start_site();
     check(&["job", "show", "7"], 1, "7");
     check(&["job", "show", "seven"], 2, "seven");
     check(&["job", "run", "--policy", "none.toml", "--", "true"], 125, "none.toml");
-    check(&["job", "run", "--", "./prog"], 127, "--dir");
+    check(&["job", "run", "--", "./prog"], 127, "--dir");    person.ok(["site", "stop"]);
+    check(&["job", "list"], 1, "refused");
 }

@@ -205,6 +205,13 @@ pub enum JobState {
     Cancelled,
 }
 
+impl JobState {
+    /// No state follows but removal.
+    pub fn has_ended(self) -> bool {
+        matches!(self, JobState::Done | JobState::Failed | JobState::Cancelled)
+    }
+}
+
 /// One event as told to watchers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventView {

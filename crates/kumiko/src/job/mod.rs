@@ -12,7 +12,7 @@ use crate::home::Home;
 use crate::output;
 use kumiko_client::Client;
 use kumiko_job::attempt::OutputStream;
-use kumiko_job::contract::{JobState, JobView};
+use kumiko_job::contract::JobView;
 use kumiko_job::id::JobId;
 use select::{Selector, pick};
 use std::io::Write;
@@ -93,8 +93,7 @@ async fn chosen(select: &Select, home: &Home) -> Result<(Client, Vec<JobId>), Fa
 
 async fn list(target: &Target, live: bool, format: Format, home: &Home) -> Result<u8, Failure> {
     let client = connect::open(target.site.as_deref(), home).await?;
-    let ended = |v: &JobView| matches!(v.state, JobState::Done | JobState::Failed | JobState::Cancelled);
-    let views: Vec<JobView> = client.list().await?.into_iter().filter(|v| !(live && ended(v))).collect();
+    let views: Vec<JobView> = client.list().await?.into_iter().filter(|v| !(live && v.state.has_ended())).collect();
     if format == Format::Human {
         let rows: Vec<Vec<String>> = views.iter().map(view::row).collect();
         print!("{}", output::table(&["JOB", "STATE", "RAN FOR", "NAME", "COMMAND"], &rows));
@@ -113,7 +112,7 @@ async fn wait(select: &Select, home: &Home) -> Result<u8, Failure> {
         let mut events = client.watch(job, 0).await?;
         let outcome = loop {
             match events.next().await? {
-                Some(event) if event.outcome.is_some() => break event.outcome,
+                Some(event) if event.state.has_ended() => break event.outcome,
                 Some(_) => {}
                 None => break None,
             }
@@ -162,7 +161,7 @@ async fn watch(select: &Select, after: u64, format: Format, home: &Home) -> Resu
     for job in jobs {
         let mut events = client.watch(job, after).await?;
         while let Some(event) = events.next().await? {
-            let ended = event.outcome.is_some();
+            let ended = event.state.has_ended();
             output::one(if format == Format::Json { Format::Lines } else { format }, &Event(event))?;
             if ended {
                 break;

@@ -9,7 +9,6 @@ use crate::output::{self, Show};
 use crate::site::make::make;
 use crate::site::serve::{is_served, serve};
 use kumiko_identity::{Dn, GridMap};
-use kumiko_job::contract::JobState;
 use kumiko_linux::{process, this_process};
 use serde::Serialize;
 use std::fs::File;
@@ -17,10 +16,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Set for a site that its parent waits for: it says when it is ready, and is a session of its own.
 const BACKGROUND: &str = "KUMIKO_BACKGROUND";
 const SIGTERM: i32 = 15;
+/// A killed process is gone within this, whatever it had mapped.
+const DYING: Duration = Duration::from_secs(5);
+/// Nothing tells when a lock of flock(2) becomes free but waiting for it, which would take it.
+const LOCK_LOOK: Duration = Duration::from_millis(10);
 
 pub async fn site(verb: Site, format: Format, home: &Home) -> Result<u8, Failure> {
     match verb {
@@ -83,8 +87,7 @@ async fn live_jobs(home: &Home) -> Result<usize, Failure> {
     let client = connect::open(Some(crate::config::LOCAL), home).await?;
     let jobs = client.list().await?;
     client.close().await;
-    let ended = |s: JobState| matches!(s, JobState::Done | JobState::Failed | JobState::Cancelled);
-    Ok(jobs.iter().filter(|v| !ended(v.state)).count())
+    Ok(jobs.iter().filter(|v| !v.state.has_ended()).count())
 }
 
 async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8, Failure> {
@@ -92,7 +95,7 @@ async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8,
         return demo_site(start, format).await;
     }
     let _ = std::fs::remove_file(home.draining());
-    if is_served(home) && !start.foreground {
+    if !start.foreground && answers(home).await {
         eprintln!("kumiko: it is running already");
         return status(format, home).await;
     }
@@ -119,6 +122,19 @@ async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8,
     let running = in_background(&start, home)?;
     explain_start(home, &running, first);
     Ok(0)
+}
+
+/// Whether a site serves this home. One that was just killed holds its lock until its last thread is gone: that is waited
+/// for, so that a start right after a kill starts.
+async fn answers(home: &Home) -> bool {
+    let begun = Instant::now();
+    while is_served(home) && begun.elapsed() < DYING {
+        if live_jobs(home).await.is_ok() {
+            return true;
+        }
+        tokio::time::sleep(LOCK_LOOK).await;
+    }
+    is_served(home)
 }
 
 fn explain_start(home: &Home, running: &Running, first: bool) {
