@@ -10,21 +10,24 @@ use kumiko_wire::runner::{
 use std::io::{self, ErrorKind};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex as Turn, Notify, OnceCell};
+use tokio::task::AbortHandle;
 
 /// Bytes read at once: reports are small, and the next ones can wait in the socket.
 const READ_BYTES: usize = 2048;
 
-/// Before a runner that cannot be reached for want of the site's own is tried again.
+/// Before a runner is tried a second time that lets us go, or that cannot be reached for want of our own: neither passes
+/// in a moment.
 const REACH_AGAIN: Duration = Duration::from_secs(1);
 
 pub struct Live {
     id: AttemptId,
     /// Set once the engine has accepted the attempt.
     accepted: OnceCell<()>,
+    task: OnceLock<AbortHandle>,
     /// The connection of now. None before the first, and when there will be no other.
     connection: Mutex<Option<Arc<UnixStream>>>,
     /// Whose turn it is to write a frame.
@@ -41,6 +44,7 @@ impl Live {
         Self {
             id,
             accepted: OnceCell::new(),
+            task: OnceLock::new(),
             connection: Mutex::default(),
             writing: Turn::default(),
             stdin_taken: AtomicU64::new(0),
@@ -98,12 +102,22 @@ impl Live {
 
     fn follow(self: &Arc<Self>, shared: &Arc<Shared>, child: Option<Child>) {
         let (live, shared) = (Arc::clone(self), Arc::clone(shared));
-        tokio::spawn(async move { live.attend(&shared, child).await });
+        let task = tokio::spawn(async move { live.attend(&shared, child).await });
+        let _ = self.task.set(task.abort_handle()); // an attempt is followed once
+    }
+
+    /// Lets go of the runner; it goes on by itself.
+    pub fn leave(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+        self.set_connection(None);
     }
 
     /// Passes on what the runner reports until it is gone, then what is left on disk.
     async fn attend(&self, shared: &Shared, child: Option<Child>) {
         let mut ended = false;
+        let mut let_go = false;
         loop {
             if let Some(stream) = self.connection() {
                 ended = self.listen(shared, &stream).await;
@@ -112,6 +126,10 @@ impl Live {
             if ended {
                 break;
             }
+            if let_go {
+                tokio::time::sleep(REACH_AGAIN).await;
+            }
+            let_go = true;
             // A runner that let us go is asked again; one that is gone refuses (R6).
             match spool::connect(&shared.spool(self.id)).and_then(UnixStream::from_std) {
                 Ok(stream) => self.set_connection(Some(Arc::new(stream))),
@@ -120,7 +138,6 @@ impl Live {
                 Err(error) => {
                     // It may live, so it is not lost: our own want (of descriptors, say) has to pass first.
                     tracing::error!(attempt = %self.id, %error, "its runner cannot be reached");
-                    tokio::time::sleep(REACH_AGAIN).await;
                 }
             }
         }
@@ -272,13 +289,27 @@ fn read(
         Err(_) => return Err(Hangup::Gone),
     }
     let mut done = 0;
+    let mut held = None; // of lengths one after the other only the last is news
     while let Some((report, taken)) = decode_report(&rest[done..]).map_err(Hangup::Frame)? {
         done += taken;
-        pass(report);
+        if let Some(before) = held.take().filter(|before| !same_stream(before, &report)) {
+            pass(before);
+        }
+        held = Some(report);
     }
+    held.into_iter().for_each(pass);
     rest.drain(..done);
     if rest.is_empty() {
         *rest = Vec::new();
     }
     Ok(())
+}
+
+fn same_stream(one: &AttemptReport, next: &AttemptReport) -> bool {
+    match (one, next) {
+        (AttemptReport::Output { stream, .. }, AttemptReport::Output { stream: of, .. }) => {
+            stream == of
+        }
+        _ => false,
+    }
 }

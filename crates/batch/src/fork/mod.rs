@@ -63,6 +63,15 @@ impl Shared {
     }
 }
 
+impl Drop for Fork {
+    fn drop(&mut self) {
+        self.shared
+            .live()
+            .drain()
+            .for_each(|(_, live)| live.leave());
+    }
+}
+
 impl std::fmt::Debug for Fork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Fork");
