@@ -1,7 +1,6 @@
 //! Processes of this host as proc(5) shows them, and what memory is theirs alone. Not here: any but reading.
 
 use crate::fail::{Failure, While};
-use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
 
@@ -40,21 +39,6 @@ fn parse(pid: u32, stat: &str) -> Option<Process> {
         parent: tail.split(' ').nth(1)?.parse().ok()?,
         name,
     })
-}
-
-/// `root` and everything below it.
-pub fn tree(all: &[Process], root: u32) -> Vec<Process> {
-    let mut below: HashMap<u32, Vec<&Process>> = HashMap::new();
-    for process in all {
-        below.entry(process.parent).or_default().push(process);
-    }
-    let mut found: Vec<Process> = all.iter().filter(|p| p.pid == root).cloned().collect();
-    let mut next = 0;
-    while let Some(pid) = found.get(next).map(|p| p.pid) {
-        found.extend(below.get(&pid).into_iter().flatten().map(|&p| p.clone()));
-        next += 1;
-    }
-    found
 }
 
 /// Bytes of a process: what it alone has in memory, and its share of everything.
@@ -120,24 +104,6 @@ mod tests {
             Some(process(7, 3, "a (b) c"))
         );
         assert_eq!(parse(7, "7 nothing"), None);
-    }
-
-    #[test]
-    fn a_tree_is_all_below_its_root() {
-        let process = |pid, parent| Process {
-            pid,
-            parent,
-            name: String::new(),
-        };
-        let all = [
-            process(1, 0),
-            process(2, 1),
-            process(3, 2),
-            process(4, 1),
-            process(5, 3),
-        ];
-        let pids: Vec<u32> = tree(&all, 2).into_iter().map(|p| p.pid).collect();
-        assert_eq!(pids, [2, 3, 5]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{connected, job, or_missing, within};
 use crate::bench::Bench;
 use crate::fail::Failure;
 use crate::goal::{Goal, Reach, Row};
-use crate::proc::{self, Process};
+use crate::proc;
 use crate::stats::Unit;
 use kumiko_client::Client;
 use kumiko_job::contract::JobState;
@@ -18,6 +18,8 @@ const RUNNER: &str = "runner, private";
 const WITH_INIT: &str = "runner and init, private";
 /// As the kernel names a process of /…/kumiko-run.
 const RUNNER_NAME: &str = "kumiko-run";
+/// As the first process of a room names itself.
+const INIT_NAME: &str = "init";
 /// Submitted before the first look, so that what a site makes once is not counted as a job's.
 const FIRST: usize = 20;
 /// The site's growth is looked at after each such part of the jobs: so many samples.
@@ -105,31 +107,28 @@ async fn alive(client: &Client, count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each runner, and the processes of its own program below it.
+/// Each runner that is a child of the site, and the first process of its room below it.
 fn runners(row: &mut Row, site: u32) -> Result<(), Failure> {
     let all = proc::all()?;
-    let ours: Vec<Process> = proc::tree(&all, site)
-        .into_iter()
-        .filter(|p| p.name == RUNNER_NAME)
-        .collect();
-    let (below, tops): (Vec<_>, Vec<_>) = ours
-        .iter()
-        .partition(|p| ours.iter().any(|o| o.pid == p.parent));
-    for runner in tops.iter().take(RUNNERS_LOOKED_AT) {
+    let children = |parent: u32, name: &'static str| {
+        all.iter()
+            .filter(move |p| p.parent == parent && p.name == name)
+    };
+    for runner in children(site, RUNNER_NAME).take(RUNNERS_LOOKED_AT) {
         let Some(own) = proc::memory(runner.pid)? else {
             continue;
         };
         let mut with = own.private_bytes;
-        for init in below.iter().filter(|p| p.parent == runner.pid) {
+        for init in children(runner.pid, INIT_NAME) {
             with += proc::memory(init.pid)?.map_or(0, |m| m.private_bytes);
         }
         row.series(RUNNER, Unit::Bytes)
             .push(own.private_bytes as f64);
         row.series(WITH_INIT, Unit::Bytes).push(with as f64);
     }
-    if tops.is_empty() {
+    if children(site, RUNNER_NAME).next().is_none() {
         return Err(Failure::unexpected(format!(
-            "no process {RUNNER_NAME} is below the site"
+            "no process {RUNNER_NAME} is a child of the site"
         )));
     }
     Ok(())
