@@ -77,8 +77,7 @@ impl Session {
             session,
             token,
         )));
-        let now_ms = shared.now_ms();
-        let epoch = shared.with(|core| core.greet(now_ms));
+        let epoch = shared.with(Core::greet);
         let handle = Arc::new(Handle {
             shared: shared.clone(),
             max_message_bytes,
@@ -178,8 +177,7 @@ async fn keep<D: Dial>(
             None => break,
             Some(again) => io = again,
         }
-        let now_ms = shared.now_ms();
-        epoch = shared.with(|core| core.greet(now_ms));
+        epoch = shared.with(Core::greet);
     }
     shared.publish();
 }

@@ -8,7 +8,8 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Sleep;
 
 /// Below this the write buffer is filled up again: a full TLS record, so that none but the last is short.
@@ -18,6 +19,9 @@ const WRITE_HIGH_BYTES: usize = 64 << 10;
 /// The first read buffer of a quiet connection, and what it doubles to on a busy one.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 128 << 10;
+/// For a peer to close its side after a goodbye; and what it may still have been sending.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
+const FAREWELL_BYTES: usize = 8 << 20;
 
 /// Why a connection's driver has stopped.
 #[derive(Debug)]
@@ -63,16 +67,35 @@ where
         input,
         read_size: READ_BYTES_MIN,
         output: BytesMut::new(),
-        sleep: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+        sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
         over: false,
     };
     driver.apply();
     let end = poll_fn(|cx| driver.poll(cx)).await;
     if let End::Over = end {
-        // Best effort: the peer has our goodbye, or will notice by itself.
-        let _ = poll_fn(|cx| Pin::new(&mut driver.io).poll_shutdown(cx)).await;
+        farewell(&mut driver.io).await;
     }
     end
+}
+
+/// Ends a connection whose last frame is written so that the peer can read it: bytes that nobody reads here would make
+/// the kernel reset the connection, and the peer's kernel forget what it has not read (RFC 9293, 3.10.4).
+pub(crate) async fn farewell<S: AsyncRead + AsyncWrite + Unpin>(io: &mut S) {
+    let drained = async {
+        io.shutdown().await?;
+        let mut left = FAREWELL_BYTES;
+        let mut rest = BytesMut::with_capacity(READ_BYTES_MIN);
+        while left > 0 {
+            rest.clear();
+            match io.read_buf(&mut rest).await? {
+                0 => break,
+                count => left = left.saturating_sub(count),
+            }
+        }
+        io::Result::Ok(())
+    };
+    // Best effort: the session is over whether the peer hears it or not.
+    let _ = tokio::time::timeout(FAREWELL_WITHIN, drained).await;
 }
 
 impl<S, H> Driver<'_, S, H>
@@ -82,21 +105,21 @@ where
 {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         loop {
-            let wrote = self.poll_write(cx);
-            if let Poll::Ready(Err(end)) = wrote {
+            if let Poll::Ready(Err(end)) = self.poll_write(cx) {
                 return Poll::Ready(end);
             }
-            match self.poll_read(cx) {
-                Poll::Ready(Err(end)) => return Poll::Ready(end),
-                // What was applied may have made something to write.
-                Poll::Ready(Ok(())) => continue,
-                Poll::Pending => {}
+            let read = self.poll_read(cx);
+            if let Poll::Ready(Err(end)) = read {
+                return Poll::Ready(end);
             }
-            return self.poll_clock(cx);
+            // What was applied may have made something to write.
+            if read.is_pending() {
+                return self.poll_clock(cx);
+            }
         }
     }
 
-    /// Writes until all is written (Ready) or the connection takes no more (Pending).
+    /// Writes until all is written (Ready), or the connection takes no more (Pending).
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         loop {
             if self.output.len() < WRITE_LOW_BYTES {
@@ -125,7 +148,9 @@ where
             }
             match ready!(Pin::new(&mut self.io).poll_write(cx, &self.output)) {
                 Ok(0) => return Poll::Ready(Err(End::Cut(io::ErrorKind::WriteZero.into()))),
-                Ok(count) => self.output.advance(count),
+                Ok(count) => {
+                    self.output.advance(count);
+                }
                 Err(error) => return Poll::Ready(Err(End::Cut(error))),
             }
         }
@@ -173,14 +198,13 @@ where
 
     /// False: the session has a newer connection.
     fn apply(&mut self) -> bool {
-        let now = self.shared.now_ms();
         let applied = self.shared.with(|core: &mut Core| {
             if core.epoch() != self.epoch {
                 return None;
             }
             let before = core.phase();
             core.set_driver(None);
-            core.heard(now);
+            core.heard();
             core.on_bytes(&mut self.input);
             Some((
                 core.take_opened(),
@@ -204,18 +228,17 @@ where
     /// Pending until the peer has been silent for too long.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         loop {
-            let now = self.shared.now_ms();
             let tick = self
                 .shared
-                .with(|core| (core.epoch() == self.epoch).then(|| core.tick(now)));
+                .with(|core| (core.epoch() == self.epoch).then(|| core.tick()));
             match tick {
                 None => return Poll::Ready(End::Superseded),
                 Some(Tick::Dead { silent_ms }) => {
                     let text = format!("nothing was heard of the peer for {silent_ms} ms");
                     return Poll::Ready(End::Cut(io::Error::new(io::ErrorKind::TimedOut, text)));
                 }
-                Some(Tick::At { ms }) => {
-                    let at = self.shared.at(ms);
+                Some(Tick::At { us }) => {
+                    let at = self.shared.at(us);
                     if self.sleep.deadline() != at {
                         self.sleep.as_mut().reset(at);
                     }

@@ -2,7 +2,7 @@
 //! after a cut without loss or repetition.
 //!
 //! `core` is the protocol itself: no clock, no I/O. `driver` moves its bytes, `client` dials again after a cut,
-//! `server` keeps the sessions whose connection is gone. Not here: TLS, who the peer is, what the streams carry.
+//! `server` accepts, `registry` keeps the sessions whose connection is gone. Not here: TLS, who the peer is, what the streams carry.
 //!
 //! Whoever makes the TCP connection sets `TCP_NODELAY` (frames are gathered here already) and `TCP_NOTSENT_LOWAT`
 //! (about 64 KiB: what the kernel has taken cannot be overtaken by a small message any more).
@@ -14,6 +14,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod options;
+mod registry;
 mod server;
 mod shared;
 mod stream;

@@ -24,10 +24,11 @@ impl Shared {
         }
     }
 
-    /// Acts on the core under its lock, and wakes whom it names after.
+    /// Acts on the core under its lock, with the time told, and wakes whom it names after.
     pub fn with<R>(&self, act: impl FnOnce(&mut Core) -> R) -> R {
         // A panic while the lock was held is one of a waker; the core itself is whole.
         let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
+        core.set_now(u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX));
         let result = act(&mut core);
         let wakes = core.take_wakes();
         drop(core);
@@ -41,13 +42,8 @@ impl Shared {
         self.publish();
     }
 
-    /// Milliseconds since the session began: the core's clock.
-    pub fn now_ms(&self) -> u64 {
-        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    pub fn at(&self, ms: u64) -> Instant {
-        self.born + std::time::Duration::from_millis(ms)
+    pub fn at(&self, us: u64) -> Instant {
+        self.born + std::time::Duration::from_micros(us)
     }
 
     pub fn state(&self) -> watch::Receiver<State> {

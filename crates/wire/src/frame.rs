@@ -24,7 +24,7 @@ pub const INITIAL_CREDIT_BYTES: u32 = 2 * (PART_BYTES + FRAME_COST_BYTES) as u32
 /// A receiver acknowledges at least this often; a sender can hold at least four times as much (S7).
 pub const ACK_EVERY_BYTES: usize = 128 << 10;
 /// Below this a payload is copied out of the read buffer, so that a small message does not keep a large buffer alive.
-const COPY_BELOW: usize = 4 << 10;
+const COPY_BELOW: usize = 16 << 10;
 
 /// Codes of GOODBYE (S8).
 pub mod goodbye {

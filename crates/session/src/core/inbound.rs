@@ -96,7 +96,14 @@ impl Core {
                 self.touch();
                 Ok(())
             }
-            Frame::Pong { .. } => Ok(()),
+            Frame::Pong { .. } => {
+                if let Some(pinged) = self.pinged_us.take() {
+                    let took = self.now_us.saturating_sub(pinged);
+                    self.round_trip_us =
+                        Some(self.round_trip_us.map_or(took, |least| least.min(took)));
+                }
+                Ok(())
+            }
             Frame::Goodbye { code, text } => {
                 let error = match code {
                     goodbye::DONE => SessionError::Closed,
@@ -147,6 +154,7 @@ impl Core {
                 to: 0,
             });
         }
+        self.ping = true;
         self.welcomed = true;
         self.phase = Phase::Up;
         self.max_streams = self.options.max_streams.min(welcome.max_streams);

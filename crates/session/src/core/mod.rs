@@ -1,5 +1,6 @@
-//! The session protocol (spec/session) as a state machine: no clock, no I/O, no runtime. Users of streams act on it
-//! (here), bytes of the peer act on it (`inbound`), and it says what to write (`outbound`). Wakers are tokens that it
+//! The session protocol (spec/session) as a state machine: no clock, no I/O, no runtime. Connections come and go
+//! (here), users of streams act on it (`users`), bytes of the peer act on it (`inbound`), and it says what to write
+//! (`outbound`). Wakers are tokens that it
 //! keeps and hands back; who calls it wakes them once the lock is let go.
 
 mod inbound;
@@ -7,21 +8,17 @@ mod outbound;
 #[cfg(test)]
 mod simulation;
 mod stream;
+mod users;
 
-use crate::{Options, Part, SessionError};
+use crate::{Options, SessionError};
 use bytes::Bytes;
-use kumiko_wire::frame::{
-    ACK_EVERY_BYTES, Frame, Half, Hello, INITIAL_CREDIT_BYTES, PART_BYTES, REQUEST_BYTES, Welcome,
-};
+use kumiko_wire::frame::{ACK_EVERY_BYTES, Frame, Hello, INITIAL_CREDIT_BYTES, Welcome};
 use std::collections::{HashMap, VecDeque};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 use stream::{Body, Receiving, Sending, Sequenced, StreamState, part_cost};
 
 pub(crate) use outbound::Tick;
-
-/// While nobody is connected, a session takes no more than this from its streams.
-const DETACHED_BUFFER_BYTES: usize = 256 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -81,9 +78,14 @@ pub(crate) struct Core {
     pool: usize,
     opened: VecDeque<(u32, Bytes)>,
 
-    heard_ms: u64,
-    connected_ms: u64,
+    /// Microseconds, told by whoever calls.
+    now_us: u64,
+    heard_us: u64,
+    connected_us: u64,
     asked: bool,
+    /// When PING was written, and the shortest time to its answer on this connection.
+    pinged_us: Option<u64>,
+    round_trip_us: Option<u64>,
 
     driver: Option<Waker>,
     open_wakers: Vec<Waker>,
@@ -131,9 +133,12 @@ impl Core {
             inbox_cost: 0,
             pool: options.session_buffer_bytes,
             opened: VecDeque::new(),
-            heard_ms: 0,
-            connected_ms: 0,
+            now_us: 0,
+            heard_us: 0,
+            connected_us: 0,
             asked: false,
+            pinged_us: None,
+            round_trip_us: None,
             driver: None,
             open_wakers: Vec::new(),
             hold_blocked: false,
@@ -144,9 +149,14 @@ impl Core {
 
     // --- Connections (S3, S9) ---
 
+    /// Tells the time, in microseconds of any clock that does not jump.
+    pub fn set_now(&mut self, now_us: u64) {
+        self.now_us = now_us;
+    }
+
     /// Client: a connection stands; returns its epoch.
-    pub fn greet(&mut self, now_ms: u64) -> u64 {
-        self.connect(now_ms);
+    pub fn greet(&mut self) -> u64 {
+        self.connect();
         self.phase = Phase::Greeting;
         let resume = self.welcomed.then_some(self.received);
         let (session, token) = self.identity;
@@ -159,14 +169,15 @@ impl Core {
     }
 
     /// Server: a connection of this session's owner stands; returns its epoch.
-    pub fn welcome(&mut self, resume: Option<u64>, now_ms: u64) -> Result<u64, SessionError> {
+    pub fn welcome(&mut self, resume: Option<u64>) -> Result<u64, SessionError> {
         if let Some(received) = resume {
             self.check_resume(received)
                 .map_err(SessionError::Violation)?;
             self.cut();
             self.acknowledge(received);
         }
-        self.connect(now_ms);
+        self.connect();
+        self.ping = true;
         self.phase = Phase::Up;
         self.greeting = Some(Frame::Welcome(Welcome {
             received: self.received,
@@ -183,10 +194,10 @@ impl Core {
         Ok(self.epoch)
     }
 
-    fn connect(&mut self, now_ms: u64) {
+    fn connect(&mut self) {
         self.epoch += 1;
-        self.heard_ms = now_ms;
-        self.connected_ms = now_ms;
+        self.heard_us = self.now_us;
+        self.connected_us = self.now_us;
         self.touch();
     }
 
@@ -198,6 +209,8 @@ impl Core {
         self.pong = None;
         self.ping = false;
         self.asked = false;
+        self.pinged_us = None;
+        self.round_trip_us = None;
         self.ack_due = false;
         self.cost_since_ack = 0;
     }
@@ -249,196 +262,6 @@ impl Core {
         self.touch();
     }
 
-    // --- Users of streams (S5, S6) ---
-
-    /// Opens a stream; `waker` is called when there is room again.
-    pub fn poll_open(&mut self, request: &Bytes, waker: &Waker) -> Poll<Result<u32, SessionError>> {
-        if let Some(over) = self.refusal() {
-            return Poll::Ready(Err(over));
-        }
-        if request.len() > REQUEST_BYTES {
-            let (bytes, limit) = (request.len(), REQUEST_BYTES);
-            return Poll::Ready(Err(SessionError::RequestTooLong { bytes, limit }));
-        }
-        let limit = self.max_streams;
-        if self.streams.len() >= limit as usize || self.last_stream == u32::MAX {
-            return Poll::Ready(Err(SessionError::TooManyStreams { limit }));
-        }
-        let body = Body::Open(request.clone());
-        if !self.can_hold(body.cost()) {
-            self.hold_blocked = true;
-            self.open_wakers.push(waker.clone());
-            return Poll::Pending;
-        }
-        self.last_stream += 1;
-        let id = self.last_stream;
-        self.streams.insert(id, StreamState::new());
-        self.enqueue(id, body);
-        Poll::Ready(Ok(id))
-    }
-
-    /// Queues the next part of a message: all of `data` if it fits one frame, else as much as a frame holds. Taken
-    /// is what is missing from `data` afterwards.
-    pub fn poll_send(
-        &mut self,
-        id: u32,
-        kind: u8,
-        data: &mut Bytes,
-        waker: &Waker,
-    ) -> Poll<Result<(), SessionError>> {
-        if let Some(over) = self.refusal() {
-            return Poll::Ready(Err(over));
-        }
-        let Some(stream) = self.streams.get(&id) else {
-            return Poll::Ready(Err(SessionError::Closed));
-        };
-        if let Sending::Stopped(code) = stream.sending {
-            return Poll::Ready(Err(SessionError::Stopped { code }));
-        }
-        let size = data.len().min(PART_BYTES);
-        let more = size < data.len();
-        let body = Body::Data {
-            kind,
-            more,
-            data: data.slice(..size),
-        };
-        let cost = body.cost();
-        let has_credit = stream.limit.saturating_sub(stream.used) >= cost as u64;
-        let has_room = self.can_hold(cost);
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return Poll::Ready(Err(SessionError::Closed));
-        };
-        if !has_credit || !has_room {
-            self.hold_blocked |= !has_room;
-            stream.sender_waker = Some(waker.clone());
-            return Poll::Pending;
-        }
-        stream.used += cost as u64;
-        let _ = data.split_to(size);
-        self.enqueue(id, body);
-        Poll::Ready(Ok(()))
-    }
-
-    /// Ready when there is no use in sending more: the peer reads no more, or the session is over.
-    pub fn poll_stopped(&mut self, id: u32, waker: &Waker) -> Poll<SessionError> {
-        if let Some(over) = self.refusal() {
-            return Poll::Ready(over);
-        }
-        match self.streams.get_mut(&id) {
-            None => Poll::Ready(SessionError::Closed),
-            Some(StreamState {
-                sending: Sending::Stopped(code),
-                ..
-            }) => Poll::Ready(SessionError::Stopped { code: *code }),
-            Some(stream) => {
-                stream.sender_waker = Some(waker.clone());
-                Poll::Pending
-            }
-        }
-    }
-
-    /// The sender is done: in order (None), or giving up with a code.
-    pub fn end_sending(&mut self, id: u32, abort: Option<u32>) {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return;
-        };
-        stream.sender_gone = true;
-        stream.sender_waker = None;
-        if stream.sending == Sending::Open && self.over.is_none() {
-            stream.sending = Sending::Ended;
-            let body = match abort {
-                None => Body::Finish,
-                Some(code) => {
-                    self.queued_cost -= stream.drop_queue();
-                    Body::Reset {
-                        half: Half::Sending,
-                        code,
-                    }
-                }
-            };
-            self.enqueue(id, body);
-        }
-        self.remove_if_done(id);
-    }
-
-    /// The next part that came; None at the end.
-    pub fn poll_recv(
-        &mut self,
-        id: u32,
-        waker: &Waker,
-    ) -> Poll<Result<Option<Part>, SessionError>> {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return Poll::Ready(Ok(None));
-        };
-        if let Some(part) = stream.inbox.pop_front() {
-            let cost = part_cost(&part);
-            stream.read += cost;
-            self.inbox_cost -= cost;
-            self.grant(id);
-            return Poll::Ready(Ok(Some(part)));
-        }
-        match (stream.receiving, &self.over) {
-            (Receiving::Finished | Receiving::Stopped, _) => Poll::Ready(Ok(None)),
-            (Receiving::Reset(code), _) => Poll::Ready(Err(SessionError::Reset { code })),
-            (Receiving::Open, Some(over)) => Poll::Ready(Err(over.clone())),
-            (Receiving::Open, None) => {
-                stream.receiver_waker = Some(waker.clone());
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Gives credit back in halves of the window, and lets the window of a busy stream grow.
-    fn grant(&mut self, id: u32) {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return;
-        };
-        if stream.receiving != Receiving::Open || self.over.is_some() {
-            return;
-        }
-        let window = u64::from(stream.window);
-        if stream.read + window - stream.granted < window / 2 {
-            return;
-        }
-        let wider = stream
-            .window
-            .saturating_mul(2)
-            .min(self.options.stream_credit_bytes);
-        let growth = (wider - stream.window) as usize;
-        if growth <= self.pool {
-            self.pool -= growth;
-            stream.window = wider;
-        }
-        stream.granted = stream.read + u64::from(stream.window);
-        if !stream.credit_due {
-            stream.credit_due = true;
-            self.credits.push(id);
-        }
-        self.touch();
-    }
-
-    /// The receiver is done; if the peer is not, it is told so.
-    pub fn end_receiving(&mut self, id: u32, code: u32) {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return;
-        };
-        stream.receiver_gone = true;
-        stream.receiver_waker = None;
-        self.inbox_cost -= stream.inbox.iter().map(part_cost).sum::<u64>();
-        stream.inbox = VecDeque::new();
-        if stream.receiving == Receiving::Open && self.over.is_none() {
-            stream.receiving = Receiving::Stopped;
-            self.enqueue(
-                id,
-                Body::Reset {
-                    half: Half::Receiving,
-                    code,
-                },
-            );
-        }
-        self.remove_if_done(id);
-    }
-
     // --- What the edge asks ---
 
     pub fn is_over(&self) -> Option<&SessionError> {
@@ -447,6 +270,10 @@ impl Core {
 
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    pub fn is_cut(&self) -> bool {
+        self.phase == Phase::Cut
     }
 
     pub fn phase(&self) -> Phase {
@@ -477,7 +304,7 @@ impl Core {
     /// What a detached session can come to hold.
     pub fn held_bytes_at_most(&self) -> usize {
         self.inbox_cost as usize
-            + (self.queued_cost + self.retained_cost).max(DETACHED_BUFFER_BYTES)
+            + (self.queued_cost + self.retained_cost).max(users::DETACHED_BUFFER_BYTES)
     }
 
     /// Streams that the peer has opened since the last call.
@@ -497,34 +324,6 @@ impl Core {
 
     fn touch(&mut self) {
         self.wakes.extend(self.driver.take());
-    }
-
-    fn refusal(&self) -> Option<SessionError> {
-        match &self.over {
-            Some(over) => Some(over.clone()),
-            None if self.closing => Some(SessionError::Closed),
-            None => None,
-        }
-    }
-
-    fn can_hold(&self, cost: usize) -> bool {
-        let most = match (self.phase, self.role) {
-            (Phase::Cut, Role::Server) => DETACHED_BUFFER_BYTES,
-            _ => self.options.session_buffer_bytes,
-        };
-        self.queued_cost + self.retained_cost + cost <= most
-    }
-
-    fn enqueue(&mut self, id: u32, body: Body) {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return;
-        };
-        let cost = body.cost();
-        stream.out.push_back(body);
-        stream.out_cost += cost;
-        self.queued_cost += cost;
-        self.make_ready(id);
-        self.touch();
     }
 
     fn remove_if_done(&mut self, id: u32) {

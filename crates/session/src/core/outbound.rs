@@ -16,7 +16,7 @@ const SMALL_IN_A_ROW: u8 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tick {
     At {
-        ms: u64,
+        us: u64,
     },
     /// Nothing was heard for too long.
     Dead {
@@ -189,35 +189,38 @@ impl Core {
     // --- Keep-alive (S10) ---
 
     /// Bytes have come.
-    pub fn heard(&mut self, now_ms: u64) {
-        self.heard_ms = now_ms;
+    pub fn heard(&mut self) {
+        self.heard_us = self.now_us;
         self.asked = false;
     }
 
     /// Looks at the clock: asks a silent peer, gives up one that was asked, and says when to look again.
-    pub fn tick(&mut self, now_ms: u64) -> Tick {
-        let ms = |duration: Duration| {
-            u64::try_from(duration.as_millis())
+    pub fn tick(&mut self) -> Tick {
+        let us = |duration: Duration| {
+            u64::try_from(duration.as_micros())
                 .unwrap_or(u64::MAX / 4)
                 .max(1)
         };
+        let now = self.now_us;
         if self.phase == Phase::Greeting {
-            let until = self.connected_ms + ms(self.options.hello_within);
-            return match now_ms >= until {
+            let until = self.connected_us + us(self.options.hello_within);
+            return match now >= until {
                 true => Tick::Dead {
-                    silent_ms: now_ms - self.connected_ms,
+                    silent_ms: (now - self.connected_us) / 1000,
                 },
-                false => Tick::At { ms: until },
+                false => Tick::At { us: until },
             };
         }
-        let keepalive = ms(self.options.keepalive);
-        let silent_ms = now_ms.saturating_sub(self.heard_ms);
-        if silent_ms >= 2 * keepalive {
-            return Tick::Dead { silent_ms };
+        let keepalive = us(self.options.keepalive);
+        let silent = now.saturating_sub(self.heard_us);
+        if silent >= 2 * keepalive {
+            return Tick::Dead {
+                silent_ms: silent / 1000,
+            };
         }
-        if silent_ms < keepalive {
+        if silent < keepalive {
             return Tick::At {
-                ms: self.heard_ms + keepalive,
+                us: self.heard_us + keepalive,
             };
         }
         if !self.asked {
@@ -227,7 +230,7 @@ impl Core {
             self.touch();
         }
         Tick::At {
-            ms: self.heard_ms + 2 * keepalive,
+            us: self.heard_us + 2 * keepalive,
         }
     }
 }

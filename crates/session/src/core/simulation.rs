@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
 const HISTORIES: u64 = 10_000;
-const STEPS: u32 = 300;
+const STEPS: u32 = 200;
 const STREAMS: usize = 12;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -40,7 +40,7 @@ struct Script {
 
 impl Script {
     fn of(seed: u64, stream: u32, role: Role, text: &Bytes) -> Script {
-        let random = Random(seed ^ u64::from(stream) << 32 ^ (role as u64) << 63);
+        let random = Random(seed ^ (u64::from(stream) << 32) ^ ((role as u64) << 63));
         Script {
             random,
             text: text.clone(),
@@ -89,7 +89,7 @@ struct World {
     sides: [Side; 2],
     /// From the client, from the server.
     pipes: [BytesMut; 2],
-    now_ms: u64,
+    now_us: u64,
     cuts: u32,
     /// The server has read HELLO of the connection that is.
     greeted: bool,
@@ -116,11 +116,11 @@ impl World {
             text: text.clone(),
             sides: [side(Role::Client), side(Role::Server)],
             pipes: [BytesMut::new(), BytesMut::new()],
-            now_ms: 0,
+            now_us: 0,
             cuts: 0,
             greeted: false,
         };
-        world.sides[0].core.greet(0);
+        world.sides[0].core.greet();
         world
     }
 
@@ -151,7 +151,10 @@ impl World {
     }
 
     fn step(&mut self, calm: bool) {
-        self.now_ms += self.random.below(50) as u64;
+        self.now_us += self.random.below(50_000) as u64;
+        for side in &mut self.sides {
+            side.core.set_now(self.now_us);
+        }
         let side = self.random.below(2);
         match self.random.below(if calm { 12 } else { 13 }) {
             0 if !calm => {
@@ -179,14 +182,13 @@ impl World {
             10 | 11 => self.deliver(side),
             12 if self.random.one_in(3) => self.cut(),
             _ => {
-                let now_ms = self.now_ms;
                 if self.sides[side].core.phase() == Phase::Up {
-                    self.sides[side].core.tick(now_ms);
+                    self.sides[side].core.tick();
                 }
             }
         }
         if self.sides[0].core.phase() == Phase::Cut && (calm || self.random.one_in(5)) {
-            self.sides[0].core.greet(self.now_ms);
+            self.sides[0].core.greet();
         }
         for side in &self.sides {
             let (core, windows) = (&side.core, core_windows(&side.core));
@@ -327,13 +329,13 @@ impl World {
         let bytes = pipe.split_to(length.min(pipe.len()));
         let side = &mut self.sides[to];
         side.input.extend_from_slice(&bytes);
-        side.core.heard(self.now_ms);
+        side.core.heard();
         if to == 1 && !self.greeted {
             match frame::decode(&mut side.input) {
                 Ok(None) => return,
                 Ok(Some(Frame::Hello(hello))) => {
                     side.core
-                        .welcome(hello.resume, self.now_ms)
+                        .welcome(hello.resume)
                         .expect("the session can be resumed");
                     self.greeted = true;
                 }
@@ -448,5 +450,5 @@ fn whatever_is_cut_each_stream_arrives_once_and_in_order() {
         messages += u64::from(more_messages);
     }
     eprintln!("{HISTORIES} histories, {cuts} cuts, {messages} messages");
-    assert!(cuts > HISTORIES && messages > 20 * HISTORIES);
+    assert!(cuts > 2 * HISTORIES && messages > 10 * HISTORIES);
 }

@@ -408,3 +408,45 @@ async fn sessions_of_one_owner_and_detached_ones_are_bounded() {
         Frame::Welcome(_)
     ));
 }
+
+#[tokio::test]
+async fn whoever_drops_the_serving_of_a_connection_cuts_it_and_the_session_waits() {
+    let server = kumiko_session::Server::new(Options::default());
+    let hello = Hello {
+        session: [1; 16],
+        token: [2; 16],
+        resume: None,
+    };
+    let mut bytes = bytes::BytesMut::new();
+    Frame::Hello(hello.clone()).encode(&mut bytes);
+    let (mut near, far) = tokio::io::duplex(1000);
+    near.write_all(&bytes).await.unwrap();
+    {
+        let serving = server.serve(far, "/CN=a", echo);
+        tokio::select! {
+            _ = serving => panic!("the connection stands"),
+            answer = near.read_u8() => assert_eq!(answer.unwrap(), 2, "WELCOME"),
+        }
+    }
+    let stats = server.stats();
+    assert_eq!((stats.attached, stats.detached), (0, 1));
+    bytes.clear();
+    Frame::Hello(Hello {
+        resume: Some(0),
+        ..hello
+    })
+    .encode(&mut bytes);
+    Frame::Goodbye {
+        code: goodbye::DONE,
+        text: String::new(),
+    }
+    .encode(&mut bytes);
+    let (mut near, far) = tokio::io::duplex(1000);
+    near.write_all(&bytes).await.unwrap();
+    near.shutdown().await.unwrap();
+    assert!(matches!(
+        within("the end", server.serve(far, "/CN=a", echo)).await,
+        Ok(Served::Closed)
+    ));
+    assert_eq!(server.stats(), Stats::default());
+}
