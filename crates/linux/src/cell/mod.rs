@@ -28,10 +28,10 @@ pub use seccomp::{Filter, Verdict};
 pub use view::{Source, Step, View};
 
 use crate::process;
+use program::Ready;
 use report::{Message, Reports};
 use rustix::fs::{Mode, OFlags};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags};
-use std::ffi::CStr;
+use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -43,14 +43,15 @@ const SPACES: UnshareFlags = UnshareFlags::NEWUSER
     .union(UnshareFlags::NEWUTS)
     .union(UnshareFlags::NEWCGROUP);
 
-/// A running cell. Dropping it kills what is left in it and reaps init; children that were not reaped stay zombies until
-/// they are, and hold init until then.
+/// A running cell, of a process that does not ignore SIGCHLD. Dropping it kills what is left in it and waits for
+/// nothing: init, which ends after the last of our children in the cell is reaped, may stay a zombie until we end.
 #[derive(Debug)]
 pub struct Cell {
     init: OwnedFd,
     /// Init reads the other end; never written.
     _life: OwnedFd,
-    spaces: Vec<OwnedFd>,
+    /// What to join in it.
+    spaces: UnshareFlags,
     /// Still taking off the old root when the program runs already; reaped with the cell.
     maker: i32,
 }
@@ -74,7 +75,7 @@ impl Cell {
         let (reports, report_end) = report::pair().map_err(kernel)?;
         let maps = Maps::of_this_account();
         let mut slots = view.slots();
-        let pointers = program.pointers();
+        let mut ready = program.ready();
         // SAFETY: the child runs `maker` alone, which allocates nothing and takes no lock.
         let maker = unsafe {
             fork(0, || {
@@ -86,8 +87,7 @@ impl Cell {
                     life: life.as_raw_fd(),
                     init_end: init_end.as_fd(),
                     reports: report_end.as_fd(),
-                    program,
-                    pointers: &pointers,
+                    program: &mut ready,
                 })
             })
         }
@@ -101,7 +101,7 @@ impl Cell {
         let cell = Cell {
             init: process::pidfd(init).map_err(kernel)?,
             _life: life,
-            spaces: told.fds,
+            spaces: spaces(network),
             maker,
         };
         let child = child(told.program, told.failure)?;
@@ -112,14 +112,10 @@ impl Cell {
     pub fn start_more(&self, program: &Program<'_>) -> Result<Child, Failure> {
         let kernel = |error: io::Error| Failure::new(Stage::Prepare, &error);
         let (reports, report_end) = report::pair().map_err(kernel)?;
-        let pointers = program.pointers();
+        let mut ready = program.ready();
         // SAFETY: the child runs `enterer` alone, which allocates nothing and takes no lock.
-        let enterer = unsafe {
-            fork(0, || {
-                enterer(&self.spaces, report_end.as_fd(), program, &pointers)
-            })
-        }
-        .map_err(kernel)?;
+        let enterer =
+            unsafe { fork(0, || enterer(self, report_end.as_fd(), &mut ready)) }.map_err(kernel)?;
         drop(report_end);
         let told = reports.collect();
         reap_helper(enterer);
@@ -141,8 +137,6 @@ impl Cell {
 impl Drop for Cell {
     fn drop(&mut self) {
         self.kill();
-        // Init ends when the last child of ours in the cell is reaped: the owner has done that, or init is left to
-        // whoever reaps our orphans.
         let _ = process::reap(self.init.as_fd());
         reap_helper(self.maker);
     }
@@ -198,6 +192,16 @@ fn reap_helper(pid: i32) {
     }
 }
 
+/// Dropped at the end of a copy of this process, by a panic too: what follows it in the source is the original's.
+struct EndOfCopy;
+
+impl Drop for EndOfCopy {
+    fn drop(&mut self) {
+        // SAFETY: ends the copy, without the handlers and buffers of the process it was copied from.
+        unsafe { libc::_exit(0) }
+    }
+}
+
 /// Runs `child` in a copy of this process, with all signals blocked so that no handler of ours runs there.
 /// `flags`: of clone(2), beside SIGCHLD.
 ///
@@ -216,9 +220,8 @@ unsafe fn fork(flags: libc::c_int, child: impl FnOnce()) -> io::Result<i32> {
     // SAFETY: without CLONE_VM and with no stack given this is fork(2); the child does as promised above.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     if pid == 0 {
+        let _end = EndOfCopy;
         child();
-        // SAFETY: ends the copy, without the handlers and buffers of the process it was copied from.
-        unsafe { libc::_exit(0) }
     }
     let error = io::Error::last_os_error();
     // SAFETY: `before` was filled in above.
@@ -234,26 +237,25 @@ struct Maker<'a> {
     life: libc::c_int,
     init_end: BorrowedFd<'a>,
     reports: BorrowedFd<'a>,
-    program: &'a Program<'a>,
-    pointers: &'a program::Pointers<'a>,
+    program: &'a mut Ready<'a>,
 }
 
 fn maker(job: Maker<'_>) {
     // SAFETY: this copy's own descriptor of our end of the pipe; nobody here uses it again. Init must not inherit it,
     // or it would keep itself alive.
     unsafe { libc::close(job.life) };
-    let (reports, program, pointers) = (job.reports, job.program, job.pointers);
-    if let Err(failure) = make(job) {
-        return Reports::tell(reports, &Message::failed(&failure));
+    let reports = job.reports;
+    match make(job) {
+        Ok(program) => run_program(reports, program),
+        Err(failure) => return Reports::tell(reports, &Message::failed(&failure)),
     }
-    run_program(reports, program, pointers);
     // Whoever waits for the end of these descriptors, the program's output among them, need not wait for what follows.
     // SAFETY: this copy uses none of its descriptors again.
     unsafe { libc::close_range(0, libc::c_uint::MAX, 0) };
     view::take_off_old_root();
 }
 
-fn make(job: Maker<'_>) -> Result<(), Failure> {
+fn make<'a>(job: Maker<'a>) -> Result<&'a mut Ready<'a>, Failure> {
     let Maker {
         view,
         slots,
@@ -261,22 +263,13 @@ fn make(job: Maker<'_>) -> Result<(), Failure> {
         maps,
         init_end,
         reports,
+        program,
         ..
     } = job;
-    let flags = if network {
-        SPACES
-    } else {
-        SPACES | UnshareFlags::NEWNET
-    };
+    let flags = spaces(network);
     // SAFETY: a process with one thread and nothing shared: no other thread can miss what it thought it had.
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(Failure::at(Stage::Unshare))?;
     maps.write().map_err(Failure::at(Stage::Map))?;
-    let spaces = rustix::fs::open(
-        c"/proc/self/ns",
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(Failure::at(Stage::Map))?;
     let starting = |error: io::Error| Failure::new(Stage::Init, &error);
     let (from_init, to_maker) = report::pair().map_err(starting)?;
     // SAFETY: the child runs `init` alone, which allocates nothing and takes no lock.
@@ -288,69 +281,44 @@ fn make(job: Maker<'_>) -> Result<(), Failure> {
         loopback_up().map_err(Failure::at(Stage::Loopback))?;
     }
     view::build(view, slots, &from_init)?;
-    let open = |name: &CStr| {
-        rustix::fs::openat(
-            &spaces,
-            name,
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(Failure::at(Stage::Map))
-    };
-    // The user namespace first: joining it is what permits joining the rest.
-    let fds = [
-        open(c"user")?,
-        open(c"mnt")?,
-        open(c"pid_for_children")?,
-        open(c"ipc")?,
-        open(c"uts")?,
-        open(c"cgroup")?,
-    ];
-    Reports::tell_fds(reports, fds.each_ref().map(AsFd::as_fd));
-    if !network {
-        // The host's own needs no joining, and an ordinary account may not.
-        Reports::tell_fds(reports, [open(c"net")?.as_fd()]);
-    }
-    Ok(())
+    Ok(program)
 }
 
-fn enterer(
-    spaces: &[OwnedFd],
-    reports: BorrowedFd<'_>,
-    program: &Program<'_>,
-    pointers: &program::Pointers<'_>,
-) {
-    for space in spaces {
-        let any: Option<LinkNameSpaceType> = None;
-        if let Err(errno) = rustix::thread::move_into_link_name_space(space.as_fd(), any) {
-            let failure = Failure::at(Stage::Enter)(errno);
-            Reports::tell(reports, &Message::failed(&failure));
-            return;
-        }
+fn enterer(cell: &Cell, reports: BorrowedFd<'_>, program: &mut Ready<'_>) {
+    let kinds = ThreadNameSpaceType::from_bits_truncate(cell.spaces.bits());
+    // The account made the user namespace of init, which is what lets it join the rest.
+    match rustix::thread::move_into_thread_name_spaces(cell.init.as_fd(), kinds) {
+        Ok(()) => run_program(reports, program),
+        Err(errno) => Reports::tell(reports, &Message::failed(&Failure::at(Stage::Enter)(errno))),
     }
-    run_program(reports, program, pointers);
 }
 
-fn run_program(reports: BorrowedFd<'_>, program: &Program<'_>, pointers: &program::Pointers<'_>) {
-    // SAFETY: the child runs `program::run` alone, which allocates nothing and takes no lock.
-    let started = unsafe {
-        fork(libc::CLONE_PARENT, || {
-            program::run(program, pointers, reports)
-        })
-    };
-    let message = match started {
+fn run_program(reports: BorrowedFd<'_>, program: &mut Ready<'_>) {
+    let message = match program.start(reports) {
         Ok(pid) => Message::program(pid),
-        Err(error) => Message::failed(&Failure::new(Stage::Program, &error)),
+        Err(errno) => Message::failed(&Failure::at(Stage::Program)(errno)),
     };
     Reports::tell(reports, &message);
+}
+
+/// What a cell joins and leaves: the host's network stays, or is left too.
+fn spaces(network: bool) -> UnshareFlags {
+    if network {
+        SPACES
+    } else {
+        SPACES | UnshareFlags::NEWNET
+    }
 }
 
 /// Process 1 of the cell.
 fn init(end: BorrowedFd<'_>, maker: BorrowedFd<'_>) {
     match view::processes() {
-        Ok(processes) => Reports::tell_fds(maker, [processes.as_fd()]),
+        Ok(processes) => Reports::tell_fd(maker, processes.as_fd()),
         Err(errno) => Reports::tell(maker, &Message::failed(&Failure::at(Stage::Mount)(errno))),
     }
+    // Further programs join by our pidfd, which the kernel grants for what may be traced (ptrace(2), "access mode").
+    // Programs of the cell may not trace us all the same: we have capabilities that they have not.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable);
     let end = end.as_raw_fd();
     // SAFETY: this process uses no descriptor but `end` from here on; names and dispositions are its own.
     unsafe {

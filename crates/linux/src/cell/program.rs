@@ -1,4 +1,4 @@
-//! From a copy of our process to the program: descriptors, session, terminal, directory; then every right is given up,
+//! From a process like ours to the program: descriptors, session, terminal, directory; then every right is given up,
 //! in an order in which each step can still be taken; then exec.
 
 use super::report::{Failure, Message, Reports, Stage, above_standard, errno};
@@ -6,6 +6,7 @@ use super::seccomp::Filter;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// What to execute, all of it in the form that the kernel takes.
@@ -27,38 +28,62 @@ pub struct Program<'a> {
     pub umask: u32,
 }
 
-/// Arrays for execve(2), made before the fork.
-pub(super) struct Pointers<'a> {
+/// A program and all that its process needs until exec, made before the first fork.
+pub(super) struct Ready<'a> {
+    program: &'a Program<'a>,
+    /// Arrays for execve(2), which point into `program`.
     arguments: Vec<*const libc::c_char>,
     environment: Vec<*const libc::c_char>,
-    /// The pointers point into it.
-    _program: std::marker::PhantomData<&'a Program<'a>>,
+    stack: Vec<MaybeUninit<u8>>,
 }
 
+/// The process uses a few hundred bytes of it; no page of it is touched in our own memory.
+const STACK_BYTES: usize = 64 * 1024;
+/// As the architectures' calling conventions want it.
+const STACK_ALIGNMENT: usize = 16;
+
 impl Program<'_> {
-    pub(super) fn pointers(&self) -> Pointers<'_> {
+    pub(super) fn ready(&self) -> Ready<'_> {
         let pointers = |strings: &[CString]| {
-            strings
-                .iter()
-                .map(|string| string.as_ptr())
-                .chain([std::ptr::null()])
-                .collect()
+            let strings = strings.iter().map(|string| string.as_ptr());
+            strings.chain([std::ptr::null()]).collect()
         };
-        Pointers {
+        let mut stack = Vec::with_capacity(STACK_BYTES);
+        stack.resize(STACK_BYTES, MaybeUninit::uninit());
+        Ready {
+            program: self,
             arguments: pointers(&self.arguments),
             environment: pointers(&self.environment),
-            _program: std::marker::PhantomData,
+            stack,
         }
     }
 }
 
-pub(super) fn run(program: &Program<'_>, pointers: &Pointers<'_>, reports: BorrowedFd<'_>) {
-    let failure = match set_up(program) {
-        Ok(()) => execute(program, pointers),
+impl Ready<'_> {
+    /// Starts the process as a sibling of this one, and returns when it has executed or ended. As with vfork(2) it uses
+    /// our memory until then, which spares copying it.
+    pub(super) fn start(&mut self, reports: BorrowedFd<'_>) -> Result<i32, Errno> {
+        let top = self.stack.as_mut_ptr_range().end;
+        // SAFETY: within the stack, which is longer than that.
+        let top = unsafe { top.sub(top.addr() % STACK_ALIGNMENT) };
+        let mut job = (&*self, reports);
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT | libc::SIGCHLD;
+        // SAFETY: the stack is the process's alone, and `job` lives on: this process, which has one thread, stands still
+        // until the other has executed or ended (CLONE_VFORK). What the other changes here is its stack and errno.
+        let pid = unsafe { libc::clone(run, top.cast(), flags, (&raw mut job).cast()) };
+        if pid < 0 { Err(errno()) } else { Ok(pid) }
+    }
+}
+
+extern "C" fn run(job: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `Ready::start` gives exactly this, and keeps it.
+    let (ready, reports) = unsafe { &*job.cast::<(&Ready<'_>, BorrowedFd<'_>)>() };
+    let failure = match set_up(ready.program) {
+        Ok(()) => execute(ready),
         Err(failure) => failure,
     };
-    Reports::tell(reports, &Message::failed(&failure));
-    // SAFETY: ends this copy without the handlers and buffers of the process it was copied from.
+    Reports::tell(*reports, &Message::failed(&failure));
+    // SAFETY: ends this process without the handlers and buffers of the one whose memory it uses.
     unsafe { libc::_exit(127) }
 }
 
@@ -167,19 +192,19 @@ fn default_signals() {
 
 /// Returns only when nothing could be executed. As execvp(3): a candidate without permission is told only when no later
 /// one is there.
-fn execute(program: &Program<'_>, pointers: &Pointers<'_>) -> Failure {
+fn execute(ready: &Ready<'_>) -> Failure {
     let mut told = Failure {
         stage: Stage::Execute,
         index: 0,
         errno: libc::ENOENT,
     };
-    for (index, candidate) in program.candidates.iter().enumerate() {
+    for (index, candidate) in ready.program.candidates.iter().enumerate() {
         // SAFETY: zero-terminated strings and null-terminated arrays that live in `program`.
         unsafe {
             libc::execve(
                 candidate.as_ptr(),
-                pointers.arguments.as_ptr(),
-                pointers.environment.as_ptr(),
+                ready.arguments.as_ptr(),
+                ready.environment.as_ptr(),
             )
         };
         let errno = errno();

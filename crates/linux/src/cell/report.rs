@@ -4,15 +4,12 @@
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-
-/// Most descriptors in one message: a cell has seven namespaces.
-const MOST_FDS: usize = 7;
 
 /// Where a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +177,6 @@ pub(super) struct Reports(OwnedFd);
 pub(super) struct Told {
     pub init: Option<i32>,
     pub program: Option<i32>,
-    pub fds: Vec<OwnedFd>,
     pub failure: Option<Failure>,
 }
 
@@ -205,10 +201,12 @@ impl Reports {
         let _ = rustix::net::send(to, &message.bytes(), SendFlags::NOSIGNAL);
     }
 
-    pub(super) fn tell_fds<const N: usize>(to: BorrowedFd<'_>, fds: [BorrowedFd<'_>; N]) {
+    /// Init's one descriptor.
+    pub(super) fn tell_fd(to: BorrowedFd<'_>, fd: BorrowedFd<'_>) {
         let bytes = Message([FDS, 0, 0, 0]).bytes();
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
+        let fds = [fd];
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         let _ = rustix::net::sendmsg(
             to,
@@ -221,7 +219,7 @@ impl Reports {
     /// Waits for the one descriptor that init sends. Allocates nothing.
     pub(super) fn one_fd(&self) -> Result<OwnedFd, Errno> {
         let mut bytes = [0; 16];
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut room);
         rustix::net::recvmsg(
             &self.0,
@@ -234,8 +232,10 @@ impl Reports {
                 return fds.next().ok_or(Errno::IO);
             }
         }
-        // A failure, or the end of init.
-        Err(Errno::from_raw_os_error(word(&bytes, 3).max(1) as i32))
+        match word(&bytes, 3) {
+            0 => Err(Errno::IO), // init ended without a word
+            errno => Err(Errno::from_raw_os_error(errno as i32)),
+        }
     }
 
     /// Reads until the other ends are all closed.
@@ -243,20 +243,10 @@ impl Reports {
         let mut told = Told::default();
         loop {
             let mut bytes = [0; 16];
-            let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-            let mut ancillary = RecvAncillaryBuffer::new(&mut room);
-            let mut into = [IoSliceMut::new(&mut bytes)];
-            let got =
-                rustix::net::recvmsg(&self.0, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC);
-            match got {
-                Ok(got) if got.bytes == 16 && !got.flags.contains(ReturnFlags::TRUNC) => {}
+            match rustix::net::recv(&self.0, &mut bytes, RecvFlags::empty()) {
+                Ok((got, _)) if got == bytes.len() => {}
                 Err(Errno::INTR) => continue,
                 _ => return told,
-            }
-            for message in ancillary.drain() {
-                if let RecvAncillaryMessage::ScmRights(fds) = message {
-                    told.fds.extend(fds);
-                }
             }
             let word = |at| word(&bytes, at);
             match word(0) {

@@ -3,7 +3,7 @@
 //! looked up beneath the new root and through no link (openat2(2)).
 
 use super::report::{Failure, Reports, Stage, errno};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
@@ -184,10 +184,8 @@ fn carry_out(
             rustix::fs::mkdirat(CWD, at.as_c_str(), Mode::from_raw_mode(*mode)).map_err(place)
         }
         Step::File { at, mode } => {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-            rustix::fs::openat(CWD, at.as_c_str(), flags, Mode::from_raw_mode(*mode))
-                .map(drop)
-                .map_err(place)
+            let mode = Mode::from_raw_mode(*mode);
+            rustix::fs::mknodat(CWD, at.as_c_str(), FileType::RegularFile, mode, 0).map_err(place)
         }
         Step::Link { at, target } => {
             rustix::fs::symlinkat(target.as_c_str(), CWD, at.as_c_str()).map_err(place)
