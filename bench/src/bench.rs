@@ -2,6 +2,7 @@
 
 use crate::fail::{Failure, While};
 use crate::goal::Row;
+use crate::guard;
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::rows;
@@ -82,6 +83,7 @@ pub fn run(options: &Options) -> Result<Report, Failure> {
         }
         eprintln!("bench: {key} ...");
         let row: Row = measure(&bench);
+        guard::go_on();
         for missing in &row.missing {
             eprintln!("bench: {key}: {missing}");
         }

@@ -6,6 +6,10 @@ use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Held by whoever brings something up, and for ever by whoever ends everything: what is halfway up can be neither used
+/// nor ended.
+static STARTING: Mutex<()> = Mutex::new(());
+
 type Undo = Box<dyn FnOnce() + Send>;
 
 static PENDING: Mutex<Vec<(u64, Undo)>> = Mutex::new(Vec::new());
@@ -45,16 +49,32 @@ impl Drop for Guard {
     }
 }
 
-/// Everything that is left, the latest first.
+/// Permission to bring something up; kept until it is up and guarded. Never given once everything is being ended.
+#[must_use]
+pub fn starting() -> MutexGuard<'static, ()> {
+    lock(&STARTING)
+}
+
+/// Returns at once, or never: when everything is being ended, nothing more is measured.
+pub fn go_on() {
+    drop(starting());
+}
+
+/// Everything that is left, the latest first. Nothing is begun after it; the process is expected to exit.
 pub fn end_all() {
+    std::mem::forget(starting());
     while let Some((_, undo)) = { pending().pop() } {
         undo();
     }
 }
 
 fn pending() -> MutexGuard<'static, Vec<(u64, Undo)>> {
-    // A list whose holder panicked is still the list of what must be undone.
-    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&PENDING)
+}
+
+fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
+    // What a panicked holder left behind is still what must be undone.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

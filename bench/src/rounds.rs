@@ -2,6 +2,7 @@
 
 use crate::fail::Failure;
 use crate::goal::Row;
+use crate::guard;
 use crate::stats::Unit;
 use std::fmt;
 
@@ -41,17 +42,22 @@ pub fn take(row: &mut Row, count: usize, mut contenders: Vec<Contender<'_>>) {
         if round % 2 == 1 {
             contenders.reverse();
         }
-        contenders.retain_mut(|contender| match (contender.sample)() {
-            Ok(value) => {
-                if round >= WARM_UP {
-                    row.series(contender.name, contender.unit).push(value);
+        contenders.retain_mut(|contender| {
+            match {
+                guard::go_on();
+                (contender.sample)()
+            } {
+                Ok(value) => {
+                    if round >= WARM_UP {
+                        row.series(contender.name, contender.unit).push(value);
+                    }
+                    true
                 }
-                true
-            }
-            Err(failure) => {
-                row.series.retain(|s| s.name != contender.name);
-                row.lacks(Some(contender.name), &failure);
-                false
+                Err(failure) => {
+                    row.series.retain(|s| s.name != contender.name);
+                    row.lacks(Some(contender.name), &failure);
+                    false
+                }
             }
         });
         if round % 2 == 1 {

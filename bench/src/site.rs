@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -47,6 +47,7 @@ impl Site {
     /// # Errors
     /// It does not come up.
     pub fn start(bench: &Bench) -> Result<Site, Failure> {
+        let _permit = guard::starting();
         let folder = tempfile::Builder::new()
             .prefix("kumiko-bench-")
             .tempdir()
@@ -113,16 +114,18 @@ fn command(kumiko: &Path, home: &Path, arguments: &[&str]) -> Command {
 }
 
 fn end(kumiko: &Path, folder: TempDir) {
-    for arguments in [
-        ["job", "cancel", "all", "--grace", "0ms"].as_slice(),
-        &["site", "stop"],
-    ] {
-        if let Err(failure) =
-            wait::output(&mut command(kumiko, folder.path(), arguments), DOWN_WITHIN)
-        {
+    let run = |arguments: &[&str]| {
+        wait::output(&mut command(kumiko, folder.path(), arguments), DOWN_WITHIN)
+    };
+    let told = |ended: Result<Output, Failure>| {
+        if let Err(failure) = ended {
             eprintln!("bench: {failure}");
         }
-    }
+    };
+    told(run(&["job", "cancel", "all", "--grace", "0ms"]));
+    // It passes on how the jobs ended: cancelled, which is no failure here.
+    let _ = run(&["job", "wait", "all"]);
+    told(run(&["site", "stop"]));
     let path = folder.path().to_owned();
     if let Err(cause) = folder.close() {
         eprintln!("bench: removing {}: {cause}", path.display());

@@ -32,6 +32,7 @@ impl RawTls {
     /// # Errors
     /// openssl is not installed, or its server does not come up.
     pub fn start(home: &Path, bytes: u64) -> Result<RawTls, Failure> {
+        let _permit = guard::starting();
         let openssl = found("openssl", "openssl")?;
         let folder = tempfile::tempdir().doing(|| "making a folder for openssl")?;
         // Written, not sparse: a hole would be read faster than any file.

@@ -30,6 +30,7 @@ impl Ssh {
     /// # Errors
     /// OpenSSH is not installed, or its daemon does not come up.
     pub fn start() -> Result<Ssh, Failure> {
+        let _permit = guard::starting();
         let daemon = found("sshd", "openssh-server")?;
         found("ssh", "openssh-client")?;
         let keygen = found("ssh-keygen", "openssh-client")?;
