@@ -21,7 +21,11 @@ pub fn kumiko() -> PathBuf {
     folder.pop();
     folder.pop();
     let path = folder.join("kumiko");
-    assert!(path.exists(), "{} is not built: run `./x build` or set KUMIKO_BIN", path.display());
+    assert!(
+        path.exists(),
+        "{} is not built: run `./x build` or set KUMIKO_BIN",
+        path.display()
+    );
     path
 }
 
@@ -39,7 +43,12 @@ impl Default for Person {
 
 impl Person {
     pub fn new() -> Person {
-        Person { home: tempfile::Builder::new().prefix("kumiko-e2e-").tempdir().unwrap() }
+        Person {
+            home: tempfile::Builder::new()
+                .prefix("kumiko-e2e-")
+                .tempdir()
+                .unwrap(),
+        }
     }
 
     /// With a personal site running on a free port.
@@ -66,7 +75,11 @@ impl Person {
     }
 
     /// Any other program in the same environment (curl, sh, grid-proxy-init, ...).
-    pub fn program<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, name: &str, args: I) -> Command {
+    pub fn program<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        args: I,
+    ) -> Command {
         let mut command = Command::new(name);
         command.args(args).current_dir(self.home.path());
         self.environment(&mut command);
@@ -77,7 +90,13 @@ impl Person {
         let bin = kumiko().parent().unwrap().to_path_buf();
         command
             .env_clear()
-            .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", bin.display()))
+            .env(
+                "PATH",
+                format!(
+                    "{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+                    bin.display()
+                ),
+            )
             .env("HOME", self.home.path())
             .env("KUMIKO_HOME", self.kumiko_home())
             .env("LANG", "C.UTF-8")
@@ -127,21 +146,32 @@ impl Person {
 impl Drop for Person {
     fn drop(&mut self) {
         // Jobs first: a runner outlives its site on purpose.
-        let _ = self.kumiko(["job", "cancel", "all", "--grace", "0"]).stdin(Stdio::null()).output();
+        let _ = self
+            .kumiko(["job", "cancel", "all", "--grace", "0"])
+            .stdin(Stdio::null())
+            .output();
         let _ = self.kumiko(["site", "stop"]).stdin(Stdio::null()).output();
     }
 }
 
 /// Output of a command, killed at the deadline.
 pub fn finish(command: &mut Command) -> Output {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     collect(child)
 }
 
 /// As `finish`, with standard input.
 pub fn finish_with(command: &mut Command, input: &[u8]) -> Output {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let writer = std::thread::spawn(move || {
@@ -164,7 +194,11 @@ pub fn collect(mut child: Child) -> Output {
     let out = read(child.stdout.take().unwrap());
     let err = read(child.stderr.take().unwrap());
     let status = wait(&mut child);
-    Output { status, stdout: out.join().unwrap(), stderr: err.join().unwrap() }
+    Output {
+        status,
+        stdout: out.join().unwrap(),
+        stderr: err.join().unwrap(),
+    }
 }
 
 /// Waits for a child; one that outlives the deadline is killed and the test fails.
@@ -187,20 +221,34 @@ pub fn wait(child: &mut Child) -> ExitStatus {
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
-        assert!(begun.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
+        assert!(
+            begun.elapsed() < DEADLINE,
+            "not within {DEADLINE:?}: {what}"
+        );
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }
 
 pub fn kill(pid: u32, signal: &str) {
-    let status = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap();
+    let status = Command::new("kill")
+        .args([format!("-{signal}"), pid.to_string()])
+        .status()
+        .unwrap();
     assert!(status.success(), "kill -{signal} {pid}");
 }
 
 /// Is there a process of this number that is not a zombie.
 pub fn alive(pid: u32) -> bool {
-    std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))
-        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))
+    std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).is_ok_and(
+        |stat| {
+            !stat
+                .rsplit(')')
+                .next()
+                .unwrap_or("")
+                .trim_start()
+                .starts_with('Z')
+        },
+    )
 }
 
 /// What a command said, for a failed assertion.
@@ -219,5 +267,6 @@ pub fn skip(test: &str, missing: &str) {
 }
 
 pub fn has_program(name: &str) -> bool {
-    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|d| d.join(name).is_file()))
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|d| d.join(name).is_file()))
 }

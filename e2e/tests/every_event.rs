@@ -23,17 +23,25 @@ const GIVES_UP: &str = "KUMIKO_EVERY_EVENT_GIVES_UP";
 const NOT_KILLED: i32 = 86;
 
 fn runner() -> PathBuf {
-    std::env::var_os("KUMIKO_RUN").map_or_else(|| kumiko_e2e::kumiko().with_file_name("kumiko-run"), PathBuf::from)
+    std::env::var_os("KUMIKO_RUN").map_or_else(
+        || kumiko_e2e::kumiko().with_file_name("kumiko-run"),
+        PathBuf::from,
+    )
 }
 
 fn caller() -> Caller {
-    Caller { subject: "/O=Test/CN=Alice".to_owned(), account: "alice".to_owned() }
+    Caller {
+        subject: "/O=Test/CN=Alice".to_owned(),
+        account: "alice".to_owned(),
+    }
 }
 
 /// The site, in a process that the tests below start. By itself it does nothing.
 #[test]
 fn the_site() {
-    let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
+    let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else {
+        return;
+    };
     let die_after: u64 = std::env::var(DIE_AFTER).unwrap().parse().unwrap();
     let recorded = AtomicU64::new(0);
     let setup = Setup {
@@ -49,14 +57,19 @@ fn the_site() {
     };
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let spool = directory.join("spool");
-        let manager = Manager::open(setup, |sink| Fork::new(spool, runner(), sink)).await.unwrap();
+        let manager = Manager::open(setup, |sink| Fork::new(spool, runner(), sink))
+            .await
+            .unwrap();
         live(&manager, &directory).await;
         manager.close().await;
     });
 }
 
 fn kill_self() -> ! {
-    std::process::Command::new("kill").args(["-9", &std::process::id().to_string()]).status().unwrap();
+    std::process::Command::new("kill")
+        .args(["-9", &std::process::id().to_string()])
+        .status()
+        .unwrap();
     std::process::exit(NOT_KILLED)
 }
 
@@ -64,21 +77,40 @@ async fn live(manager: &Arc<Manager<Fork>>, directory: &Path) {
     let run = |script: &str| JobDescription::new("sh", &["-c".to_owned(), script.to_owned()]);
     let counted = run("echo start >> starts; echo out; exit 5");
     let patient = run("echo start >> starts; echo out; sleep 600");
-    let short = manager.submit(&caller(), counted, Some("short".to_owned())).await.unwrap();
-    let long = manager.submit(&caller(), patient, Some("long".to_owned())).await.unwrap();
+    let short = manager
+        .submit(&caller(), counted, Some("short".to_owned()))
+        .await
+        .unwrap();
+    let long = manager
+        .submit(&caller(), patient, Some("long".to_owned()))
+        .await
+        .unwrap();
     manager.cancel(&caller(), long, Some(10_000)).await.unwrap();
     // An attempt that never began is tried again, but not for ever by a site that dies each time.
     let given_up = matches!(end(manager, short).await, Outcome::NeverStarted { .. });
-    assert!(!given_up || std::env::var_os(GIVES_UP).is_some(), "given up after one crash");
+    assert!(
+        !given_up || std::env::var_os(GIVES_UP).is_some(),
+        "given up after one crash"
+    );
     if !given_up {
         assert_eq!(end(manager, short).await, Outcome::Exited { status: 5 });
         assert_eq!(output(manager, short).await, "out\n");
     }
     assert_eq!(end(manager, long).await, Outcome::Cancelled);
     for (job, least) in [(short, usize::from(!given_up)), (long, 0)] {
-        let starts = manager.directory(&caller(), job).await.unwrap().join("starts");
-        let starts = std::fs::read_to_string(starts).unwrap_or_default().lines().count();
-        assert!((least..=1).contains(&starts), "job {job} was started {starts} times");
+        let starts = manager
+            .directory(&caller(), job)
+            .await
+            .unwrap()
+            .join("starts");
+        let starts = std::fs::read_to_string(starts)
+            .unwrap_or_default()
+            .lines()
+            .count();
+        assert!(
+            (least..=1).contains(&starts),
+            "job {job} was started {starts} times"
+        );
     }
     std::fs::write(directory.join("finished"), "").unwrap();
 }
@@ -87,7 +119,10 @@ async fn end(manager: &Arc<Manager<Fork>>, job: JobId) -> Outcome {
     let mut events = manager.watch(&caller(), job, 0).await.unwrap();
     let mut number = 0;
     loop {
-        let event = tokio::time::timeout(kumiko_e2e::DEADLINE, events.next()).await.expect("in time").expect("an end");
+        let event = tokio::time::timeout(kumiko_e2e::DEADLINE, events.next())
+            .await
+            .expect("in time")
+            .expect("an end");
         number += 1;
         assert_eq!(event.number, number, "each event once, in order");
         if event.state.has_ended() {
@@ -97,7 +132,10 @@ async fn end(manager: &Arc<Manager<Fork>>, job: JobId) -> Outcome {
 }
 
 async fn output(manager: &Arc<Manager<Fork>>, job: JobId) -> String {
-    let mut reader = manager.output(&caller(), job, OutputStream::Stdout, 0).await.unwrap();
+    let mut reader = manager
+        .output(&caller(), job, OutputStream::Stdout, 0)
+        .await
+        .unwrap();
     let mut all = Vec::new();
     while let Some((offset, data)) = reader.read(4096).await.unwrap() {
         assert_eq!(offset, all.len() as u64);
@@ -123,7 +161,11 @@ fn site_command(directory: &Path, die_after: u64) -> Command {
 fn finished(mut site: Command) -> bool {
     let output = site.output().unwrap();
     let killed = std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9);
-    assert!(output.status.success() || killed, "{}", kumiko_e2e::told(&output));
+    assert!(
+        output.status.success() || killed,
+        "{}",
+        kumiko_e2e::told(&output)
+    );
     output.status.success()
 }
 
@@ -134,7 +176,11 @@ fn kill_9_after_any_event_of_a_jobs_life_loses_nothing_and_runs_nothing_twice() 
         let directory = tempfile::tempdir().unwrap();
         let lived = site(directory.path(), died + 1);
         if !lived {
-            assert!(site(directory.path(), 0), "recovered after event {}", died + 1);
+            assert!(
+                site(directory.path(), 0),
+                "recovered after event {}",
+                died + 1
+            );
         }
         assert!(directory.path().join("finished").exists());
         if lived {

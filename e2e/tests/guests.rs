@@ -11,14 +11,44 @@ const FIGURE_2: &str = "type:\n1(ptrace)\nfile_path:\n/usr/lib /usr/lib 0\n/etc/
 fn figure_2_of_the_paper_is_obeyed_as_printed() {
     let person = Person::with_site();
     person.file("figure2", FIGURE_2);
-    let refused = person.run(["job", "run", "--policy", "figure2", "--", "cat", "/etc/passwd"]);
+    let refused = person.run([
+        "job",
+        "run",
+        "--policy",
+        "figure2",
+        "--",
+        "cat",
+        "/etc/passwd",
+    ]);
     assert_eq!(refused.status.code(), Some(125), "{}", told(&refused));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("ptrace"), "{}", told(&refused));
-    let run = ["job", "run", "--policy", "figure2", "--mechanism", "namespace", "--", "cat", "/etc/passwd"];
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("ptrace"),
+        "{}",
+        told(&refused)
+    );
+    let run = [
+        "job",
+        "run",
+        "--policy",
+        "figure2",
+        "--mechanism",
+        "namespace",
+        "--",
+        "cat",
+        "/etc/passwd",
+    ];
     let seen = person.run(run);
     assert!(seen.status.success(), "{}", told(&seen));
-    assert_eq!(seen.stdout, std::fs::read("/etc/hosts").unwrap(), "/etc/passwd shows /etc/hosts");
-    assert!(String::from_utf8_lossy(&seen.stderr).contains("disk"), "limits that are not carried out are said: {}", told(&seen));
+    assert_eq!(
+        seen.stdout,
+        std::fs::read("/etc/hosts").unwrap(),
+        "/etc/passwd shows /etc/hosts"
+    );
+    assert!(
+        String::from_utf8_lossy(&seen.stderr).contains("disk"),
+        "limits that are not carried out are said: {}",
+        told(&seen)
+    );
 }
 
 #[test]
@@ -45,16 +75,40 @@ fn a_guest_sees_neither_the_site_nor_the_runner_nor_the_owners_files() {
 #[test]
 fn the_environment_of_a_job_reaches_the_guest_only() {
     let person = Person::with_site();
-    let output = person.run(["job", "run", "--env", "LD_PRELOAD=/job/none.so", "--", "/bin/sh", "-c", "echo ran"]);
+    let output = person.run([
+        "job",
+        "run",
+        "--env",
+        "LD_PRELOAD=/job/none.so",
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo ran",
+    ]);
     assert!(output.status.success(), "{}", told(&output));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(said.matches("none.so").count(), 1, "the loader of the guest alone complains: {said}");
+    assert_eq!(
+        said.matches("none.so").count(),
+        1,
+        "the loader of the guest alone complains: {said}"
+    );
 }
 
 #[test]
 fn jobs_do_not_see_each_others_files() {
     let person = Person::with_site();
-    person.ok(["job", "run", "--", "sh", "-c", "echo private > $HOME/note; echo private > /tmp/note"]);
+    person.ok([
+        "job",
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "echo private > $HOME/note; echo private > /tmp/note",
+    ]);
     let output = person.run(["job", "run", "--", "sh", "-c", "ls $HOME /tmp"]);
-    assert!(output.status.success() && !String::from_utf8_lossy(&output.stdout).contains("note"), "{}", told(&output));
+    assert!(
+        output.status.success() && !String::from_utf8_lossy(&output.stdout).contains("note"),
+        "{}",
+        told(&output)
+    );
 }

@@ -11,10 +11,17 @@ const END: &str = "<!-- end of session -->";
 
 /// Commands with what they are shown to print.
 fn session(readme: &str) -> Vec<(String, String)> {
-    let (_, rest) = readme.split_once(BEGIN).expect("the README marks its session");
-    let (block, _) = rest.split_once(END).expect("the README marks the end of its session");
+    let (_, rest) = readme
+        .split_once(BEGIN)
+        .expect("the README marks its session");
+    let (block, _) = rest
+        .split_once(END)
+        .expect("the README marks the end of its session");
     let mut steps: Vec<(String, String)> = Vec::new();
-    for line in block.lines().filter(|l| !l.starts_with("```") && !l.is_empty()) {
+    for line in block
+        .lines()
+        .filter(|l| !l.starts_with("```") && !l.is_empty())
+    {
         match line.strip_prefix("$ ") {
             Some(command) => steps.push((command.to_owned(), String::new())),
             None => {
@@ -33,7 +40,9 @@ fn matches(shown: &str, said: &str) -> bool {
     if pieces.len() == 1 {
         return shown == said;
     }
-    let Some(mut rest) = said.strip_prefix(first) else { return false };
+    let Some(mut rest) = said.strip_prefix(first) else {
+        return false;
+    };
     for piece in &pieces[1..pieces.len() - 1] {
         match rest.find(piece) {
             Some(at) => rest = &rest[at + piece.len()..],
@@ -45,7 +54,9 @@ fn matches(shown: &str, said: &str) -> bool {
 
 #[test]
 fn dots_stand_for_anything() {
-    let check = |shown: &str, said: &str, expected: bool| assert_eq!(matches(shown, said), expected, "{shown:?} {said:?}");
+    let check = |shown: &str, said: &str, expected: bool| {
+        assert_eq!(matches(shown, said), expected, "{shown:?} {said:?}")
+    };
     check("a\n", "a\n", true);
     check("a\n", "b\n", false);
     check("a...c\n", "a b c\n", true);
@@ -56,15 +67,25 @@ fn dots_stand_for_anything() {
 
 #[test]
 fn the_readmes_session_runs_as_typed() {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md"))
+            .unwrap();
     let steps = session(&readme);
     assert!(steps.len() >= 5, "{steps:?}");
     let person = Person::new();
     for (command, shown) in steps {
         // Its own port may be taken on a machine that runs tests.
         let mut shell = person.program("sh", ["-c", &command]);
-        let output = finish(shell.env("KUMIKO_LISTEN", "127.0.0.1:0").stdin(Stdio::null()));
+        let output = finish(
+            shell
+                .env("KUMIKO_LISTEN", "127.0.0.1:0")
+                .stdin(Stdio::null()),
+        );
         let said = String::from_utf8(output.stdout.clone()).unwrap();
-        assert!(matches(&shown, &said), "$ {command}\nshould print\n{shown}\n{}", told(&output));
+        assert!(
+            matches(&shown, &said),
+            "$ {command}\nshould print\n{shown}\n{}",
+            told(&output)
+        );
     }
 }

@@ -13,16 +13,27 @@ fn a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down() {
     let person = Person::with_site();
     let job = person.ok(["job", "submit", "--", "sh", "-c", COUNTED]);
     let job = job.trim();
-    until("it has begun", || person.ok(["job", "log", "--follow=no", job]) == "begun\n");
-    let view: serde_json::Value = serde_json::from_str(&person.ok(["--output", "json", "job", "show", job])).unwrap();
-    let directory = person.kumiko_home().join("state/jobs").join(job).join("work");
+    until("it has begun", || {
+        person.ok(["job", "log", "--follow=no", job]) == "begun\n"
+    });
+    let view: serde_json::Value =
+        serde_json::from_str(&person.ok(["--output", "json", "job", "show", job])).unwrap();
+    let directory = person
+        .kumiko_home()
+        .join("state/jobs")
+        .join(job)
+        .join("work");
     assert!(directory.exists(), "{view}");
     person.kill_site();
     std::fs::write(directory.join("go"), "").unwrap();
     until("the runner has written the status", || {
         !person.run(["site", "status"]).status.success()
             && std::process::Command::new("find")
-                .args([person.kumiko_home().join("state/spool").as_os_str(), "-name".as_ref(), "status".as_ref()])
+                .args([
+                    person.kumiko_home().join("state/spool").as_os_str(),
+                    "-name".as_ref(),
+                    "status".as_ref(),
+                ])
                 .output()
                 .is_ok_and(|found| !found.stdout.is_empty())
     });
@@ -36,7 +47,11 @@ fn a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down() {
 fn one_who_follows_a_job_never_notices_the_crash() {
     let person = Person::with_site();
     let address = std::fs::read_to_string(person.kumiko_home().join("contact.toml")).unwrap();
-    let port = address.lines().find_map(|l| l.strip_prefix("port = ")).unwrap().to_owned();
+    let port = address
+        .lines()
+        .find_map(|l| l.strip_prefix("port = "))
+        .unwrap()
+        .to_owned();
     let follower = person
         .kumiko(["job", "run", "--", "sh", "-c", COUNTED])
         .stdin(Stdio::null())
@@ -44,17 +59,28 @@ fn one_who_follows_a_job_never_notices_the_crash() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until("it has begun", || person.ok(["job", "list"]).contains("active"));
+    until("it has begun", || {
+        person.ok(["job", "list"]).contains("active")
+    });
     let job = person.ok(["--output", "lines", "job", "list"]);
     let job: serde_json::Value = serde_json::from_str(job.lines().next().unwrap()).unwrap();
-    let directory = person.kumiko_home().join("state/jobs").join(job["id"].to_string()).join("work");
+    let directory = person
+        .kumiko_home()
+        .join("state/jobs")
+        .join(job["id"].to_string())
+        .join("work");
     until("it counts", || directory.join("starts").exists());
     person.kill_site();
     person.ok(["site", "start", "--listen", &format!("127.0.0.1:{port}")]);
     std::fs::write(directory.join("go"), "").unwrap();
     let output = collect(follower);
     assert_eq!(output.status.code(), Some(5), "{}", told(&output));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "begun\ndone\nstart\n", "{}", told(&output));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "begun\ndone\nstart\n",
+        "{}",
+        told(&output)
+    );
 }
 
 #[test]
@@ -62,7 +88,11 @@ fn stopping_and_starting_with_a_job_running_is_how_the_program_is_upgraded() {
     let person = Person::with_site();
     let job = person.ok(["job", "submit", "--", "sh", "-c", COUNTED]);
     let job = job.trim();
-    let directory = person.kumiko_home().join("state/jobs").join(job).join("work");
+    let directory = person
+        .kumiko_home()
+        .join("state/jobs")
+        .join(job)
+        .join("work");
     until("it counts", || directory.join("starts").exists());
     let said = person.ok(["site", "stop"]);
     assert!(said.contains("1 job"), "{said}");
@@ -77,9 +107,20 @@ fn stopping_and_starting_with_a_job_running_is_how_the_program_is_upgraded() {
 fn an_exec_session_lives_through_a_crash_of_the_site() {
     let person = Person::with_site();
     let address = std::fs::read_to_string(person.kumiko_home().join("contact.toml")).unwrap();
-    let port = address.lines().find_map(|l| l.strip_prefix("port = ")).unwrap().to_owned();
+    let port = address
+        .lines()
+        .find_map(|l| l.strip_prefix("port = "))
+        .unwrap()
+        .to_owned();
     let mut child = person
-        .kumiko(["exec", "local", "--", "sh", "-c", "while read line; do echo \"<$line>\"; done; exit 4"])
+        .kumiko([
+            "exec",
+            "local",
+            "--",
+            "sh",
+            "-c",
+            "while read line; do echo \"<$line>\"; done; exit 4",
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -99,5 +140,10 @@ fn an_exec_session_lives_through_a_crash_of_the_site() {
     let output = collect(child);
     assert_eq!(output.status.code(), Some(4), "{}", told(&output));
     let expected: String = (0..500).map(|n| format!("<{n}>\n")).collect();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{}", told(&output));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        expected,
+        "{}",
+        told(&output)
+    );
 }

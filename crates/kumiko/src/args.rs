@@ -7,10 +7,21 @@ use std::time::Duration;
 
 /// A grid of small pieces: runs your programs on other people's machines, fenced, watched and carried through failures.
 #[derive(Debug, Parser)]
-#[command(name = "kumiko", version, max_term_width = 110, propagate_version = true)]
+#[command(
+    name = "kumiko",
+    version,
+    max_term_width = 110,
+    propagate_version = true
+)]
 pub struct Cli {
     /// How results are printed.
-    #[arg(long, global = true, value_enum, default_value = "human", env = "KUMIKO_OUTPUT")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "human",
+        env = "KUMIKO_OUTPUT"
+    )]
     pub output: Format,
     /// Where a personal site and its certificates live [default: $XDG_DATA_HOME/kumiko].
     #[arg(long, global = true, value_name = "DIR", env = "KUMIKO_HOME")]
@@ -208,7 +219,11 @@ pub struct Submit {
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
     /// The program and its arguments.
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "description")]
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        required_unless_present = "description"
+    )]
     pub command: Vec<String>,
 }
 
@@ -358,9 +373,12 @@ pub struct Under {
 
 /// "1500ms", "90s", "30m", "2h", "1d"; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let wrong = || format!("\"{text}\" is no duration: write for example 1500ms, 90s, 30m, 2h or 1d");
+    let wrong =
+        || format!("\"{text}\" is no duration: write for example 1500ms, 90s, 30m, 2h or 1d");
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let unit_ms = match unit {
         "ms" => 1,
@@ -370,7 +388,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "d" => 86_400_000,
         _ => return Err(wrong()),
     };
-    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(wrong)
+    number
+        .checked_mul(unit_ms)
+        .map(Duration::from_millis)
+        .ok_or_else(wrong)
 }
 
 /// NAME=VALUE as given, NAME alone from this process's environment.

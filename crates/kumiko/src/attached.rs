@@ -30,7 +30,11 @@ pub struct End {
 }
 
 /// Until the job has ended and all its output is here.
-pub async fn follow(mut job: Attached, live_stdin: bool, interrupt: Interrupt<'_>) -> Result<End, Failure> {
+pub async fn follow(
+    mut job: Attached,
+    live_stdin: bool,
+    interrupt: Interrupt<'_>,
+) -> Result<End, Failure> {
     if live_stdin {
         tokio::spawn(send_stdin(job.input()));
     }
@@ -85,7 +89,9 @@ pub async fn follow(mut job: Attached, live_stdin: bool, interrupt: Interrupt<'_
 async fn cancel(client: &Client, job: Option<JobId>) -> Result<(), Failure> {
     match job {
         Some(job) => Ok(client.cancel(job, None).await?),
-        None => Err(Failure::from_text("interrupted before the site had answered; look with `kumiko job list`")),
+        None => Err(Failure::from_text(
+            "interrupted before the site had answered; look with `kumiko job list`",
+        )),
     }
 }
 

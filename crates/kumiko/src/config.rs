@@ -61,17 +61,29 @@ impl Config {
                 ))
             })?;
             return Ok(SiteEntry {
-                address: SiteAddress { host: contact.host, port: contact.port },
+                address: SiteAddress {
+                    host: contact.host,
+                    port: contact.port,
+                },
                 certificate: Some(contact.certificate),
                 key: Some(contact.key),
                 trust: Some(contact.trust),
             });
         }
-        let address = name.parse().map_err(|e: ClientError| Failure::misuse(e.to_string()))?;
-        Ok(SiteEntry { address, certificate: None, key: None, trust: None })
+        let address = name
+            .parse()
+            .map_err(|e: ClientError| Failure::misuse(e.to_string()))?;
+        Ok(SiteEntry {
+            address,
+            certificate: None,
+            key: None,
+            trust: None,
+        })
     }
 }
 
 fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SiteAddress, D::Error> {
-    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    String::deserialize(from)?
+        .parse()
+        .map_err(serde::de::Error::custom)
 }

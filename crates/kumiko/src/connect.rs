@@ -23,7 +23,9 @@ pub async fn open(site: Option<&str>, home: &Home) -> Result<Client, Failure> {
 fn resolve(entry: &SiteEntry) -> Result<(SiteAddress, Credential, TrustStore), Failure> {
     let credential = match (&entry.certificate, &entry.key) {
         (Some(certificate), Some(key)) => pair(certificate, key)?,
-        (Some(proxy), None) => Credential::load(proxy).doing(|| format!("reading {}", proxy.display()))?,
+        (Some(proxy), None) => {
+            Credential::load(proxy).doing(|| format!("reading {}", proxy.display()))?
+        }
         (None, _) => usual_credential()?,
     };
     let trust_directory = match &entry.trust {
@@ -45,7 +47,8 @@ pub fn usual_credential() -> Result<Credential, Failure> {
     let places = Places::of_this_process()?;
     let proxy = places.proxy();
     if proxy.exists() || std::env::var_os("X509_USER_PROXY").is_some() {
-        return Credential::load(&proxy).doing(|| format!("reading your proxy {}", proxy.display()));
+        return Credential::load(&proxy)
+            .doing(|| format!("reading your proxy {}", proxy.display()));
     }
     let advice = || {
         Failure::from_text(format!(
@@ -63,6 +66,9 @@ pub fn usual_credential() -> Result<Credential, Failure> {
 fn warn_of_expiry(credential: &Credential) {
     let left = credential.remaining(SystemTime::now());
     if left < EXPIRES_SOON {
-        eprintln!("kumiko: your credential ends in {} min: renew it with `kumiko identity proxy`", left.as_secs() / 60);
+        eprintln!(
+            "kumiko: your credential ends in {} min: renew it with `kumiko identity proxy`",
+            left.as_secs() / 60
+        );
     }
 }

@@ -29,8 +29,7 @@ int main(void) {
 "#;
 
 /// Counts its starts, waits for a file, and ends with 5.
-const PATIENT: &str =
-    "echo start >> starts; echo begun; until test -e go; do sleep 0.05; done; echo done after $(wc -l < starts) start; exit 5";
+const PATIENT: &str = "echo start >> starts; echo begun; until test -e go; do sleep 0.05; done; echo done after $(wc -l < starts) start; exit 5";
 
 /// Longer than any wait of the tour takes on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -41,10 +40,16 @@ struct Tour {
 }
 
 pub fn demo() -> Result<u8, Failure> {
-    let tour = Tour { place: Throwaway::new()?, step: 0 };
+    let tour = Tour {
+        place: Throwaway::new()?,
+        step: 0,
+    };
     let begun = Instant::now();
     tour.walk()?;
-    println!("\nThat was kumiko, in {:.1} s. Everything it made is removed.", begun.elapsed().as_secs_f64());
+    println!(
+        "\nThat was kumiko, in {:.1} s. Everything it made is removed.",
+        begun.elapsed().as_secs_f64()
+    );
     println!("Next: `kumiko site start`, and `kumiko --help`.");
     Ok(0)
 }
@@ -53,7 +58,12 @@ impl Tour {
     fn walk(mut self) -> Result<(), Failure> {
         println!("A tour of kumiko. It plays in {}.", self.place.0.display());
         self.says("A site of your own: no root, no configuration; its authority and certificates are made now.");
-        self.shows(&["site", "start", "--listen", "127.0.0.1:0"], "", 0, "is up")?;
+        self.shows(
+            &["site", "start", "--listen", "127.0.0.1:0"],
+            "",
+            0,
+            "is up",
+        )?;
 
         self.says("A program runs there, as you, inside the sandbox. Its output streams back.");
         self.shows(&["job", "run", "--", "uname", "-a"], "", 0, "Linux")?;
@@ -63,21 +73,53 @@ impl Tour {
         self.says("A real computation: a folder is sent, a C program compiled and run there, the result comes back.");
         std::fs::create_dir(self.place.0.join("work"))?;
         std::fs::write(self.place.0.join("work/pi.c"), PI_C)?;
-        self.shows(&["job", "run", "--dir", "work", "--", "sh", "-c", "cc -O2 pi.c -o pi && ./pi"], "", 0, "")?;
-        let pi = std::fs::read_to_string(self.place.0.join("work/pi.txt")).doing(|| "reading the result".to_owned())?;
+        self.shows(
+            &[
+                "job",
+                "run",
+                "--dir",
+                "work",
+                "--",
+                "sh",
+                "-c",
+                "cc -O2 pi.c -o pi && ./pi",
+            ],
+            "",
+            0,
+            "",
+        )?;
+        let pi = std::fs::read_to_string(self.place.0.join("work/pi.txt"))
+            .doing(|| "reading the result".to_owned())?;
         println!("$ cat work/pi.txt\n{}", pi.trim_end());
         if !pi.starts_with("3.14159265") {
             return Err(Failure::from_text(format!("pi came back as {pi}")));
         }
 
         self.says("As with ssh, both ways: stdin goes there, stdout comes back, the exit status is passed on.");
-        self.shows(&["exec", "local", "--", "sh", "-c", "tr a-z A-Z; exit 3"], "thin pieces of wood\n", 3, "THIN PIECES")?;
+        self.shows(
+            &["exec", "local", "--", "sh", "-c", "tr a-z A-Z; exit 3"],
+            "thin pieces of wood\n",
+            3,
+            "THIN PIECES",
+        )?;
 
         self.says("What the guest sees is policy. This is figure 2 of the paper that began it, as printed:");
         std::fs::write(self.place.0.join("figure2"), FIGURE_2)?;
         println!("$ cat figure2\n{}", FIGURE_2.trim_end());
         self.shows(
-            &["job", "run", "--policy", "figure2", "--mechanism", "namespace", "--", "head", "-n", "3", "/etc/passwd"],
+            &[
+                "job",
+                "run",
+                "--policy",
+                "figure2",
+                "--mechanism",
+                "namespace",
+                "--",
+                "head",
+                "-n",
+                "3",
+                "/etc/passwd",
+            ],
             "",
             0,
             "",
@@ -88,16 +130,30 @@ impl Tour {
         let job = self.last_job()?;
         let directory = self.home()?.state().join("jobs").join(&job).join("work");
         self.until("the job has begun", || directory.join("starts").exists())?;
-        let running = self.home()?.read_running()?.ok_or_else(|| Failure::from_text("run/site.json is missing"))?;
+        let running = self
+            .home()?
+            .read_running()?
+            .ok_or_else(|| Failure::from_text("run/site.json is missing"))?;
         println!("$ kill -9 {}   # the site", running.pid);
-        let pid = i32::try_from(running.pid).map_err(|_| Failure::from_text("run/site.json names no process"))?;
+        let pid = i32::try_from(running.pid)
+            .map_err(|_| Failure::from_text("run/site.json names no process"))?;
         let process = kumiko_linux::process::pidfd(pid)?;
         kumiko_linux::process::signal(std::os::fd::AsFd::as_fd(&process), 9)?;
-        let gone = || !Path::new("/proc").join(pid.to_string()).join("exe").exists();
+        let gone = || {
+            !Path::new("/proc")
+                .join(pid.to_string())
+                .join("exe")
+                .exists()
+        };
         self.until("the site is gone", gone)?;
         println!("$ touch go         # the job, without any site, goes on and ends");
         std::fs::write(directory.join("go"), "")?;
-        self.shows(&["site", "start", "--listen", "127.0.0.1:0"], "", 0, "is up")?;
+        self.shows(
+            &["site", "start", "--listen", "127.0.0.1:0"],
+            "",
+            0,
+            "is up",
+        )?;
         self.shows(&["job", "wait", &job], "", 5, "")?;
         self.shows(&["job", "log", &job], "", 0, "done after 1 start")?;
         self.shows(&["job", "explain", &job], "", 0, "")?;
@@ -110,7 +166,13 @@ impl Tour {
     }
 
     /// Runs a command of ours and shows it with what it says and how long it took.
-    fn shows(&self, args: &[&str], input: &str, status: i32, contains: &str) -> Result<(), Failure> {
+    fn shows(
+        &self,
+        args: &[&str],
+        input: &str,
+        status: i32,
+        contains: &str,
+    ) -> Result<(), Failure> {
         let shown: Vec<String> = args.iter().map(|a| quoted(a)).collect();
         let shown = shown.join(" ");
         match input {
@@ -122,9 +184,17 @@ impl Tour {
         let took = begun.elapsed();
         std::io::stdout().write_all(&output.stdout)?;
         std::io::stdout().write_all(&output.stderr)?;
-        println!("  -- {:.1} ms, exit status {}", took.as_secs_f64() * 1e3, output.status.code().unwrap_or(-1));
-        if output.status.code() != Some(status) || !String::from_utf8_lossy(&output.stdout).contains(contains) {
-            return Err(Failure::from_text(format!("`kumiko {shown}` should have ended with {status} and said \"{contains}\"")));
+        println!(
+            "  -- {:.1} ms, exit status {}",
+            took.as_secs_f64() * 1e3,
+            output.status.code().unwrap_or(-1)
+        );
+        if output.status.code() != Some(status)
+            || !String::from_utf8_lossy(&output.stdout).contains(contains)
+        {
+            return Err(Failure::from_text(format!(
+                "`kumiko {shown}` should have ended with {status} and said \"{contains}\""
+            )));
         }
         Ok(())
     }
@@ -161,7 +231,10 @@ impl Tour {
         let begun = Instant::now();
         while !so() {
             if begun.elapsed() > DEADLINE {
-                return Err(Failure::from_text(format!("not within {} s: {what}", DEADLINE.as_secs())));
+                return Err(Failure::from_text(format!(
+                    "not within {} s: {what}",
+                    DEADLINE.as_secs()
+                )));
             }
             std::thread::park_timeout(Duration::from_millis(5));
         }

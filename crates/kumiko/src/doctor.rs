@@ -58,7 +58,8 @@ pub fn doctor(format: Format, home: &Home) -> Result<u8, Failure> {
         what: "open files".to_owned(),
         good: files >= OPEN_FILES_WANTED,
         found: format!("{files} at most"),
-        remedy: (files < OPEN_FILES_WANTED).then(|| format!("raise the hard limit (limits.conf: nofile {OPEN_FILES_WANTED})")),
+        remedy: (files < OPEN_FILES_WANTED)
+            .then(|| format!("raise the hard limit (limits.conf: nofile {OPEN_FILES_WANTED})")),
     });
     let runner = std::env::current_exe()?.with_file_name("kumiko-run");
     let there = std::env::var_os("KUMIKO_RUN").is_some() || runner.is_file();
@@ -77,5 +78,9 @@ pub fn doctor(format: Format, home: &Home) -> Result<u8, Failure> {
     });
     output::many(format, &findings)?;
     // A site that was never started is no fault of the machine.
-    Ok(u8::from(findings.iter().any(|f| !f.good && f.what != "personal site")))
+    Ok(u8::from(
+        findings
+            .iter()
+            .any(|f| !f.good && f.what != "personal site"),
+    ))
 }

@@ -11,7 +11,10 @@ use kumiko_linux::own_terminal::RawTerminal;
 use std::io::IsTerminal;
 
 /// What a terminal is taken to be when ours is none (-t in a pipe).
-const USUAL_WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
+const USUAL_WINDOW: WindowSize = WindowSize {
+    rows: 24,
+    columns: 80,
+};
 
 pub async fn exec(exec: Exec, home: &Home) -> Result<u8, Failure> {
     let ours = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -21,7 +24,11 @@ pub async fn exec(exec: Exec, home: &Home) -> Result<u8, Failure> {
     let description = describe::of_exec(&exec, terminal)?;
     let client = connect::open(Some(&exec.site), home).await?;
     let job = client.exec(description).await?;
-    let raw = if terminal.is_some() && ours { Some(RawTerminal::enter(std::io::stdin())?) } else { None };
+    let raw = if terminal.is_some() && ours {
+        Some(RawTerminal::enter(std::io::stdin())?)
+    } else {
+        None
+    };
     let end = attached::follow(job, true, Interrupt::IsPassedOn(&client)).await;
     drop(raw); // before anything is printed
     let end = end?;

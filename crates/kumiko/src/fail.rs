@@ -18,16 +18,29 @@ pub struct Failure {
 
 impl Failure {
     pub fn misuse(message: impl Into<String>) -> Self {
-        Failure { status: MISUSE, message: message.into() }
+        Failure {
+            status: MISUSE,
+            message: message.into(),
+        }
     }
 
     pub fn from_text(message: impl Into<String>) -> Self {
-        Failure { status: FAILED, message: message.into() }
+        Failure {
+            status: FAILED,
+            message: message.into(),
+        }
     }
 
     /// The same failure where a program's own status would have been passed on.
     pub fn own(self) -> Self {
-        Failure { status: if self.status == FAILED { OWN_FAILURE } else { self.status }, ..self }
+        Failure {
+            status: if self.status == FAILED {
+                OWN_FAILURE
+            } else {
+                self.status
+            },
+            ..self
+        }
     }
 }
 
@@ -50,7 +63,10 @@ impl<E: std::error::Error> From<E> for Failure {
             }
             cause = error.source();
         }
-        Failure { status: FAILED, message }
+        Failure {
+            status: FAILED,
+            message,
+        }
     }
 }
 
@@ -63,7 +79,10 @@ impl<T, E: Into<Failure>> While<T> for Result<T, E> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, Failure> {
         self.map_err(|error| {
             let Failure { status, message } = error.into();
-            Failure { status, message: format!("{}: {message}", what()) }
+            Failure {
+                status,
+                message: format!("{}: {message}", what()),
+            }
         })
     }
 }

@@ -34,12 +34,18 @@ pub struct Running {
 impl Home {
     /// `given` (flag or KUMIKO_HOME), else $XDG_DATA_HOME/kumiko, else ~/.local/share/kumiko.
     pub fn find(given: Option<&Path>) -> Result<Home, Failure> {
-        let from_env = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let from_env = |name: &str| {
+            std::env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(PathBuf::from)
+        };
         let root = given
             .map(Path::to_path_buf)
             .or_else(|| from_env("XDG_DATA_HOME").map(|d| d.join("kumiko")))
             .or_else(|| from_env("HOME").map(|d| d.join(".local/share/kumiko")))
-            .ok_or_else(|| Failure::misuse("neither HOME nor KUMIKO_HOME is set: say --home DIR"))?;
+            .ok_or_else(|| {
+                Failure::misuse("neither HOME nor KUMIKO_HOME is set: say --home DIR")
+            })?;
         let root = std::path::absolute(&root).doing(|| format!("finding {}", root.display()))?;
         Ok(Home { root })
     }
@@ -103,13 +109,18 @@ impl Home {
     /// None when no personal site was ever started here.
     pub fn read_contact(&self) -> Result<Option<Contact>, Failure> {
         read_optional(&self.contact())?
-            .map(|text| toml::from_str(&text).doing(|| format!("reading {}", self.contact().display())))
+            .map(|text| {
+                toml::from_str(&text).doing(|| format!("reading {}", self.contact().display()))
+            })
             .transpose()
     }
 
     pub fn read_running(&self) -> Result<Option<Running>, Failure> {
         read_optional(&self.running())?
-            .map(|text| serde_json::from_str(&text).doing(|| format!("reading {}", self.running().display())))
+            .map(|text| {
+                serde_json::from_str(&text)
+                    .doing(|| format!("reading {}", self.running().display()))
+            })
             .transpose()
     }
 }

@@ -12,8 +12,17 @@ use std::time::{Duration, SystemTime};
 
 pub fn identity(verb: Identity, format: Format) -> Result<u8, Failure> {
     match verb {
-        Identity::InitCa { dir, subject, rsa, days } => {
-            let options = ca::Options { key: kind(rsa), lifetime: of_days(days), subjects: Vec::new() };
+        Identity::InitCa {
+            dir,
+            subject,
+            rsa,
+            days,
+        } => {
+            let options = ca::Options {
+                key: kind(rsa),
+                lifetime: of_days(days),
+                subjects: Vec::new(),
+            };
             let authority = Authority::init(&dir, &Dn::parse(&subject)?, &options)?;
             eprintln!(
                 "kumiko: {} is made in {}; keep {} to yourself",
@@ -22,12 +31,23 @@ pub fn identity(verb: Identity, format: Format) -> Result<u8, Failure> {
                 dir.join("private").display()
             );
         }
-        Identity::Request { subject, rsa, key, request } => {
+        Identity::Request {
+            subject,
+            rsa,
+            key,
+            request,
+        } => {
             let made = ca::request(&Dn::parse(&subject)?, kind(rsa))?;
             made.key.save(&key)?;
             write(&request, &made.to_pem()?)?;
         }
-        Identity::Issue { ca, request, hosts, certificate, days } => {
+        Identity::Issue {
+            ca,
+            request,
+            hosts,
+            certificate,
+            days,
+        } => {
             let authority = Authority::load(&ca)?;
             let pem = std::fs::read(&request).doing(|| format!("reading {}", request.display()))?;
             let issued = authority.issue(&pem, &kind_of(&hosts, &pem)?, of_days(days))?;
@@ -38,10 +58,21 @@ pub fn identity(verb: Identity, format: Format) -> Result<u8, Failure> {
             let authority = Authority::load(&ca)?;
             for certificate in certificates(&certificate)?.into_iter().take(1) {
                 authority.revoke(&certificate.serial()?)?;
-                eprintln!("kumiko: revoked {}; bring {} to those who trust it", certificate.subject(), ca.join("crl.pem").display());
+                eprintln!(
+                    "kumiko: revoked {}; bring {} to those who trust it",
+                    certificate.subject(),
+                    ca.join("crl.pem").display()
+                );
             }
         }
-        Identity::Proxy { valid, limited, path_length, cert, key, out } => {
+        Identity::Proxy {
+            valid,
+            limited,
+            path_length,
+            cert,
+            key,
+            out,
+        } => {
             make_proxy(valid, limited, path_length, cert, key, out)?;
         }
         Identity::Show { file } => {
@@ -49,7 +80,14 @@ pub fn identity(verb: Identity, format: Format) -> Result<u8, Failure> {
                 Some(path) => return show_file(&path, format),
                 None => connect::usual_credential()?,
             };
-            output::one(format, &Shown::of(credential.chain(), &credential.proxy_kind().to_string(), credential.not_after()))?;
+            output::one(
+                format,
+                &Shown::of(
+                    credential.chain(),
+                    &credential.proxy_kind().to_string(),
+                    credential.not_after(),
+                ),
+            )?;
         }
         Identity::Trust { ca, directory } => trust(&ca, directory)?,
     }
@@ -57,14 +95,26 @@ pub fn identity(verb: Identity, format: Format) -> Result<u8, Failure> {
 }
 
 fn kind(rsa: bool) -> KeyKind {
-    if rsa { KeyKind::Rsa(2048) } else { KeyKind::P256 }
+    if rsa {
+        KeyKind::Rsa(2048)
+    } else {
+        KeyKind::P256
+    }
 }
 
 /// A request whose subject ends in CN=host/NAME is for a host, named or not.
 fn kind_of(hosts: &[String], request: &[u8]) -> Result<Kind, Failure> {
     let subject = ca::request_subject(request)?;
-    let of_host = subject.common_name().is_some_and(|cn| cn.starts_with("host/"));
-    Ok(if hosts.is_empty() && !of_host { Kind::User } else { Kind::Host { names: hosts.to_vec() } })
+    let of_host = subject
+        .common_name()
+        .is_some_and(|cn| cn.starts_with("host/"));
+    Ok(if hosts.is_empty() && !of_host {
+        Kind::User
+    } else {
+        Kind::Host {
+            names: hosts.to_vec(),
+        }
+    })
 }
 
 fn of_days(days: u32) -> Duration {
@@ -100,12 +150,23 @@ fn make_proxy(
         None => usual.ok_or_else(nowhere)?.1,
     };
     let issuer = Credential::load_pair(&certificate, &key)?;
-    let options = proxy::Options { lifetime: valid, limited, path_length, ..proxy::Options::default() };
+    let options = proxy::Options {
+        lifetime: valid,
+        limited,
+        path_length,
+        ..proxy::Options::default()
+    };
     let made = proxy::create(&issuer, &options)?;
     let out = out.unwrap_or_else(|| places.proxy());
     made.save_proxy(&out)?;
     let left = made.remaining(SystemTime::now());
-    eprintln!("kumiko: {} for {} in {}, valid for {}", made.proxy_kind(), made.identity(), out.display(), hours(left));
+    eprintln!(
+        "kumiko: {} for {} in {}, valid for {}",
+        made.proxy_kind(),
+        made.identity(),
+        out.display(),
+        hours(left)
+    );
     if left + Duration::from_secs(60) < valid {
         eprintln!("kumiko: it ends with the certificate it hangs on, earlier than asked");
     }
@@ -122,15 +183,31 @@ fn trust(ca: &Path, directory: Option<PathBuf>) -> Result<(), Failure> {
     let files = if ca.is_dir() {
         let read = |name: &str| std::fs::read(ca.join(name));
         let certificate = first(&ca.join("ca-cert.pem"))?;
-        let policy = read("signing_policy").doing(|| format!("reading {}", ca.join("signing_policy").display()))?;
-        TrustFiles { certificate, policy: String::from_utf8(policy)?, crl: read("crl.pem").ok() }
+        let policy = read("signing_policy")
+            .doing(|| format!("reading {}", ca.join("signing_policy").display()))?;
+        TrustFiles {
+            certificate,
+            policy: String::from_utf8(policy)?,
+            crl: read("crl.pem").ok(),
+        }
     } else {
         let certificate = first(ca)?;
-        let policy = SigningPolicy::text_for(certificate.subject(), &[format!("{}/*", certificate.subject().parent())]);
-        TrustFiles { certificate, policy, crl: None }
+        let policy = SigningPolicy::text_for(
+            certificate.subject(),
+            &[format!("{}/*", certificate.subject().parent())],
+        );
+        TrustFiles {
+            certificate,
+            policy,
+            crl: None,
+        }
     };
     ca::install_trust(&directory, &files)?;
-    eprintln!("kumiko: {} is trusted in {}", files.certificate.subject(), directory.display());
+    eprintln!(
+        "kumiko: {} is trusted in {}",
+        files.certificate.subject(),
+        directory.display()
+    );
     Ok(())
 }
 
@@ -144,9 +221,18 @@ fn first(path: &Path) -> Result<Certificate, Failure> {
 fn show_file(path: &Path, format: Format) -> Result<u8, Failure> {
     let chain = certificates(path)?;
     let Some(leaf) = chain.first() else {
-        return Err(Failure::from_text(format!("{} holds no certificate", path.display())));
+        return Err(Failure::from_text(format!(
+            "{} holds no certificate",
+            path.display()
+        )));
     };
-    let kind = if leaf.is_proxy() { "proxy" } else if leaf.fields().is_ca { "authority" } else { "end entity" };
+    let kind = if leaf.is_proxy() {
+        "proxy"
+    } else if leaf.fields().is_ca {
+        "authority"
+    } else {
+        "end entity"
+    };
     output::one(format, &Shown::of(&chain, kind, leaf.fields().not_after))?;
     Ok(0)
 }
@@ -168,10 +254,15 @@ impl Shown {
         let text = |c: Option<&Certificate>| c.map(|c| c.subject().to_string()).unwrap_or_default();
         Shown {
             subject: text(chain.first()),
-            issuer: chain.first().map(|c| c.issuer().to_string()).unwrap_or_default(),
+            issuer: chain
+                .first()
+                .map(|c| c.issuer().to_string())
+                .unwrap_or_default(),
             identity: text(identity),
             kind: kind.to_owned(),
-            time_left_s: not_after.duration_since(SystemTime::now()).map_or(0, |d| d.as_secs()),
+            time_left_s: not_after
+                .duration_since(SystemTime::now())
+                .map_or(0, |d| d.as_secs()),
             chain: chain.iter().map(|c| c.subject().to_string()).collect(),
         }
     }

@@ -43,7 +43,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<u8, Failure> {
     let home = Home::find(cli.home.as_deref())?;
-    let serving = matches!(&cli.noun, Noun::Site(Site::Start(start)) if start.foreground || start.demo);
+    let serving =
+        matches!(&cli.noun, Noun::Site(Site::Start(start)) if start.foreground || start.demo);
     log(serving);
     // Without a runtime: what makes namespaces is to be one thread.
     if let Noun::Sandbox(verb) = cli.noun {

@@ -22,10 +22,16 @@ pub fn many<T: Show>(format: Format, results: &[T]) -> io::Result<()> {
 fn many_inner<T: Show>(format: Format, results: &[T], list: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match format {
-        Format::Human => results.iter().try_for_each(|r| writeln!(out, "{}", r.human().trim_end())),
-        Format::Lines => results.iter().try_for_each(|r| writeln!(out, "{}", serde_json::to_string(r)?)),
+        Format::Human => results
+            .iter()
+            .try_for_each(|r| writeln!(out, "{}", r.human().trim_end())),
+        Format::Lines => results
+            .iter()
+            .try_for_each(|r| writeln!(out, "{}", serde_json::to_string(r)?)),
         Format::Json if list => writeln!(out, "{}", serde_json::to_string_pretty(results)?),
-        Format::Json => results.iter().try_for_each(|r| writeln!(out, "{}", serde_json::to_string_pretty(r)?)),
+        Format::Json => results
+            .iter()
+            .try_for_each(|r| writeln!(out, "{}", serde_json::to_string_pretty(r)?)),
     }?;
     out.flush()
 }

@@ -6,17 +6,25 @@ use crate::output::{self, Show};
 use crate::site::Throwaway;
 use kumiko_policy::{GuestPath, Policy, Real, Seen};
 use kumiko_sandbox::{Choice, Ended, Launch, Machine, SandboxError, choose};
-use std::os::fd::AsFd;
 use serde::Serialize;
+use std::os::fd::AsFd;
 
 pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
     match verb {
-        Sandbox::Run { under, dir, environment, command } => {
-            run(&under, dir, &environment, &command).map_err(Failure::own)
-        }
+        Sandbox::Run {
+            under,
+            dir,
+            environment,
+            command,
+        } => run(&under, dir, &environment, &command).map_err(Failure::own),
         Sandbox::Check { under, paths } => check(&under, &paths, format),
         Sandbox::Probe => {
-            output::one(format, &Probe { mechanisms: mechanisms(&Machine::probe()) })?;
+            output::one(
+                format,
+                &Probe {
+                    mechanisms: mechanisms(&Machine::probe()),
+                },
+            )?;
             Ok(0)
         }
         Sandbox::Explain { under } => {
@@ -28,8 +36,11 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
 }
 
 fn effective(under: &Under) -> Result<Policy, Failure> {
-    let Some(path) = &under.policy else { return Ok(Policy::default()) };
-    let text = std::fs::read_to_string(path).doing(|| format!("reading the policy {}", path.display()))?;
+    let Some(path) = &under.policy else {
+        return Ok(Policy::default());
+    };
+    let text =
+        std::fs::read_to_string(path).doing(|| format!("reading the policy {}", path.display()))?;
     let said = kumiko_policy::parse(&text, &path.display().to_string())?;
     Ok(kumiko_policy::narrow(&Policy::default(), &said)?)
 }
@@ -50,15 +61,23 @@ fn run(
     for what in &choice.not_enforced {
         eprintln!("kumiko: not enforced here: {what}");
     }
-    let environment: Vec<(String, String)> =
-        args::environment(environment).map_err(Failure::misuse)?.into_iter().collect();
-    let throwaway = if dir.is_none() { Some(Throwaway::new()?) } else { None };
+    let environment: Vec<(String, String)> = args::environment(environment)
+        .map_err(Failure::misuse)?
+        .into_iter()
+        .collect();
+    let throwaway = if dir.is_none() {
+        Some(Throwaway::new()?)
+    } else {
+        None
+    };
     let dir = match (&dir, &throwaway) {
         (Some(dir), _) => dir.clone(),
         (None, Some(place)) => place.0.clone(),
         (None, None) => return Err(Failure::from_text("no directory")),
     };
-    let (program, arguments) = command.split_first().ok_or_else(|| Failure::misuse("no command"))?;
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| Failure::misuse("no command"))?;
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let launch = Launch {
         program,
@@ -70,12 +89,19 @@ fn run(
         stderr: stderr.as_fd(),
         terminal: false,
     };
-    let refused = |error: SandboxError| Failure { status: error.exit_status() as u8, message: error.to_string() };
-    let mut room = kumiko_sandbox::open(&choice).prepare(&policy, &dir).map_err(refused)?;
-    Ok(match kumiko_sandbox::run(&mut *room, &launch).map_err(refused)? {
-        Ended::Exited(status) => (status & 0xff) as u8,
-        Ended::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
-    })
+    let refused = |error: SandboxError| Failure {
+        status: error.exit_status() as u8,
+        message: error.to_string(),
+    };
+    let mut room = kumiko_sandbox::open(&choice)
+        .prepare(&policy, &dir)
+        .map_err(refused)?;
+    Ok(
+        match kumiko_sandbox::run(&mut *room, &launch).map_err(refused)? {
+            Ended::Exited(status) => (status & 0xff) as u8,
+            Ended::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
+        },
+    )
 }
 
 fn mechanisms(machine: &Machine) -> Vec<Mechanism> {
@@ -86,7 +112,12 @@ fn mechanisms(machine: &Machine) -> Vec<Mechanism> {
         remedy: None,
     };
     let namespace = match &machine.user_namespaces {
-        Ok(()) => Mechanism { name: "namespace".to_owned(), admitted: true, why: None, remedy: None },
+        Ok(()) => Mechanism {
+            name: "namespace".to_owned(),
+            admitted: true,
+            why: None,
+            remedy: None,
+        },
         Err(obstacle) => Mechanism {
             name: "namespace".to_owned(),
             admitted: false,
@@ -94,7 +125,12 @@ fn mechanisms(machine: &Machine) -> Vec<Mechanism> {
             remedy: Some(obstacle.remedy.clone()),
         },
     };
-    vec![namespace, later("library"), later("notify"), later("ptrace")]
+    vec![
+        namespace,
+        later("library"),
+        later("notify"),
+        later("ptrace"),
+    ]
 }
 
 #[derive(Serialize)]
@@ -118,8 +154,18 @@ impl Show for Probe {
             .mechanisms
             .iter()
             .map(|m| {
-                let why = m.why.iter().chain(&m.remedy).map(String::as_str).collect::<Vec<_>>().join("; ");
-                vec![m.name.clone(), if m.admitted { "yes" } else { "no" }.to_owned(), why]
+                let why = m
+                    .why
+                    .iter()
+                    .chain(&m.remedy)
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join("; ");
+                vec![
+                    m.name.clone(),
+                    if m.admitted { "yes" } else { "no" }.to_owned(),
+                    why,
+                ]
             })
             .collect();
         output::table(&["MECHANISM", "ADMITTED", "WHY NOT"], &rows)
@@ -147,7 +193,10 @@ impl Explained {
 
 impl Show for Explained {
     fn human(&self) -> String {
-        let mut text = format!("mechanism {} for {} path rules\n", self.mechanism, self.rules);
+        let mut text = format!(
+            "mechanism {} for {} path rules\n",
+            self.mechanism, self.rules
+        );
         for what in &self.not_enforced {
             text.push_str(&format!("  not enforced by it: {what}\n"));
         }
@@ -168,7 +217,10 @@ struct Decided {
 
 impl Show for Decided {
     fn human(&self) -> String {
-        format!("{:<30} {:<40} by {} ({})", self.path, self.decision, self.by, self.origin)
+        format!(
+            "{:<30} {:<40} by {} ({})",
+            self.path, self.decision, self.by, self.origin
+        )
     }
 }
 
@@ -177,9 +229,16 @@ fn words(seen: &Seen) -> String {
         Seen::Shown { real, writable } => {
             let real = match real {
                 Real::Host { root, beneath } => root.join(beneath).as_str().to_owned(),
-                Real::Job { beneath } => GuestPath::root().join(beneath).as_str().replacen('/', "the job's directory/", 1),
+                Real::Job { beneath } => GuestPath::root().join(beneath).as_str().replacen(
+                    '/',
+                    "the job's directory/",
+                    1,
+                ),
             };
-            format!("{} {real}", if *writable { "read and write" } else { "read" })
+            format!(
+                "{} {real}",
+                if *writable { "read and write" } else { "read" }
+            )
         }
         Seen::Temporary => "an empty, private, writable place".to_owned(),
         Seen::Denied => "denied".to_owned(),
@@ -195,7 +254,10 @@ fn check(under: &Under, paths: &[String], format: Format) -> Result<u8, Failure>
     let asked: Vec<GuestPath> = if paths.is_empty() {
         policy.paths.iter().map(|rule| rule.path.clone()).collect()
     } else {
-        paths.iter().map(|p| GuestPath::new(p).map_err(|e| Failure::misuse(e.to_string()))).collect::<Result<_, _>>()?
+        paths
+            .iter()
+            .map(|p| GuestPath::new(p).map_err(|e| Failure::misuse(e.to_string())))
+            .collect::<Result<_, _>>()?
     };
     let decided: Vec<Decided> = asked
         .iter()
@@ -211,7 +273,12 @@ fn check(under: &Under, paths: &[String], format: Format) -> Result<u8, Failure>
         .collect();
     output::many(format, &decided)?;
     if format == Format::Human && paths.is_empty() {
-        println!("network {:?}; further processes {}; mechanism {}", policy.network(), policy.further_processes(), choice.mechanism);
+        println!(
+            "network {:?}; further processes {}; mechanism {}",
+            policy.network(),
+            policy.further_processes(),
+            choice.mechanism
+        );
         for what in &choice.not_enforced {
             println!("not enforced by it: {what}");
         }

@@ -15,7 +15,9 @@ pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
         Some(path) => read_description(path)?,
         None => empty(&submit.command)?,
     };
-    description.environment.extend(args::environment(&submit.environment).map_err(Failure::misuse)?);
+    description
+        .environment
+        .extend(args::environment(&submit.environment).map_err(Failure::misuse)?);
     match submit.stdin.as_deref() {
         Some("-") => description.stdin = Stdin::Live,
         Some(file) => description.stdin = Stdin::File(file.to_owned()),
@@ -34,8 +36,15 @@ pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
     if submit.name.is_some() {
         description.name.clone_from(&submit.name);
     }
-    policy_and_mechanism(&mut description, submit.policy.as_deref(), submit.mechanism.as_deref())?;
-    if submit.dir.is_none() && description.input.is_none() && description.executable.starts_with("./") {
+    policy_and_mechanism(
+        &mut description,
+        submit.policy.as_deref(),
+        submit.mechanism.as_deref(),
+    )?;
+    if submit.dir.is_none()
+        && description.input.is_none()
+        && description.executable.starts_with("./")
+    {
         return Err(Failure {
             status: 127,
             message: format!(
@@ -50,21 +59,33 @@ pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
 /// Of `exec`: streams both ways, nothing kept.
 pub fn of_exec(exec: &Exec, terminal: Option<WindowSize>) -> Result<JobDescription, Failure> {
     let shell = [SHELL.to_owned()];
-    let mut description = empty(if exec.command.is_empty() { &shell } else { &exec.command })?;
+    let mut description = empty(if exec.command.is_empty() {
+        &shell
+    } else {
+        &exec.command
+    })?;
     description.environment = args::environment(&exec.environment).map_err(Failure::misuse)?;
     if let (Some(_), Ok(term)) = (terminal, std::env::var("TERM")) {
-        description.environment.entry("TERM".to_owned()).or_insert(term);
+        description
+            .environment
+            .entry("TERM".to_owned())
+            .or_insert(term);
     }
     description.stdin = Stdin::Live;
     description.output = OutputMode::Flow;
     description.terminal = terminal;
-    policy_and_mechanism(&mut description, exec.policy.as_deref(), exec.mechanism.as_deref())?;
+    policy_and_mechanism(
+        &mut description,
+        exec.policy.as_deref(),
+        exec.mechanism.as_deref(),
+    )?;
     Ok(description)
 }
 
 fn empty(command: &[String]) -> Result<JobDescription, Failure> {
-    let (executable, arguments) =
-        command.split_first().ok_or_else(|| Failure::misuse("no command: write it after --"))?;
+    let (executable, arguments) = command
+        .split_first()
+        .ok_or_else(|| Failure::misuse("no command: write it after --"))?;
     Ok(JobDescription::new(executable, arguments))
 }
 
@@ -74,8 +95,8 @@ fn policy_and_mechanism(
     mechanism: Option<&str>,
 ) -> Result<(), Failure> {
     if let Some(path) = policy {
-        let text =
-            std::fs::read_to_string(path).doing(|| format!("reading the policy {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .doing(|| format!("reading the policy {}", path.display()))?;
         kumiko_policy::parse(&text, &path.display().to_string())?;
         description.policy = Some(text);
     }

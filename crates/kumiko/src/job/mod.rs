@@ -25,7 +25,12 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
         Job::Run(submit) => run::run(submit, home).await.map_err(Failure::own),
         Job::List { target, live } => list(&target, live, format, home).await,
         Job::Wait(select) => wait(&select, home).await.map_err(Failure::own),
-        Job::Log { select, stderr, follow, from } => log(&select, stderr, follow, from, home).await,
+        Job::Log {
+            select,
+            stderr,
+            follow,
+            from,
+        } => log(&select, stderr, follow, from, home).await,
         Job::Watch { select, after } => watch(&select, after, format, home).await,
         Job::Show(select) => {
             let (client, jobs) = chosen(&select, home).await?;
@@ -79,11 +84,18 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
 
 /// Opens the session and resolves the selectors; the list is asked for only where one needs it.
 async fn chosen(select: &Select, home: &Home) -> Result<(Client, Vec<JobId>), Failure> {
-    let selectors: Vec<Selector> = select.jobs.iter().map(|t| Selector::parse(t)).collect::<Result<_, _>>()?;
+    let selectors: Vec<Selector> = select
+        .jobs
+        .iter()
+        .map(|t| Selector::parse(t))
+        .collect::<Result<_, _>>()?;
     let client = connect::open(select.target.site.as_deref(), home).await?;
     let single = |s: &Selector| matches!(s, Selector::Range(from, to) if from == to);
-    let known: Vec<JobId> =
-        if selectors.iter().all(single) { Vec::new() } else { client.list().await?.iter().map(|v| v.id).collect() };
+    let known: Vec<JobId> = if selectors.iter().all(single) {
+        Vec::new()
+    } else {
+        client.list().await?.iter().map(|v| v.id).collect()
+    };
     let jobs = pick(&selectors, &known);
     if jobs.is_empty() && selectors.contains(&Selector::Last) {
         return Err(Failure::from_text("you have no jobs there"));
@@ -93,10 +105,18 @@ async fn chosen(select: &Select, home: &Home) -> Result<(Client, Vec<JobId>), Fa
 
 async fn list(target: &Target, live: bool, format: Format, home: &Home) -> Result<u8, Failure> {
     let client = connect::open(target.site.as_deref(), home).await?;
-    let views: Vec<JobView> = client.list().await?.into_iter().filter(|v| !(live && v.state.has_ended())).collect();
+    let views: Vec<JobView> = client
+        .list()
+        .await?
+        .into_iter()
+        .filter(|v| !(live && v.state.has_ended()))
+        .collect();
     if format == Format::Human {
         let rows: Vec<Vec<String>> = views.iter().map(view::row).collect();
-        print!("{}", output::table(&["JOB", "STATE", "RAN FOR", "NAME", "COMMAND"], &rows));
+        print!(
+            "{}",
+            output::table(&["JOB", "STATE", "RAN FOR", "NAME", "COMMAND"], &rows)
+        );
     } else {
         let views: Vec<Whole> = views.into_iter().map(Whole).collect();
         output::many(format, &views)?;
@@ -117,7 +137,8 @@ async fn wait(select: &Select, home: &Home) -> Result<u8, Failure> {
                 None => break None,
             }
         };
-        let outcome = outcome.ok_or_else(|| Failure::from_text(format!("job {job} was removed before it ended")))?;
+        let outcome = outcome
+            .ok_or_else(|| Failure::from_text(format!("job {job} was removed before it ended")))?;
         let (of_job, word) = run::status_of(&outcome);
         if let Some(word) = word {
             eprintln!("kumiko: job {job}: {word}");
@@ -129,16 +150,30 @@ async fn wait(select: &Select, home: &Home) -> Result<u8, Failure> {
     Ok(status)
 }
 
-async fn log(select: &Select, stderr: bool, follow: bool, from: u64, home: &Home) -> Result<u8, Failure> {
+async fn log(
+    select: &Select,
+    stderr: bool,
+    follow: bool,
+    from: u64,
+    home: &Home,
+) -> Result<u8, Failure> {
     let (client, jobs) = chosen(select, home).await?;
-    let stream = if stderr { OutputStream::Stderr } else { OutputStream::Stdout };
+    let stream = if stderr {
+        OutputStream::Stderr
+    } else {
+        OutputStream::Stdout
+    };
     let mut out = std::io::stdout().lock();
     for job in jobs {
         let until = if follow {
             u64::MAX
         } else {
             let view = client.show(job).await?;
-            if stderr { view.stderr_bytes } else { view.stdout_bytes }
+            if stderr {
+                view.stderr_bytes
+            } else {
+                view.stdout_bytes
+            }
         };
         if from >= until {
             continue;
@@ -146,7 +181,9 @@ async fn log(select: &Select, stderr: bool, follow: bool, from: u64, home: &Home
         let mut left = until - from;
         let mut output = client.output(job, stream, from).await?;
         while left > 0 {
-            let Some(data) = output.next().await? else { break };
+            let Some(data) = output.next().await? else {
+                break;
+            };
             let most = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
             out.write_all(&data[..most])?;
             out.flush()?;
@@ -162,7 +199,14 @@ async fn watch(select: &Select, after: u64, format: Format, home: &Home) -> Resu
         let mut events = client.watch(job, after).await?;
         while let Some(event) = events.next().await? {
             let ended = event.state.has_ended();
-            output::one(if format == Format::Json { Format::Lines } else { format }, &Event(event))?;
+            output::one(
+                if format == Format::Json {
+                    Format::Lines
+                } else {
+                    format
+                },
+                &Event(event),
+            )?;
             if ended {
                 break;
             }
@@ -177,5 +221,9 @@ fn signal_number(text: &str) -> Result<i32, Failure> {
     let name = name.strip_prefix("SIG").unwrap_or(&name);
     kumiko_linux::own_terminal::signal_number(name)
         .or_else(|| text.parse().ok().filter(|n| (1..=64).contains(n)))
-        .ok_or_else(|| Failure::misuse(format!("\"{text}\" is no signal: write TERM, KILL, STOP, CONT, ... or a number")))
+        .ok_or_else(|| {
+            Failure::misuse(format!(
+                "\"{text}\" is no signal: write TERM, KILL, STOP, CONT, ... or a number"
+            ))
+        })
 }

@@ -22,7 +22,9 @@ impl Show for Submitted {
 pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, Failure> {
     let mut description = describe::of_submit(&submit)?;
     if description.stdin == Stdin::Live {
-        return Err(Failure::misuse("--stdin - needs somebody who stays: use `kumiko job run`, or name a file"));
+        return Err(Failure::misuse(
+            "--stdin - needs somebody who stays: use `kumiko job run`, or name a file",
+        ));
     }
     let client = connect::open(submit.target.site.as_deref(), home).await?;
     if let Some(folder) = &submit.dir {
@@ -41,7 +43,10 @@ pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
         Some(folder) => Some(send_folder(&client, folder, &mut description).await?),
         None => None,
     };
-    let (has_policy, live) = (description.policy.is_some(), description.stdin == Stdin::Live);
+    let (has_policy, live) = (
+        description.policy.is_some(),
+        description.stdin == Stdin::Live,
+    );
     let job = client.exec(description).await?;
     let end = attached::follow(job, live, Interrupt::Cancels(&client)).await?;
     if has_policy {
@@ -92,13 +97,17 @@ mod tests {
 
     #[test]
     fn outcomes_pass_on_the_status_a_shell_would_give() {
-        let check = |outcome: Outcome, status: u8| assert_eq!(status_of(&outcome).0, status, "{outcome:?}");
+        let check =
+            |outcome: Outcome, status: u8| assert_eq!(status_of(&outcome).0, status, "{outcome:?}");
         check(Outcome::Exited { status: 0 }, 0);
         check(Outcome::Exited { status: 255 }, 255);
         check(Outcome::Signalled { signal: 9 }, 137);
         check(Outcome::Cancelled, 125);
         check(Outcome::TimeLimit, 125);
-        let never = |code: &str| Outcome::NeverStarted { code: code.to_owned(), message: String::new() };
+        let never = |code: &str| Outcome::NeverStarted {
+            code: code.to_owned(),
+            message: String::new(),
+        };
         check(never("no_such_executable"), 127);
         check(never("not_executable"), 126);
         check(never("policy"), 125);

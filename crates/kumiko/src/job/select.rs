@@ -12,7 +12,11 @@ pub enum Selector {
 
 impl Selector {
     pub fn parse(text: &str) -> Result<Selector, Failure> {
-        let wrong = || Failure::misuse(format!("\"{text}\" selects no job: write 7, 3-5, last or all"));
+        let wrong = || {
+            Failure::misuse(format!(
+                "\"{text}\" selects no job: write 7, 3-5, last or all"
+            ))
+        };
         let number = |t: &str| t.parse::<u64>().map_err(|_| wrong());
         match text {
             "last" => Ok(Selector::Last),
@@ -20,7 +24,11 @@ impl Selector {
             _ => match text.split_once('-') {
                 Some((from, to)) => {
                     let (from, to) = (number(from)?, number(to)?);
-                    if from <= to { Ok(Selector::Range(from, to)) } else { Err(wrong()) }
+                    if from <= to {
+                        Ok(Selector::Range(from, to))
+                    } else {
+                        Err(wrong())
+                    }
                 }
                 None => number(text).map(|n| Selector::Range(n, n)),
             },
@@ -34,7 +42,9 @@ pub fn pick(selectors: &[Selector], known: &[JobId]) -> Vec<JobId> {
     for selector in selectors {
         match *selector {
             Selector::Range(from, to) if from == to => picked.push(JobId(from)),
-            Selector::Range(from, to) => picked.extend(known.iter().filter(|id| (from..=to).contains(&id.0))),
+            Selector::Range(from, to) => {
+                picked.extend(known.iter().filter(|id| (from..=to).contains(&id.0)))
+            }
             Selector::Last => picked.extend(known.iter().max()),
             Selector::All => picked.extend(known),
         }
@@ -53,7 +63,9 @@ mod tests {
         let check = |texts: &[&str], expected: Option<&[u64]>| {
             let known = [1, 3, 4, 5, 9].map(JobId);
             let selectors: Result<Vec<_>, _> = texts.iter().map(|t| Selector::parse(t)).collect();
-            let got = selectors.ok().map(|s| pick(&s, &known).iter().map(|id| id.0).collect::<Vec<_>>());
+            let got = selectors
+                .ok()
+                .map(|s| pick(&s, &known).iter().map(|id| id.0).collect::<Vec<_>>());
             assert_eq!(got.as_deref(), expected, "{texts:?}");
         };
         check(&["7"], Some(&[7]));

@@ -37,7 +37,10 @@ impl Show for Whole {
         line("account", Some(v.account.clone()));
         line("batch", v.batch.clone());
         line("mechanism", v.mechanism.clone());
-        line("not enforced", (!v.not_enforced.is_empty()).then(|| v.not_enforced.join("; ")));
+        line(
+            "not enforced",
+            (!v.not_enforced.is_empty()).then(|| v.not_enforced.join("; ")),
+        );
         line("attempt", Some(v.epoch.to_string()));
         line("submitted", Some(ago(v.submitted_ms)));
         line("ran for", ran_for(v));
@@ -77,9 +80,13 @@ pub fn outcome_words(outcome: &Outcome) -> String {
         Outcome::Signalled { signal } => format!("killed by signal {signal}"),
         Outcome::Cancelled => "cancelled".to_owned(),
         Outcome::TimeLimit => "stopped at its time limit".to_owned(),
-        Outcome::OutputQuota { stream } => format!("stopped: its {stream:?} outgrew the quota").to_lowercase(),
+        Outcome::OutputQuota { stream } => {
+            format!("stopped: its {stream:?} outgrew the quota").to_lowercase()
+        }
         Outcome::NeverStarted { message, .. } => format!("never started: {message}"),
-        Outcome::SpoolFailed { message } => format!("stopped: its output could not be kept: {message}"),
+        Outcome::SpoolFailed { message } => {
+            format!("stopped: its output could not be kept: {message}")
+        }
         Outcome::Lost { message } => format!("lost: {message}"),
     }
 }
@@ -103,7 +110,9 @@ fn span(ms: u64) -> String {
 }
 
 pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as u64)
 }
 
 #[derive(Serialize)]
@@ -112,6 +121,11 @@ pub struct Event(pub EventView);
 
 impl Show for Event {
     fn human(&self) -> String {
-        format!("{:>4}  {:<10} {}", self.0.number, state_word(self.0.state), self.0.text)
+        format!(
+            "{:>4}  {:<10} {}",
+            self.0.number,
+            state_word(self.0.state),
+            self.0.text
+        )
     }
 }

@@ -77,9 +77,22 @@ impl Show for Status {
 async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
     let up = is_served(home);
     let running = if up { home.read_running()? } else { None };
-    let live_jobs = if up { Some(live_jobs(home).await?) } else { None };
+    let live_jobs = if up {
+        Some(live_jobs(home).await?)
+    } else {
+        None
+    };
     let root = home.root().display().to_string();
-    output::one(format, &Status { up, home: root, running, live_jobs, draining: home.draining().exists() })?;
+    output::one(
+        format,
+        &Status {
+            up,
+            home: root,
+            running,
+            live_jobs,
+            draining: home.draining().exists(),
+        },
+    )?;
     Ok(u8::from(!up))
 }
 
@@ -139,7 +152,10 @@ async fn answers(home: &Home) -> bool {
 
 fn explain_start(home: &Home, running: &Running, first: bool) {
     let root = home.root().display();
-    println!("the site is up at {} (process {})", running.address, running.pid);
+    println!(
+        "the site is up at {} (process {})",
+        running.address, running.pid
+    );
     if first {
         println!("made for it, all in {root}:");
         println!("  ca/ certificates/            its own authority, and whom it trusts");
@@ -163,15 +179,25 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
         .doing(|| format!("opening {}", log_path.display()))?;
     let begins = log.metadata()?.len();
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("--home").arg(home.root()).args(["site", "start", "--foreground"]);
+    command
+        .arg("--home")
+        .arg(home.root())
+        .args(["site", "start", "--foreground"]);
     if let Some(listen) = &start.listen {
         command.args(["--listen", listen]);
     }
     for name in &start.host_names {
         command.args(["--host-name", name]);
     }
-    command.env(BACKGROUND, "1").current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-    let mut child = command.spawn().doing(|| "starting the site's process".to_owned())?;
+    command
+        .env(BACKGROUND, "1")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    let mut child = command
+        .spawn()
+        .doing(|| "starting the site's process".to_owned())?;
     let mut word = String::new();
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut word)?;
@@ -179,8 +205,12 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
     if word.is_empty() {
         child.wait()?;
         let said = std::fs::read(&log_path)?;
-        let said = String::from_utf8_lossy(said.get(begins as usize..).unwrap_or_default()).into_owned();
-        return Err(Failure::from_text(format!("the site did not start: {}", said.trim().trim_start_matches("kumiko: "))));
+        let said =
+            String::from_utf8_lossy(said.get(begins as usize..).unwrap_or_default()).into_owned();
+        return Err(Failure::from_text(format!(
+            "the site did not start: {}",
+            said.trim().trim_start_matches("kumiko: ")
+        )));
     }
     serde_json::from_str(&word).doing(|| "reading the site's word that it is ready".to_owned())
 }
@@ -193,13 +223,17 @@ fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
 
 async fn stop(format: Format, home: &Home) -> Result<u8, Failure> {
     if !is_served(home) {
-        return Err(Failure::from_text(format!("no site serves {}", home.root().display())));
+        return Err(Failure::from_text(format!(
+            "no site serves {}",
+            home.root().display()
+        )));
     }
     let running = home
         .read_running()?
         .ok_or_else(|| Failure::from_text("the site is just starting: try again"))?;
     let live = live_jobs(home).await.ok();
-    let pid = i32::try_from(running.pid).map_err(|_| Failure::from_text("run/site.json names no process"))?;
+    let pid = i32::try_from(running.pid)
+        .map_err(|_| Failure::from_text("run/site.json names no process"))?;
     let process = process::pidfd(pid).doing(|| format!("finding process {pid}"))?;
     if !is_served(home) {
         return Ok(0); // it ended by itself meanwhile, and the number may be somebody else's
@@ -209,8 +243,12 @@ async fn stop(format: Format, home: &Home) -> Result<u8, Failure> {
     if format == Format::Human {
         match live {
             Some(0) | None => println!("the site is down"),
-            Some(1) => println!("the site is down; 1 job goes on and is picked up at the next start"),
-            Some(n) => println!("the site is down; {n} jobs go on and are picked up at the next start"),
+            Some(1) => {
+                println!("the site is down; 1 job goes on and is picked up at the next start")
+            }
+            Some(n) => {
+                println!("the site is down; {n} jobs go on and are picked up at the next start")
+            }
         }
     }
     Ok(0)
@@ -229,7 +267,11 @@ fn map(subject: Option<String>, account: Option<String>, home: &Home) -> Result<
         eprintln!("kumiko: {subject} is mapped to {account} already");
         return Ok(0);
     }
-    let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let separator = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
     let line = GridMap::line(&subject, &[&account]);
     let more = format!("{text}{separator}{}\n", line.trim_end());
     GridMap::parse(&more)?;
@@ -242,11 +284,19 @@ pub async fn demo_site(start: SiteStart, format: Format) -> Result<u8, Failure> 
     let place = Throwaway::new()?;
     let home = Home::find(Some(&place.0))?;
     make(&home, &start.host_names)?;
-    let listen = start.listen.as_deref().map(listen_address).transpose()?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let listen = start
+        .listen
+        .as_deref()
+        .map(listen_address)
+        .transpose()?
+        .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
     serve(&home, Some(listen), |running| {
         if format == Format::Human {
             explain_start(&home, running, true);
-            println!("in another terminal: export KUMIKO_HOME={}", home.root().display());
+            println!(
+                "in another terminal: export KUMIKO_HOME={}",
+                home.root().display()
+            );
             println!("Ctrl-C ends it and removes everything");
         } else {
             output::one(format, running)?;
@@ -270,7 +320,10 @@ impl Throwaway {
     pub fn new() -> Result<Throwaway, Failure> {
         use std::os::unix::fs::DirBuilderExt;
         let path = std::env::temp_dir().join(format!("kumiko-{}-{}", std::process::id(), now_ms()));
-        std::fs::DirBuilder::new().mode(0o700).create(&path).doing(|| format!("making {}", path.display()))?;
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .doing(|| format!("making {}", path.display()))?;
         Ok(Throwaway(path))
     }
 }

@@ -22,7 +22,12 @@ impl Policies {
     /// The site's policy cannot be read: a site without one does not start.
     pub fn load(path: &Path, draining: &Path) -> Result<Policies, Refusal> {
         let read = Mutex::new((stamp(path), read(path)?));
-        Ok(Policies { path: path.to_owned(), machine: Machine::probe(), draining: draining.to_owned(), read })
+        Ok(Policies {
+            path: path.to_owned(),
+            machine: Machine::probe(),
+            draining: draining.to_owned(),
+            read,
+        })
     }
 
     pub fn machine(&self) -> &Machine {
@@ -32,7 +37,10 @@ impl Policies {
     /// What a job may see and use, for the manager.
     pub fn effective(&self, description: &JobDescription) -> Result<Policy, Refusal> {
         if self.draining.exists() {
-            return Err(refusal("site_draining", "the site takes no new jobs (its owner drains it)".to_owned()));
+            return Err(refusal(
+                "site_draining",
+                "the site takes no new jobs (its owner drains it)".to_owned(),
+            ));
         }
         let site = self.site()?;
         let below = match &description.policy {
@@ -40,8 +48,8 @@ impl Policies {
                 .map_err(|e| refusal("policy_syntax", e.to_string()))?,
             None => Policy::empty(),
         };
-        let effective =
-            kumiko_policy::narrow(&site, &below).map_err(|e| refusal("policy_refused", e.to_string()))?;
+        let effective = kumiko_policy::narrow(&site, &below)
+            .map_err(|e| refusal("policy_refused", e.to_string()))?;
         kumiko_sandbox::choose(&effective, description.mechanism.as_deref(), &self.machine)
             .map_err(|e| refusal(e.code(), e.to_string()))?;
         Ok(effective)
@@ -49,7 +57,10 @@ impl Policies {
 
     /// A file that has become unreadable refuses jobs: the last one may have been more generous.
     fn site(&self) -> Result<Policy, Refusal> {
-        let mut kept = self.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut kept = self
+            .read
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let now = stamp(&self.path);
         if now.is_none() || kept.0 != now {
             *kept = (now, read(&self.path)?);
@@ -63,14 +74,29 @@ fn stamp(path: &Path) -> Option<SystemTime> {
 }
 
 fn read(path: &Path) -> Result<Policy, Refusal> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| refusal("site_policy", format!("the site's policy {} cannot be read: {e}", path.display())))?;
-    let said = kumiko_policy::parse(&text, &path.display().to_string())
-        .map_err(|e| refusal("site_policy", format!("the site's policy cannot be used: {e}")))?;
-    kumiko_policy::narrow(&Policy::default(), &said)
-        .map_err(|e| refusal("site_policy", format!("the site's policy {} cannot be used: {e}", path.display())))
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        refusal(
+            "site_policy",
+            format!("the site's policy {} cannot be read: {e}", path.display()),
+        )
+    })?;
+    let said = kumiko_policy::parse(&text, &path.display().to_string()).map_err(|e| {
+        refusal(
+            "site_policy",
+            format!("the site's policy cannot be used: {e}"),
+        )
+    })?;
+    kumiko_policy::narrow(&Policy::default(), &said).map_err(|e| {
+        refusal(
+            "site_policy",
+            format!("the site's policy {} cannot be used: {e}", path.display()),
+        )
+    })
 }
 
 fn refusal(code: &str, message: String) -> Refusal {
-    Refusal { code: code.to_owned(), message }
+    Refusal {
+        code: code.to_owned(),
+        message,
+    }
 }

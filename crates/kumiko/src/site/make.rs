@@ -28,7 +28,12 @@ const POLICY: &str = r#"# What every job of this site may see and use at most; a
 /// True if this was the first start.
 pub fn make(home: &Home, host_names: &[String]) -> Result<bool, Failure> {
     let first = !home.host_certificate().exists();
-    for folder in [home.root().to_path_buf(), home.run(), home.root().join("user"), home.state()] {
+    for folder in [
+        home.root().to_path_buf(),
+        home.run(),
+        home.root().join("user"),
+        home.state(),
+    ] {
         private_folder(&folder)?;
     }
     if first {
@@ -36,9 +41,15 @@ pub fn make(home: &Home, host_names: &[String]) -> Result<bool, Failure> {
     }
     if !home.mapfile().exists() {
         let user = Credential::load_pair(&home.user_certificate(), &home.user_key())?;
-        write_whole(&home.mapfile(), &GridMap::line(user.subject(), &[&this_process::account_name()]))?;
+        write_whole(
+            &home.mapfile(),
+            &GridMap::line(user.subject(), &[&this_process::account_name()]),
+        )?;
     }
-    for (path, text) in [(home.policy(), POLICY), (home.site_toml(), settings::TEMPLATE)] {
+    for (path, text) in [
+        (home.policy(), POLICY),
+        (home.site_toml(), settings::TEMPLATE),
+    ] {
         if !path.exists() {
             write_whole(&path, text)?;
         }
@@ -58,9 +69,16 @@ fn certificates(home: &Home, host_names: &[String]) -> Result<(), Failure> {
     };
     authority.install_trust(&home.certificates())?;
     let space = authority.name_space();
-    let user = authority.enrol(&space.with("CN", &account), KeyKind::P256, &Kind::User, LIFETIME)?;
+    let user = authority.enrol(
+        &space.with("CN", &account),
+        KeyKind::P256,
+        &Kind::User,
+        LIFETIME,
+    )?;
     user.save_pair(&home.user_certificate(), &home.user_key())?;
-    let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1", &host].map(str::to_owned).to_vec();
+    let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1", &host]
+        .map(str::to_owned)
+        .to_vec();
     names.extend_from_slice(host_names);
     names.dedup();
     let kind = Kind::Host { names };

@@ -88,10 +88,17 @@ fn announce(home: &Home, address: SocketAddr) -> Result<Running, Failure> {
 fn take_lock(home: &Home) -> Result<File, Failure> {
     std::fs::create_dir_all(home.run())?;
     let path = home.lock();
-    let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)?;
     match kumiko_linux::spooling::try_lock(&file).doing(|| format!("locking {}", path.display()))? {
         true => Ok(file),
-        false => Err(Failure::from_text(format!("a site already serves {}", home.root().display()))),
+        false => Err(Failure::from_text(format!(
+            "a site already serves {}",
+            home.root().display()
+        ))),
     }
 }
 
@@ -112,12 +119,18 @@ fn runner() -> Result<PathBuf, Failure> {
     if path.is_file() {
         Ok(path)
     } else {
-        Err(Failure::from_text(format!("{} is missing: it belongs beside kumiko (or set KUMIKO_RUN)", path.display())))
+        Err(Failure::from_text(format!(
+            "{} is missing: it belongs beside kumiko (or set KUMIKO_RUN)",
+            path.display()
+        )))
     }
 }
 
 async fn end_asked() {
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! {

@@ -90,8 +90,14 @@ mod tests {
             .map(|l| format!("{l}\n"))
             .collect();
         let settings: Settings = toml::from_str(&spelled).unwrap();
-        assert_eq!(format!("{settings:?}"), format!("{:?}", Settings::default()));
+        assert_eq!(
+            format!("{settings:?}"),
+            format!("{:?}", Settings::default())
+        );
         let unchanged: Settings = toml::from_str(TEMPLATE).unwrap();
-        assert_eq!(format!("{unchanged:?}"), format!("{:?}", Settings::default()));
+        assert_eq!(
+            format!("{unchanged:?}"),
+            format!("{:?}", Settings::default())
+        );
     }
 }
