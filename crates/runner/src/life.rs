@@ -1,18 +1,17 @@
 //! The life of one attempt: guests, streams, deadlines and commands around one poll (spec/jobs/runner.md, R8 to R14).
 
 use crate::control::Control;
-use crate::input::Input;
+use crate::feed::Feed;
 use crate::news::{Facts, index};
 use crate::output::{Output, Pumped};
 use crate::spool::{Spool, name};
-use crate::start::{Started, Stdin};
+use crate::start::Started;
 use crate::verdict::{Cause, End, outcome};
 use kumiko_job::attempt::{AttemptCommand, Outcome, OutputStream};
 use kumiko_linux::poll::{Event, Interest, Poll};
-use kumiko_linux::pty;
 use kumiko_sandbox::{Ended, Guest, Room};
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::time::{Duration, Instant};
 
 /// How long what is left in the pipes is waited for after the last guest: a killed process in the midst of a disk
@@ -45,9 +44,7 @@ pub struct Life {
     spool: Spool,
     facts: Facts,
     outputs: [Output; 2],
-    input: Input,
-    stdin: Option<Stdin>,
-    stdin_waits: bool,
+    feed: Feed,
     room: Option<Box<dyn Room>>,
     guests: Vec<Guest>,
     /// By rank.
@@ -71,9 +68,7 @@ impl Life {
             spool,
             facts: Facts::default(),
             outputs,
-            input: Input::default(),
-            stdin: None,
-            stdin_waits: false,
+            feed: Feed::default(),
             room: None,
             guests: Vec::new(),
             ends: Vec::new(),
@@ -108,11 +103,9 @@ impl Life {
             self.poll
                 .add(guest.pidfd(), token::GUEST + rank, Interest::Read)?;
         }
-        if let Some(stdin) = &stdin {
-            self.poll.add(stdin, token::STDIN, Interest::Errors)?;
+        if let Some(stdin) = stdin {
+            self.feed.open(stdin, token::STDIN, &self.poll)?;
         }
-        self.facts.stdin_closed = stdin.is_none();
-        self.stdin = stdin;
         self.ends = vec![None; guests.len()];
         self.guests = guests;
         self.room = Some(room);
@@ -144,6 +137,8 @@ impl Life {
 
     fn serve(&mut self) -> io::Result<()> {
         loop {
+            self.facts.stdin_taken = self.feed.input.taken();
+            self.facts.stdin_closed = self.feed.closed();
             self.control.tell(&self.facts, &self.poll);
             if self.facts.ended.is_some() && self.settled {
                 return Ok(());
@@ -172,8 +167,8 @@ impl Life {
         match event.token {
             token::LISTENER => self.control.accept(&self.poll),
             token::SITE => self.hear()?,
-            token::STDIN if event.closed => self.close_stdin(),
-            token::STDIN => self.feed()?,
+            token::STDIN if event.closed => self.feed.close(),
+            token::STDIN => self.feed.hand_over(&self.poll)?,
             token::STDOUT => drop(self.pump(0)?),
             token::STDERR => drop(self.pump(1)?),
             guest => self.reap(guest - token::GUEST)?,
@@ -204,19 +199,14 @@ impl Life {
             AttemptCommand::Signal { .. } => (),
             AttemptCommand::Cancel { grace_ms } => self.stop(Cause::Cancelled, grace_ms),
             AttemptCommand::Stdin { offset, data } => {
-                self.input.receive(offset, &data);
-                self.feed()?;
+                self.feed.input.receive(offset, &data);
+                self.feed.hand_over(&self.poll)?;
             }
             AttemptCommand::StdinEnd { offset } => {
-                self.input.end(offset);
-                self.feed()?;
+                self.feed.input.end(offset);
+                self.feed.hand_over(&self.poll)?;
             }
-            AttemptCommand::Window(size) => {
-                if let Some(Stdin::Terminal(master)) = &self.stdin {
-                    // A terminal that is gone has no size.
-                    let _ = pty::set_size(master, size.rows, size.columns);
-                }
-            }
+            AttemptCommand::Window(size) => self.feed.resize(size),
             AttemptCommand::Consumed { stream, offset } => {
                 let output = &mut self.outputs[index(stream)];
                 if let Err(error) = output.consumed(offset) {
@@ -260,6 +250,7 @@ impl Life {
         } else if !again {
             self.signal(SIGTERM);
             self.signal(SIGCONT);
+            self.facts.suspended = false;
         }
     }
 
@@ -308,7 +299,7 @@ impl Life {
                     Ended::Signalled(signal) => End::Signalled(signal),
                 });
                 if rank == 0 {
-                    self.close_stdin();
+                    self.feed.close();
                 }
             }
         }
@@ -377,50 +368,6 @@ impl Life {
                 Ok(Pumped::Closed)
             }
         }
-    }
-
-    /// Hands live stdin to the guest, as much as it takes.
-    fn feed(&mut self) -> io::Result<()> {
-        while let Some(stdin) = &mut self.stdin {
-            if self.input.pending().is_empty() {
-                break;
-            }
-            match stdin.write(self.input.pending()) {
-                Ok(count) => self.input.took(count),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => (),
-                Err(_) => self.close_stdin(),
-            }
-        }
-        self.facts.stdin_taken = self.input.taken();
-        if self.input.finished() {
-            self.end_stdin();
-        }
-        let waits = !self.input.pending().is_empty();
-        if let Some(stdin) = self.stdin.as_ref().filter(|_| waits != self.stdin_waits) {
-            let interest = if waits {
-                Interest::Write
-            } else {
-                Interest::Errors
-            };
-            self.poll.change(stdin, token::STDIN, interest)?;
-            self.stdin_waits = waits;
-        }
-        Ok(())
-    }
-
-    fn end_stdin(&mut self) {
-        match &mut self.stdin {
-            // The terminal goes on: it is the output, too.
-            Some(Stdin::Terminal(keyboard)) => keyboard.end_of_file(),
-            Some(Stdin::Pipe(_)) => self.close_stdin(),
-            None => (),
-        }
-    }
-
-    fn close_stdin(&mut self) {
-        self.stdin = None;
-        self.facts.stdin_closed = true;
     }
 }
 

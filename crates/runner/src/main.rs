@@ -5,6 +5,7 @@
 //! Not here: who starts it (kumiko-batch), the walls (kumiko-sandbox), the frames (kumiko-wire).
 
 mod control;
+mod feed;
 mod input;
 mod life;
 mod news;
