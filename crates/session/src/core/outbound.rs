@@ -116,7 +116,9 @@ impl Core {
     /// Moves one stream's next frames to what is retained: a part's worth. False: nothing is queued.
     fn take_turn(&mut self) -> bool {
         if let Some(orphan) = self.orphans.pop_front() {
-            self.retain(orphan);
+            self.queued_cost -= orphan.body.cost();
+            self.retained_cost += orphan.body.cost();
+            self.retained.push_back(orphan);
             return true;
         }
         let small_first = self.small_in_a_row < SMALL_IN_A_ROW || self.bulk.is_empty();
@@ -137,34 +139,26 @@ impl Core {
                 }
             }
         };
-        let mut left = PART_BYTES;
         let Some(stream) = self.streams.get_mut(&id) else {
             return true;
         };
         stream.ready = false;
-        let mut taken = Vec::new();
-        while let Some(body) = stream.out.front() {
-            let cost = body.cost();
-            if cost > left && left < PART_BYTES {
+        let mut taken = 0;
+        while let Some(cost) = stream.out.front().map(Body::cost) {
+            if taken > 0 && taken + cost > PART_BYTES {
                 break;
             }
-            left = left.saturating_sub(cost);
-            stream.out_cost -= cost;
-            taken.extend(stream.out.pop_front());
+            taken += cost;
+            let moved = stream.out.pop_front();
+            let numbered = moved.map(|body| Sequenced { stream: id, body });
+            self.retained.extend(numbered);
         }
-        for body in taken {
-            self.retain(Sequenced { stream: id, body });
-        }
+        stream.out_cost -= taken;
+        self.queued_cost -= taken;
+        self.retained_cost += taken;
         self.make_ready(id);
         self.remove_if_done(id);
         true
-    }
-
-    fn retain(&mut self, frame: Sequenced) {
-        let cost = frame.body.cost();
-        self.queued_cost -= cost;
-        self.retained_cost += cost;
-        self.retained.push_back(frame);
     }
 
     pub(super) fn make_ready(&mut self, id: u32) {
