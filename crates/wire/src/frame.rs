@@ -27,6 +27,7 @@ pub const FRAME_COST_BYTES: usize = 64;
 pub const INITIAL_CREDIT_BYTES: u32 = 2 * (PART_BYTES + FRAME_COST_BYTES) as u32;
 /// A receiver acknowledges at least this often; a sender can hold at least four times as much (S7).
 pub const ACK_EVERY_BYTES: usize = 128 << 10;
+
 /// Codes of GOODBYE (S8).
 pub mod goodbye {
     pub const DONE: u32 = 0;
