@@ -5,23 +5,20 @@
 //! pump, because it must go on while nobody reads and while the link is away.
 
 use crate::ClientError;
-use crate::client::{Broken, Client, is_lost, next_message};
+use crate::client::Client;
+use crate::pump::{self, Controls};
+use crate::reading::{Broken, is_lost, next_message};
 use bytes::Bytes;
-use kumiko_job::attempt::{Outcome, OutputStream, STDIN_WINDOW_BYTES};
+use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::description::{JobDescription, WindowSize};
 use kumiko_job::id::JobId;
-use kumiko_session::{Receiver, Sender, SessionError};
+use kumiko_session::{Receiver, SessionError};
 use kumiko_wire::api::{self, Request, Submitted, kind};
 use kumiko_wire::exec::{FromJob, ToJob};
-use std::collections::VecDeque;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 /// Output that has come is acknowledged in steps of this size; the site keeps that much of a `Flow` output more.
 const CONSUMED_STEP_BYTES: u64 = 1 << 20;
-/// Signals and window sizes on their way to the pump.
-const ORDERS: usize = 16;
-/// Stdin beyond this is cut, so that a message is one frame or a few.
-const STDIN_MESSAGE_BYTES: usize = 32 * 1024;
 
 /// What an attached job tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +43,7 @@ pub struct Attached {
     ended: bool,
     generation: u64,
     receiver: Receiver,
-    input: Input,
-    senders: mpsc::Sender<Sender>,
-    taken: watch::Sender<Taken>,
-    consumed: watch::Sender<[u64; 2]>,
+    pump: Controls,
 }
 
 /// What is attached to: known by its number, or not answered yet.
@@ -62,17 +56,11 @@ pub(crate) enum Subject {
     },
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Taken {
-    offset: u64,
-    closed: bool,
-}
-
 /// The way to a job's stdin, for any number of tasks. Dropping it does not end the stdin: `end` does.
 #[derive(Clone, Debug)]
 pub struct Input {
-    stdin: mpsc::Sender<Option<Bytes>>,
-    orders: mpsc::Sender<ToJob>,
+    pub(crate) stdin: mpsc::Sender<Option<Bytes>>,
+    pub(crate) orders: mpsc::Sender<ToJob>,
 }
 
 impl Input {
@@ -106,25 +94,9 @@ pub(crate) async fn start(
 ) -> Result<Attached, ClientError> {
     let (generation, stream) = client.open(request(&subject, stdin, from).encode()).await?;
     let (sender, receiver) = stream.split();
-    let (stdin_in, stdin_out) = mpsc::channel(1);
-    let (orders_in, orders_out) = mpsc::channel(ORDERS);
-    let (senders, new_senders) = mpsc::channel(1);
-    let (taken, taken_seen) = watch::channel(Taken::default());
-    let (consumed, consumed_seen) = watch::channel(from);
-    let pump = Pump {
-        sender: Some(sender),
-        new_senders,
-        stdin: stdin.then_some(stdin_out),
-        orders: orders_out,
-        taken: taken_seen,
-        consumed: consumed_seen,
-        kept: VecDeque::new(),
-        unsent: VecDeque::new(),
-        // An older job may have taken stdin from somebody else: its first `StdinTaken` says where to begin.
-        next: matches!(subject, Subject::New { .. }).then_some(0),
-        end: false,
-    };
-    tokio::spawn(pump.run());
+    // An older job may have taken stdin from somebody else: its first `StdinTaken` says where to begin.
+    let next = matches!(subject, Subject::New { .. }).then_some(0);
+    let pump = pump::start(sender, stdin, next, from);
     Ok(Attached {
         client: client.clone(),
         subject,
@@ -134,13 +106,7 @@ pub(crate) async fn start(
         ended: false,
         generation,
         receiver,
-        input: Input {
-            stdin: stdin_in,
-            orders: orders_in,
-        },
-        senders,
-        taken,
-        consumed,
+        pump,
     })
 }
 
@@ -161,7 +127,7 @@ fn request(subject: &Subject, stdin: bool, from: [u64; 2]) -> Request {
 
 impl Attached {
     pub fn input(&self) -> Input {
-        self.input.clone()
+        self.pump.input.clone()
     }
 
     /// Known from the first `Heard` on.
@@ -210,9 +176,11 @@ impl Attached {
                     }
                 }
                 FromJob::StdinTaken { offset } => {
-                    self.taken.send_modify(|t| t.offset = t.offset.max(offset));
+                    self.pump
+                        .taken
+                        .send_modify(|t| t.offset = t.offset.max(offset));
                 }
-                FromJob::StdinClosed => self.taken.send_modify(|t| t.closed = true),
+                FromJob::StdinClosed => self.pump.taken.send_modify(|t| t.closed = true),
                 FromJob::Ended(outcome) => {
                     self.ended = true;
                     return Ok(Some(Heard::Ended(outcome)));
@@ -232,7 +200,7 @@ impl Attached {
         self.at[i] = offset + known + data.len() as u64;
         if self.at[i] - self.acknowledged[i] >= CONSUMED_STEP_BYTES {
             self.acknowledged[i] = self.at[i];
-            self.consumed.send_modify(|c| c[i] = self.at[i]);
+            self.pump.consumed.send_modify(|c| c[i] = self.at[i]);
         }
         Some(data)
     }
@@ -247,148 +215,7 @@ impl Attached {
         let (sender, receiver) = stream.split();
         self.generation = generation;
         self.receiver = receiver;
-        let _ = self.senders.send(sender).await; // the pump lives as long as this
+        let _ = self.pump.senders.send(sender).await; // the pump lives as long as this
         Ok(())
-    }
-}
-
-struct Pump {
-    sender: Option<Sender>,
-    new_senders: mpsc::Receiver<Sender>,
-    /// None once the end of stdin is known, or no more is taken.
-    stdin: Option<mpsc::Receiver<Option<Bytes>>>,
-    orders: mpsc::Receiver<ToJob>,
-    taken: watch::Receiver<Taken>,
-    consumed: watch::Receiver<[u64; 2]>,
-    /// Sent and not known to be taken, with their offsets.
-    kept: VecDeque<(u64, Bytes)>,
-    unsent: VecDeque<Bytes>,
-    /// Offset of the first byte of `unsent`; None: not told yet.
-    next: Option<u64>,
-    end: bool,
-}
-
-impl Pump {
-    async fn run(mut self) {
-        let mut told = *self.consumed.borrow();
-        loop {
-            self.send_stdin().await;
-            let linked = self.sender.is_some();
-            let hungry = linked && self.next.is_some() && self.unsent.is_empty() && !self.end;
-            tokio::select! {
-                sender = self.new_senders.recv() => match sender {
-                    Some(sender) => self.anew(sender).await,
-                    None => break,
-                },
-                changed = self.taken.changed() => {
-                    if changed.is_err() {
-                        break;
-                    }
-                    self.prune();
-                }
-                changed = self.consumed.changed(), if linked => {
-                    if changed.is_err() {
-                        break;
-                    }
-                    let now = *self.consumed.borrow_and_update();
-                    for (i, stream) in [OutputStream::Stdout, OutputStream::Stderr].into_iter().enumerate() {
-                        if now[i] > told[i] {
-                            told[i] = now[i];
-                            self.send(ToJob::Consumed { stream, offset: now[i] }).await;
-                        }
-                    }
-                }
-                Some(order) = self.orders.recv(), if linked => self.send(order).await,
-                data = next_stdin(&mut self.stdin), if hungry => match data {
-                    Some(Some(data)) => self.unsent.push_back(data),
-                    Some(None) => {
-                        self.end = true;
-                        self.send_end().await;
-                    }
-                    None => self.stdin = None,
-                },
-            }
-        }
-        if let Some(sender) = self.sender {
-            let _ = sender.finish().await; // detached in order; if the link is gone, that says it too
-        }
-    }
-
-    /// Sends of `unsent` what the window admits.
-    async fn send_stdin(&mut self) {
-        while self.sender.is_some() {
-            let (Some(offset), Some(front)) = (self.next, self.unsent.front_mut()) else {
-                return;
-            };
-            let open = (self.taken.borrow().offset + STDIN_WINDOW_BYTES).saturating_sub(offset);
-            let most = front
-                .len()
-                .min(STDIN_MESSAGE_BYTES)
-                .min(usize::try_from(open).unwrap_or(usize::MAX));
-            let data = front.split_to(most);
-            if front.is_empty() {
-                self.unsent.pop_front();
-            }
-            if data.is_empty() {
-                return;
-            }
-            self.next = Some(offset + data.len() as u64);
-            self.kept.push_back((offset, data.clone()));
-            self.send(ToJob::Stdin { offset, data }).await;
-        }
-    }
-
-    fn prune(&mut self) {
-        let taken = *self.taken.borrow_and_update();
-        self.next.get_or_insert(taken.offset);
-        while self
-            .kept
-            .front()
-            .is_some_and(|(offset, data)| offset + data.len() as u64 <= taken.offset)
-        {
-            self.kept.pop_front();
-        }
-        if taken.closed {
-            self.stdin = None; // senders see it
-            self.end = true;
-            self.kept.clear();
-            self.unsent.clear();
-        }
-    }
-
-    /// A new stream: what may not have arrived is sent again.
-    async fn anew(&mut self, sender: Sender) {
-        self.sender = Some(sender);
-        self.prune();
-        for (offset, data) in self.kept.clone() {
-            self.send(ToJob::Stdin { offset, data }).await;
-        }
-        if self.end && !self.taken.borrow().closed {
-            self.send_end().await;
-        }
-    }
-
-    async fn send_end(&mut self) {
-        if let Some(offset) = self.next {
-            self.send(ToJob::StdinEnd { offset }).await;
-        }
-    }
-
-    /// An error means that the session is lost: `Attached::next` sees it too, and brings a new sender.
-    async fn send(&mut self, message: ToJob) {
-        if let Some(sender) = &mut self.sender {
-            let (kind, data) = message.encode();
-            if sender.send(kind, data).await.is_err() {
-                self.sender = None;
-            }
-        }
-    }
-}
-
-/// Pends for ever once there is no more to come.
-async fn next_stdin(stdin: &mut Option<mpsc::Receiver<Option<Bytes>>>) -> Option<Option<Bytes>> {
-    match stdin {
-        Some(receiver) => receiver.recv().await,
-        None => std::future::pending().await,
     }
 }

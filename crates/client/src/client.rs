@@ -2,19 +2,17 @@
 
 use crate::attach::{self, Attached};
 use crate::dial::Dialer;
+use crate::reading::{Broken, Output, Reading, Watch, is_lost};
 use crate::{ClientError, SiteAddress};
 use bytes::Bytes;
 use kumiko_identity::tls::Connector;
 use kumiko_identity::{Credential, TrustStore};
 use kumiko_job::attempt::OutputStream;
-use kumiko_job::contract::{EventView, JobView};
+use kumiko_job::contract::JobView;
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
-use kumiko_session::{
-    LostReason, Message, Options, Receiver, Sender, Session, SessionError, Stream,
-};
-use kumiko_wire::api::{self, Done, Request, SiteView, Submitted, kind};
-use kumiko_wire::exec::FromJob;
+use kumiko_session::{Options, Session, SessionError, Stream};
+use kumiko_wire::api::{self, Done, Request, SiteView, Submitted};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +24,6 @@ const ALPN: &[u8] = b"kumiko/1";
 const ANEW_WITHIN: Duration = Duration::from_secs(60);
 /// Between two tries to reach a site that is away.
 const ANEW_EVERY: Duration = Duration::from_millis(250);
-
-/// The code (spec/errors.toml) of a site that is going down.
-const SITE_CLOSING: &str = "site_closing";
 
 /// One session with one site.
 #[derive(Clone, Debug)]
@@ -361,74 +356,6 @@ enum Retry {
     No,
 }
 
-/// Why a message did not come.
-pub(crate) enum Broken {
-    Session(SessionError),
-    Told(ClientError),
-}
-
-impl Broken {
-    pub fn told(self, client: &Client) -> ClientError {
-        match self {
-            Broken::Session(cause) => client.failed(cause),
-            Broken::Told(e) => e,
-        }
-    }
-}
-
-/// The site's side of a stream. The client's stays open until this is dropped: so the site hears that nobody reads on.
-#[derive(Debug)]
-struct Reading {
-    generation: u64,
-    receiver: Receiver,
-    _sender: Sender,
-}
-
-impl Reading {
-    fn of(generation: u64, stream: Stream) -> Reading {
-        let (sender, receiver) = stream.split();
-        Reading {
-            generation,
-            receiver,
-            _sender: sender,
-        }
-    }
-
-    async fn message(&mut self) -> Result<Option<Message>, Broken> {
-        next_message(&mut self.receiver).await
-    }
-
-    async fn next(&mut self, client: &Client) -> Result<Option<Message>, ClientError> {
-        self.message().await.map_err(|broken| broken.told(client))
-    }
-
-    async fn anew(self, client: &Client, request: &Request) -> Result<Reading, ClientError> {
-        let (generation, stream) = client.open_anew(self.generation, request.encode()).await?;
-        Ok(Reading::of(generation, stream))
-    }
-}
-
-/// The next message that is not a refusal. A site that is going down refuses what it cannot go on with; that is a lost
-/// session that has not broken yet.
-pub(crate) async fn next_message(receiver: &mut Receiver) -> Result<Option<Message>, Broken> {
-    match receiver.recv().await {
-        Ok(Some(message)) if message.kind == kind::REFUSED => {
-            let refusal = api::refusal(&message.data);
-            if refusal.code == SITE_CLOSING {
-                return Err(Broken::Session(SessionError::Lost(LostReason::GoingDown)));
-            }
-            Err(Broken::Told(ClientError::Refused(refusal)))
-        }
-        Ok(message) => Ok(message),
-        Err(e) => Err(Broken::Session(e)),
-    }
-}
-
-/// The session is gone, not only this stream.
-pub(crate) fn is_lost(e: &SessionError) -> bool {
-    matches!(e, SessionError::Lost(_) | SessionError::Closed)
-}
-
 /// A key that nobody else uses: 128 bits of the randomness that std seeds its hash maps with. It is not a secret.
 fn fresh_key() -> String {
     use std::hash::{BuildHasher, RandomState};
@@ -437,90 +364,4 @@ fn fresh_key() -> String {
         RandomState::new().hash_one(1),
         RandomState::new().hash_one(2)
     )
-}
-
-/// Events of one job, each once and in order, over whatever happens to the link.
-#[derive(Debug)]
-pub struct Watch {
-    client: Client,
-    job: JobId,
-    after: u64,
-    reading: Reading,
-}
-
-impl Watch {
-    /// None: the job was removed, or the site is going down in order.
-    ///
-    /// # Errors
-    /// No such job, or the site did not come back.
-    pub async fn next(&mut self) -> Result<Option<EventView>, ClientError> {
-        loop {
-            match self.reading.message().await {
-                Ok(Some(message)) => {
-                    let event: EventView = api::reply(&message.data)?;
-                    self.after = event.number;
-                    return Ok(Some(event));
-                }
-                Ok(None) => return Ok(None),
-                Err(Broken::Session(e)) if is_lost(&e) => {
-                    let request = Request::Watch {
-                        job: self.job,
-                        after: self.after,
-                    };
-                    let (generation, stream) = self
-                        .client
-                        .open_anew(self.reading.generation, request.encode())
-                        .await?;
-                    self.reading = Reading::of(generation, stream);
-                }
-                Err(broken) => return Err(broken.told(&self.client)),
-            }
-        }
-    }
-}
-
-/// Bytes of one output stream, over whatever happens to the link.
-#[derive(Debug)]
-pub struct Output {
-    client: Client,
-    job: JobId,
-    stream: OutputStream,
-    at: u64,
-    reading: Reading,
-}
-
-impl Output {
-    /// The next bytes; None: the job has ended and all is read.
-    ///
-    /// # Errors
-    /// No such job, or the site did not come back.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
-        loop {
-            match self.reading.message().await {
-                Ok(Some(message)) => {
-                    let FromJob::Output { offset, data, .. } =
-                        FromJob::decode(message.kind, message.data)?
-                    else {
-                        return Err(ClientError::Short { asked: "output" });
-                    };
-                    self.at = offset + data.len() as u64;
-                    return Ok(Some(data));
-                }
-                Ok(None) => return Ok(None),
-                Err(Broken::Session(e)) if is_lost(&e) => {
-                    let request = Request::Output {
-                        job: self.job,
-                        stream: self.stream,
-                        from: self.at,
-                    };
-                    let (generation, stream) = self
-                        .client
-                        .open_anew(self.reading.generation, request.encode())
-                        .await?;
-                    self.reading = Reading::of(generation, stream);
-                }
-                Err(broken) => return Err(broken.told(&self.client)),
-            }
-        }
-    }
 }

@@ -1,7 +1,8 @@
 //! Folders to a site and results back.
 
 use crate::ClientError;
-use crate::client::{Client, next_message};
+use crate::client::Client;
+use crate::reading::next_message;
 use kumiko_job::id::JobId;
 use kumiko_staging::{Limits, Packing, StagingError, Unpacked, Unpacking};
 use kumiko_wire::api::{self, Request, Uploaded, kind};

@@ -11,8 +11,11 @@ mod client;
 mod dial;
 mod error;
 mod files;
+mod pump;
+mod reading;
 
 pub use attach::{Attached, Heard, Input};
-pub use client::{Client, Output, Watch};
+pub use client::Client;
 pub use dial::SiteAddress;
 pub use error::ClientError;
+pub use reading::{Output, Watch};

@@ -104,6 +104,20 @@ impl<J: Jobs> Desk<J> {
         Self::may_start(visitor)?;
         self.jobs.submit(&visitor.caller, description, key).await
     }
+    /// What the end of a job's events means: in order if the job was removed, else the site is going down.
+    pub async fn events_ended(&self, visitor: &Visitor, job: JobId) -> Result<(), Refusal> {
+        match self.jobs.show(&visitor.caller, job).await {
+            Err(_) => Ok(()),
+            Ok(view) => Err(Refusal::new(
+                "site_closing",
+                format!(
+                    "the site is going down: watch again after event {} when it is back",
+                    view.last_event
+                ),
+            )),
+        }
+    }
+
     /// Begins to take a folder in.
     pub async fn upload(&self, visitor: &Visitor) -> Result<Upload, Refusal> {
         Self::may_start(visitor)?;

@@ -38,17 +38,25 @@ async fn asked_by(
 }
 
 /// The value of one of the counters, asked for over HTTP.
-async fn refused_so_far(site: &Site, reason: &str) -> u64 {
+async fn counted(site: &Site, name: &str) -> u64 {
     let text = http(
         site,
         "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
     )
     .await;
-    let name = format!("kumiko_refused_connections_total{{reason=\"{reason}\"}} ");
+    let name = format!("{name} ");
     let line = text.lines().find_map(|line| line.strip_prefix(&name));
     line.unwrap_or_else(|| panic!("no {name} in {text}"))
         .parse()
         .unwrap()
+}
+
+async fn refused_so_far(site: &Site, reason: &str) -> u64 {
+    counted(
+        site,
+        &format!("kumiko_refused_connections_total{{reason=\"{reason}\"}}"),
+    )
+    .await
 }
 
 async fn until_refused(site: &Site, reason: &str, count: u64) {
@@ -241,7 +249,12 @@ async fn a_changed_mapfile_and_a_revocation_are_in_force_without_a_restart() {
     .await;
     // What cannot be read changes nothing.
     std::fs::write(site.mapfile(), "\"/O=Grid/CN=unfinished").unwrap();
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    deadline("the failed reload", async {
+        while counted(&site, "kumiko_failed_reloads_total").await == 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
     assert_eq!(asked_by(&site, &bob, &trust).await, Ok("bob".to_owned()));
     site.ca
         .authority()

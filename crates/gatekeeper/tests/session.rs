@@ -196,13 +196,15 @@ async fn jobs_are_submitted_once_listed_shown_explained_signalled_cancelled_and_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watcher_hears_each_event_once_as_it_happens() {
-    let site = Site::start().await;
+async fn a_watcher_hears_each_event_once_as_it_happens_over_a_restart_too() {
+    let mut site = Site::start().await;
     let client = site.client().await;
     let job = client.submit(program("deaf", &[]), None).await.unwrap();
     let mut watch = client.watch(job, 1).await.unwrap();
     let event = deadline("an event", watch.next()).await.unwrap().unwrap();
     assert_eq!((event.number, event.kind.as_str()), (2, "started"));
+    site.kill().await;
+    site.serve().await;
     client.cancel(job, None).await.unwrap();
     let event = deadline("an event", watch.next()).await.unwrap().unwrap();
     assert_eq!((event.number, event.outcome), (3, Some(Outcome::Cancelled)));

@@ -1,6 +1,7 @@
 //! Bodies, both ways: bounded in size and in silence when they come in, streamed when they go out.
 
 use super::Busy;
+use crate::admit::TURN_AWAY_WITHIN;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use http::Response;
@@ -16,6 +17,9 @@ pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Size of the pieces of a file.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
+
+/// Of a refused body.
+const DISCARDED_BYTES: usize = 64 << 20;
 
 pub(super) fn full(data: impl Into<Bytes>) -> Body {
     Full::new(data.into())
@@ -133,6 +137,7 @@ pub(super) async fn whole(
     let mut all = Vec::new();
     while let Some(data) = next(&mut body, stall).await? {
         if all.len() + data.len() > most {
+            discard(body).await;
             return Err(Refusal::new(
                 "body_too_large",
                 format!("the request's body is over {most} bytes"),
@@ -141,4 +146,20 @@ pub(super) async fn whole(
         all.extend_from_slice(&data);
     }
     Ok(all)
+}
+
+/// Reads on, within bounds, what nobody wants: a connection that is closed with something unread takes the answer back
+/// (TCP answers with a reset).
+pub(super) async fn discard(mut body: Incoming) {
+    let mut left = DISCARDED_BYTES;
+    let discarding = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    // Whoever sends more, or for longer, may not hear why it was refused.
+    let _ = tokio::time::timeout(TURN_AWAY_WITHIN, discarding).await;
 }

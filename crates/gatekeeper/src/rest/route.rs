@@ -123,8 +123,9 @@ async fn routed<J: Jobs>(
                 Some(id) if server_sent => number("Last-Event-ID", id)?,
                 _ => query(&target, "after")?.unwrap_or(0),
             };
-            let events = desk.jobs.watch(caller, job(id)?, after).await?;
-            Ok(told(events, server_sent))
+            let job = job(id)?;
+            let events = desk.jobs.watch(caller, job, after).await?;
+            Ok(told(desk, visitor, job, events, server_sent))
         }
         ("POST", ["jobs", id, "cancel"]) => {
             let Cancel { grace_ms } =
@@ -245,12 +246,22 @@ fn fields<T: DeserializeOwned>(text: Vec<u8>, may_be_empty: bool) -> Result<T, R
 }
 
 /// Events as they happen: server-sent events, or one JSON a line.
-fn told(events: impl EventStream + 'static, server_sent: bool) -> Response<Body> {
-    let body = body::pieces(events, move |mut events| async move {
-        let Some(event) = events.next().await else {
-            return Ok(None);
-        };
-        Ok(Some((written(&event, server_sent), events)))
+fn told<J: Jobs>(
+    desk: &Arc<Desk<J>>,
+    visitor: &Arc<Visitor>,
+    job: JobId,
+    events: impl EventStream + 'static,
+    server_sent: bool,
+) -> Response<Body> {
+    let (desk, visitor) = (desk.clone(), visitor.clone());
+    let body = body::pieces(events, move |mut events| {
+        let (desk, visitor) = (desk.clone(), visitor.clone());
+        async move {
+            match events.next().await {
+                Some(event) => Ok(Some((written(&event, server_sent), events))),
+                None => desk.events_ended(&visitor, job).await.map(|()| None),
+            }
+        }
     });
     let kind = if server_sent {
         "text/event-stream"
@@ -307,10 +318,17 @@ async fn upload<J: Jobs>(
     visitor: &Visitor,
     mut body: Incoming,
 ) -> Result<kumiko_wire::api::Uploaded, Refusal> {
-    let mut upload = desk.upload(visitor).await?;
-    let stall = desk.config.limits.body_stall;
-    while let Some(data) = body::next(&mut body, stall).await? {
-        upload.push(data).await?;
+    let taken = async {
+        let mut upload = desk.upload(visitor).await?;
+        let stall = desk.config.limits.body_stall;
+        while let Some(data) = body::next(&mut body, stall).await? {
+            upload.push(data).await?;
+        }
+        upload.finish().await
+    };
+    let result = taken.await;
+    if result.is_err() {
+        body::discard(body).await;
     }
-    upload.finish().await
+    result
 }

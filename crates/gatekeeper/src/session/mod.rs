@@ -152,7 +152,7 @@ async fn dispatch<J: Jobs>(
                 while let Some(event) = events.next().await {
                     out.reply(&event).await?;
                 }
-                Ok(())
+                Ok(desk.events_ended(visitor, job).await?)
             };
             while_heard(receiver, telling).await
         }
