@@ -45,7 +45,10 @@ fn take(pidfd: BorrowedFd<'_>, options: WaitIdOptions) -> io::Result<Option<End>
 
 /// Waits until this process, which need not be a child, has ended (pidfd_open(2): it is readable then).
 pub fn until_ended(pidfd: BorrowedFd<'_>) -> io::Result<()> {
-    let mut fds = [rustix::event::PollFd::from_borrowed_fd(pidfd, rustix::event::PollFlags::IN)];
+    let mut fds = [rustix::event::PollFd::from_borrowed_fd(
+        pidfd,
+        rustix::event::PollFlags::IN,
+    )];
     loop {
         match rustix::event::poll(&mut fds, None) {
             Err(rustix::io::Errno::INTR) => {}
