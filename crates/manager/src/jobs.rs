@@ -2,7 +2,7 @@
 
 use crate::Manager;
 use crate::cell::{Cell, Face};
-use crate::keeper::{Ask, Reply, Submission, no_such_job};
+use crate::keeper::{Ask, Reply, Submission, damaged, no_such_job};
 use crate::output::Output;
 use crate::watch::Watch;
 use bytes::Bytes;
@@ -162,7 +162,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         let ended = tokio::task::spawn_blocking(move || reader.ended(&subject))
             .await
             .map_err(|error| Refusal::new("bug", error.to_string()))?
-            .map_err(|error| Refusal::new("log_damaged", error.to_string()))?;
+            .map_err(|error| damaged(&error))?;
         views.extend(ended.into_iter().map(|view| (view.id, view)));
         Ok(views.into_values().collect())
     }
@@ -177,7 +177,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         let read = tokio::task::spawn_blocking(move || reader.job(job))
             .await
             .map_err(|error| Refusal::new("bug", error.to_string()))?
-            .map_err(|error| Refusal::new("log_damaged", error.to_string()))?;
+            .map_err(|error| damaged(&error))?;
         let (job, records) = read.ok_or_else(|| no_such_job(job))?;
         Ok(kumiko_job::explain::job(&job, &records))
     }

@@ -22,16 +22,15 @@ pub use sink::Sink;
 use act::Actor;
 use cell::{Cell, Cells};
 use files::{Files, Uploads};
-use keeper::{Ask, Keeper};
+use keeper::{Ask, Counts, Keeper, Memory};
 use kumiko_job::contract::BatchSystem;
 use log::{Log, Reader};
 use std::collections::HashSet;
 use std::fmt;
-use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -52,8 +51,6 @@ pub struct Manager<B> {
     stats: tokio::sync::watch::Receiver<Stats>,
     draining: AtomicBool,
     sweeper: tokio::task::AbortHandle,
-    /// Held as long as we live: a second manager on the same directory would run everything twice.
-    _lock: File,
 }
 
 impl<B> fmt::Debug for Manager<B> {
@@ -119,17 +116,26 @@ impl<B: BatchSystem> Manager<B> {
             asks: asks.clone(),
         });
         let sweep_every = (limits.keep / 8).clamp(SWEEP_LEAST, SWEEP_MOST);
-        let keeper = Keeper::new(
+        let subjects = cells.all().into_iter().map(|cell| cell.job());
+        let live = subjects
+            .filter(|job| job.is_live())
+            .map(|job| job.caller.subject.clone());
+        let keeper = Keeper {
             log,
-            Arc::clone(&cells),
-            Arc::clone(&uploads),
-            Arc::<Actor<B>>::clone(&actor),
+            counts: Counts::new(loaded.kept, live),
+            cells: Arc::clone(&cells),
+            uploads: Arc::clone(&uploads),
+            actor: Arc::<Actor<B>>::clone(&actor),
             limits,
             after_commit,
-            (loaded.last_job, loaded.run_ms, loaded.kept),
+            last_job: loaded.last_job,
             boot,
-            stats_sender,
-        );
+            run_ms: loaded.run_ms,
+            since: Instant::now(),
+            stats: stats_sender,
+            memory: Memory::default(),
+            _lock: lock,
+        };
         std::thread::Builder::new()
             .name("keeper".to_owned())
             .spawn(move || keeper.run(&asked))
@@ -144,7 +150,6 @@ impl<B: BatchSystem> Manager<B> {
             stats,
             draining: AtomicBool::new(false),
             sweeper,
-            _lock: lock,
         }))
     }
 
@@ -182,6 +187,9 @@ impl<B: BatchSystem> Manager<B> {
 impl<B> Drop for Manager<B> {
     fn drop(&mut self) {
         self.sweeper.abort();
+        let (reply, _) = oneshot::channel();
+        // An error says that it was closed before.
+        let _ = self.asks.send(Ask::Close { reply });
     }
 }
 

@@ -164,7 +164,11 @@ impl Log {
         loaded.last_job = counter("last_job").map_err(failed)?.unsigned_abs();
         let last_end: Option<i64> = self
             .connection
-            .query_row("SELECT max(ended_run_ms) FROM jobs", [], |row| row.get(0))
+            .query_row(
+                "SELECT max(ended_run_ms) FROM jobs WHERE stage = 1",
+                [],
+                |row| row.get(0),
+            )
             .map_err(failed)?;
         loaded.run_ms = counter("run_ms")
             .map_err(failed)?

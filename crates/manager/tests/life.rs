@@ -630,3 +630,58 @@ async fn a_drained_site_takes_nothing_new_and_says_when_it_is_empty() {
     stage.end(spec.id, done());
     soon("the site to be empty", drained).await.unwrap();
 }
+
+#[tokio::test]
+async fn output_that_the_site_lost_is_said_to_be_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = open(dir.path()).await;
+    let (id, spec) = stage.submit(program()).await;
+    stage.write(spec.id, OutputStream::Stdout, b"hello");
+    let mut reader = stage
+        .manager
+        .output(&alice(), id, OutputStream::Stdout, 0)
+        .await
+        .unwrap();
+    let file = stage.root.join("1.1/stdout");
+    std::fs::write(&file, "hel").unwrap();
+    assert_eq!(code(reader.read(100).await.map(drop)), "spool_unreadable");
+    std::fs::remove_file(&file).unwrap();
+    let again = stage
+        .manager
+        .output(&alice(), id, OutputStream::Stdout, 0)
+        .await;
+    assert_eq!(code(again.map(drop)), "spool_unreadable");
+    // The rest of the site goes on.
+    stage.end(spec.id, done());
+    assert_eq!(
+        stage.events_to_end(id).await.last().unwrap().state,
+        JobState::Done
+    );
+}
+
+#[tokio::test]
+async fn a_closed_manager_says_so_and_its_watchers_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = open(dir.path()).await;
+    let (id, _) = stage.submit(program()).await;
+    let mut watch = stage.manager.watch(&alice(), id, 2).await.unwrap();
+    let mut reader = stage
+        .manager
+        .output(&alice(), id, OutputStream::Stdout, 0)
+        .await
+        .unwrap();
+    stage.manager.close().await;
+    assert!(soon("the end", watch.next()).await.is_none());
+    assert_eq!(
+        code(soon("the end", reader.read(1)).await.map(drop)),
+        "site_closing"
+    );
+    assert_eq!(
+        code(stage.manager.cancel(&alice(), id, None).await),
+        "site_closing"
+    );
+    assert_eq!(
+        code(stage.manager.submit(&alice(), program(), None).await),
+        "site_draining"
+    );
+}

@@ -1,0 +1,363 @@
+//! One transaction: what follows from each ask is worked out (kumiko-job) and written, but not yet told.
+
+use super::ask::{Answer, Ask, Submission, damaged, no_such_job, unwritable};
+use super::{Keeper, SWEEP};
+use crate::log::ReadError;
+use kumiko_job::attempt::{AttemptReport, OutputStream};
+use kumiko_job::contract::{Caller, Refusal};
+use kumiko_job::description::JobDescription;
+use kumiko_job::event::{Event, Record};
+use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::respond::{self, OutputBytes};
+use kumiko_job::state::{Job, Stage, apply};
+use kumiko_policy::Policy;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
+
+/// The open transaction.
+#[derive(Default)]
+pub struct Draft {
+    pub steps: Vec<Step>,
+    /// States after the steps.
+    newest: HashMap<JobId, Arc<Job>>,
+    /// Subjects of the jobs that it adds.
+    fresh: Vec<String>,
+    pub policies: HashMap<JobId, Policy>,
+    /// Uploads that its jobs take.
+    pub claimed: Vec<String>,
+    pub erased: Vec<JobId>,
+    pub answers: Vec<Answer>,
+    /// What must not be lost, should the commit fail.
+    pub keep: Vec<Ask>,
+    pub close: Vec<oneshot::Sender<()>>,
+    pub sweep_again: bool,
+}
+
+/// One event of it.
+pub struct Step {
+    pub record: Record,
+    pub before: Option<Arc<Job>>,
+    pub after: Arc<Job>,
+}
+
+/// Why nothing follows from an ask.
+pub enum Stop {
+    /// It is refused; the transaction goes on.
+    Refused(Refusal),
+    /// The transaction has failed, and with it all that was asked.
+    Log(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Stop {
+        Stop::Log(error)
+    }
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Stop {
+        Stop::Refused(damaged(&error))
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Stop {
+        Stop::Refused(refusal)
+    }
+}
+
+/// The answer to whoever asked, apart from what it means for the transaction.
+fn answer<T>(done: Result<T, Stop>) -> (Result<T, Refusal>, rusqlite::Result<()>) {
+    match done {
+        Ok(value) => (Ok(value), Ok(())),
+        Err(Stop::Refused(refusal)) => (Err(refusal), Ok(())),
+        Err(Stop::Log(error)) => (Err(unwritable(&error)), Err(error)),
+    }
+}
+
+impl Keeper {
+    /// Adds what follows from `ask`. An error ends the transaction.
+    pub(super) fn draft(&mut self, draft: &mut Draft, ask: Ask) -> rusqlite::Result<()> {
+        match ask {
+            Ask::Submit(submission) => {
+                let Submission {
+                    caller,
+                    key,
+                    description,
+                    policy,
+                    reply,
+                } = *submission;
+                let (id, failed) = answer(self.submit(draft, &caller, key, description, policy));
+                draft.answers.push(Answer::Submit(reply, id));
+                failed
+            }
+            Ask::Cancel {
+                job,
+                grace_ms,
+                reply,
+            } => {
+                let done = self.change(draft, job, |job| Ok(respond::cancel(job, grace_ms)));
+                let (done, failed) = answer(done);
+                draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::Remove { job, reply } => {
+                let done = self.change(draft, job, |job| {
+                    respond::remove(job, false).map_err(|_| still_live(job.id))
+                });
+                let (done, failed) = answer(done);
+                draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::Report { attempt, report } => {
+                let (done, failed) = answer(self.report(draft, attempt, &report));
+                if let Err(refusal) = done {
+                    tracing::error!(%attempt, %refusal, "a report could not be recorded");
+                }
+                draft.keep.push(Ask::Report { attempt, report });
+                failed
+            }
+            Ask::Erased { job } => {
+                draft.keep.push(Ask::Erased { job });
+                draft.erased.push(job);
+                self.log.erase_job(job)
+            }
+            Ask::Sweep => self.sweep(draft),
+            Ask::Load { job, reply } => {
+                self.load(job, reply);
+                Ok(())
+            }
+            Ask::Close { reply } => {
+                draft.close.push(reply);
+                Ok(())
+            }
+        }
+    }
+
+    fn submit(
+        &mut self,
+        draft: &mut Draft,
+        caller: &Caller,
+        key: Option<String>,
+        description: Arc<JobDescription>,
+        policy: Policy,
+    ) -> Result<JobId, Stop> {
+        if let Some(key) = &key {
+            if let Some(id) = self.log.job_of_key(&caller.subject, key)? {
+                let known = self.current(draft, id)?;
+                if known.is_some_and(|job| same_request(&job.description, &description)) {
+                    return Ok(id);
+                }
+                let message = format!(
+                    "the key of this submission is that of job {id}, which has another description: use a new key"
+                );
+                return Err(Refusal::new("key_reused", message).into());
+            }
+        }
+        self.admit(draft, caller)?;
+        if let Some(input) = &description.input {
+            self.uploads.claim(input, &caller.subject)?;
+            draft.claimed.push(input.clone());
+        }
+        let id = JobId(self.last_job + 1);
+        let events = respond::submit(caller, key, description, self.here());
+        self.write(draft, id, None, events.into())?;
+        self.last_job = id.0;
+        draft.fresh.push(caller.subject.clone());
+        draft.policies.insert(id, policy);
+        Ok(id)
+    }
+
+    /// Is there room for one more job?
+    fn admit(&self, draft: &Draft, caller: &Caller) -> Result<(), Refusal> {
+        let mine = self.counts.of(&caller.subject);
+        let fresh = draft
+            .fresh
+            .iter()
+            .filter(|subject| **subject == caller.subject)
+            .count();
+        let limits = &self.limits;
+        if self.counts.all.live + draft.fresh.len() >= limits.live_jobs {
+            let most = limits.live_jobs;
+            let message = format!(
+                "the site has {most} jobs that have not ended and takes no more: try later"
+            );
+            return Err(Refusal::new("site_full", message));
+        }
+        if mine.live + fresh >= limits.live_jobs_per_caller {
+            let most = limits.live_jobs_per_caller;
+            let message = format!(
+                "you have {most} jobs that have not ended, the most this site allows: wait for some, or cancel them"
+            );
+            return Err(Refusal::new("too_many_live_jobs", message));
+        }
+        if mine.kept + fresh >= limits.kept_jobs_per_caller {
+            let most = limits.kept_jobs_per_caller;
+            let message = format!(
+                "the site keeps {most} jobs of yours, the most it allows: remove ended ones"
+            );
+            return Err(Refusal::new("too_many_kept_jobs", message));
+        }
+        Ok(())
+    }
+
+    fn report(
+        &mut self,
+        draft: &mut Draft,
+        attempt: AttemptId,
+        report: &AttemptReport,
+    ) -> Result<(), Stop> {
+        let Some(job) = self.current(draft, attempt.job)? else {
+            return Ok(());
+        };
+        let mut output = OutputBytes::default();
+        if job.attempt() == Some(attempt) && matches!(report, AttemptReport::Ended(_)) {
+            output = self.output_bytes(attempt);
+        }
+        let events = respond::report(&job, attempt.epoch, report.clone(), output, self.here());
+        self.write(draft, attempt.job, Some(job), events)
+    }
+
+    /// The last reported lengths, or what lies in the spool, if a site that died had heard more than this one.
+    fn output_bytes(&self, attempt: AttemptId) -> OutputBytes {
+        let spool = self.actor.spool(attempt);
+        let size = |stream: OutputStream| {
+            std::fs::metadata(spool.join(stream.name())).map_or(0, |file| file.len())
+        };
+        let told = self.cells.get(attempt.job).map_or((0, 0), |cell| {
+            let face = cell.look();
+            (face.stdout_bytes, face.stderr_bytes)
+        });
+        OutputBytes {
+            stdout: told.0.max(size(OutputStream::Stdout)),
+            stderr: told.1.max(size(OutputStream::Stderr)),
+        }
+    }
+
+    fn sweep(&mut self, draft: &mut Draft) -> rusqlite::Result<()> {
+        let now = self.running_ms();
+        self.log.set_run_ms(now)?;
+        let keep_ms = u64::try_from(self.limits.keep.as_millis()).unwrap_or(u64::MAX);
+        let expired = self.log.ended_before(now.saturating_sub(keep_ms), SWEEP)?;
+        draft.sweep_again = expired.len() == SWEEP;
+        for id in expired {
+            let done = self.change(draft, id, |job| {
+                respond::remove(job, true).map_err(|_| still_live(job.id))
+            });
+            let (done, failed) = answer(done);
+            failed?;
+            if let Err(refusal) = done {
+                tracing::warn!(job = %id, %refusal, "an expired job stays");
+            }
+        }
+        Ok(())
+    }
+
+    /// Records what follows for a job that exists.
+    fn change(
+        &mut self,
+        draft: &mut Draft,
+        id: JobId,
+        respond: impl FnOnce(&Job) -> Result<Vec<Event>, Refusal>,
+    ) -> Result<(), Stop> {
+        let job = self.current(draft, id)?.ok_or_else(|| no_such_job(id))?;
+        let events = respond(&job)?;
+        self.write(draft, id, Some(job), events)
+    }
+
+    /// The job as this transaction leaves it so far.
+    fn current(&self, draft: &Draft, id: JobId) -> Result<Option<Arc<Job>>, ReadError> {
+        if let Some(job) = draft.newest.get(&id) {
+            return Ok(Some(Arc::clone(job)));
+        }
+        if let Some(cell) = self.cells.get(id) {
+            return Ok(Some(cell.job()));
+        }
+        Ok(self.log.read_job(id)?.map(|(job, _)| Arc::new(job)))
+    }
+
+    /// Applies all, then writes all: half of what follows from one ask is never recorded.
+    fn write(
+        &mut self,
+        draft: &mut Draft,
+        id: JobId,
+        mut before: Option<Arc<Job>>,
+        events: Vec<Event>,
+    ) -> Result<(), Stop> {
+        let mut steps = Vec::with_capacity(events.len());
+        for event in events {
+            let number = before.as_ref().map_or(0, |job| job.last_event) + 1;
+            let record = Record {
+                number,
+                at_ms: now_ms(),
+                event,
+            };
+            let after = apply(id, before.as_deref(), &record)
+                .map(Arc::new)
+                .map_err(|illegal| Refusal::new("bug", illegal.to_string()))?;
+            steps.push(Step {
+                record,
+                before: before.replace(Arc::clone(&after)),
+                after,
+            });
+        }
+        for step in steps {
+            if step.before.is_none() {
+                self.log.add_job(&step.after)?;
+            }
+            self.log.append(id, &step.record)?;
+            match &step.after.stage {
+                Stage::Ended(_) => self
+                    .log
+                    .end_job(&step.after.view(0, 0), self.running_ms())?,
+                Stage::Removed { .. } => self.log.hide_job(id)?,
+                Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..) => {}
+            }
+            draft.newest.insert(id, Arc::clone(&step.after));
+            draft.steps.push(step);
+        }
+        Ok(())
+    }
+}
+
+impl Draft {
+    /// An ask that came after the transaction had failed.
+    pub fn give_back(&mut self, ask: Ask, refusal: Refusal) {
+        match ask {
+            Ask::Submit(submission) => self
+                .answers
+                .push(Answer::Submit(submission.reply, Err(refusal))),
+            Ask::Cancel { reply, .. } | Ask::Remove { reply, .. } => {
+                self.answers.push(Answer::Done(reply, Err(refusal)));
+            }
+            Ask::Report { .. } | Ask::Erased { .. } | Ask::Load { .. } => self.keep.push(ask),
+            Ask::Close { reply } => self.close.push(reply),
+            Ask::Sweep => {}
+        }
+    }
+}
+
+fn still_live(job: JobId) -> Refusal {
+    let message =
+        format!("job {job} has not ended and cannot be removed: cancel it first, or wait for it");
+    Refusal::new("job_live", message)
+}
+
+/// Is this the description again? A client that asks again after a crash has made its upload anew, under another name.
+fn same_request(one: &JobDescription, other: &JobDescription) -> bool {
+    let mut other = other.clone();
+    if one.input.is_some() && other.input.is_some() {
+        other.input.clone_from(&one.input);
+    }
+    *one == other
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
+}
