@@ -275,12 +275,19 @@ fn stdin_of_others(attempt: &AttemptSpec) -> Result<OwnedFd, StartError> {
                 cause,
             })?
         }
-        _ => File::open("/dev/null").map_err(|cause| StartError::Kernel {
-            what: "an empty stdin",
-            cause,
-        })?,
+        _ => return empty(),
     };
     Ok(opened.into())
+}
+
+/// A pipe that nobody writes to. Not /dev/null: through a descriptor of the host's, a guest of an account that is root
+/// could change the mode of the host's device.
+fn empty() -> Result<OwnedFd, StartError> {
+    let (stdin, _) = spooling::pipe().map_err(|cause| StartError::Kernel {
+        what: "an empty stdin",
+        cause,
+    })?;
+    Ok(stdin)
 }
 
 /// A regular file beneath the job's own directory; the guest shares neither its offset nor a wait with anybody.

@@ -176,6 +176,8 @@ impl Site {
                 Ok(0) => return None,
                 Ok(count) => self.rest.extend_from_slice(&bytes[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                // Reading with a deadline is not restarted after a stop of this process (signal(7)).
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => (),
                 Err(error) => panic!("no report came: {error}; before: {:?}", self.heard),
             }
         }
