@@ -26,6 +26,11 @@ fn each_end_is_told_and_kept() {
             Outcome::Signalled { signal: 13 },
         ),
         (
+            "file size",
+            script("ulimit -f 1; exec head -c 100000 /dev/zero > large"),
+            Outcome::Signalled { signal: 25 },
+        ),
+        (
             "time",
             AttemptSpec {
                 time_limit_ms: Some(50),

@@ -54,7 +54,7 @@ fn reports() -> Vec<(&'static str, AttemptReport)> {
         ended(
             "never-started",
             Outcome::NeverStarted {
-                code: "no-executable".into(),
+                code: "no_such_executable".into(),
                 message: "no /bin/nö".into(),
             },
         ),
