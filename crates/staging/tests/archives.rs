@@ -347,7 +347,8 @@ async fn archives_go_through_pieces_and_a_missing_end_is_a_cut() {
     assert_eq!(unpacking.finish().await.unwrap().bytes, 3_000_000);
     assert_eq!(tree(&to.folder), tree(&from.folder));
 
-    let mut unpacking = Unpacking::start(Place::new().folder.clone(), Limits::UPLOAD);
+    let cut_off = Place::new();
+    let mut unpacking = Unpacking::start(cut_off.folder.clone(), Limits::UPLOAD);
     unpacking.push(pieces[0].clone()).await.unwrap();
     let cut = unpacking.finish().await;
     assert!(
