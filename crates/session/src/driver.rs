@@ -139,8 +139,8 @@ where
                     self.output = BytesMut::new();
                     let flushed = Pin::new(&mut self.io).poll_flush(cx);
                     return match flushed {
+                        Poll::Ready(_) if self.over => Poll::Ready(Err(End::Over)),
                         Poll::Ready(Err(error)) => Poll::Ready(Err(End::Cut(error))),
-                        Poll::Ready(Ok(())) if self.over => Poll::Ready(Err(End::Over)),
                         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                         Poll::Pending => Poll::Pending,
                     };
@@ -148,9 +148,8 @@ where
             }
             match ready!(Pin::new(&mut self.io).poll_write(cx, &self.output)) {
                 Ok(0) => return Poll::Ready(Err(End::Cut(io::ErrorKind::WriteZero.into()))),
-                Ok(count) => {
-                    self.output.advance(count);
-                }
+                Ok(count) => self.output.advance(count),
+                Err(_) if self.over => return Poll::Ready(Err(End::Over)),
                 Err(error) => return Poll::Ready(Err(End::Cut(error))),
             }
         }
@@ -183,7 +182,8 @@ where
             self.read_size = (2 * self.read_size).min(READ_BYTES_MAX);
         }
         match failed {
-            Some(_) if self.over => Poll::Ready(Err(End::Over)),
+            // A peer that only listens now can still be told why.
+            Some(_) if self.over => Poll::Ready(Ok(())),
             Some(error) => Poll::Ready(Err(End::Cut(error))),
             None if count > 0 => Poll::Ready(Ok(())),
             None => {
@@ -239,7 +239,8 @@ where
                 }
                 Some(Tick::At { us }) => {
                     let at = self.shared.at(us);
-                    if self.sleep.deadline() != at {
+                    // A timer that is early costs one look more; setting it anew for each byte costs more.
+                    if self.sleep.is_elapsed() || at < self.sleep.deadline() {
                         self.sleep.as_mut().reset(at);
                     }
                     ready!(self.sleep.as_mut().poll(cx));
