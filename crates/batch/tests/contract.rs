@@ -42,6 +42,7 @@ suite! { fork, ForkFixture:
     an_attempt_that_ended_without_its_site_is_reported_from_disk
     an_attempt_that_never_began_is_said_so_and_never_will
     a_killed_runner_is_lost_and_told_by_itself
+    a_runner_killed_without_its_site_is_lost_to_the_next
     what_is_forgotten_is_gone
     many_attempts_run_at_once
 }
@@ -313,6 +314,24 @@ async fn a_killed_runner_is_lost_and_told_by_itself<F: Fixture>(f: F) {
     record.printed(id(1), 6).await;
     f.kill_runner(record.started(id(1)).await);
     assert!(matches!(record.ended(id(1)).await, Outcome::Lost { .. }));
+}
+
+async fn a_runner_killed_without_its_site_is_lost_to_the_next<F: Fixture>(f: F) {
+    let before = Arc::new(Record::default());
+    let system = f.open(before.clone());
+    let spec = script(f.top(), 1, "echo x >> ran; echo words; exec sleep 60");
+    let ran = spec.job_directory.join("ran");
+    system.start(spec.clone()).await.unwrap();
+    before.printed(id(1), 6).await;
+    let runner = before.started(id(1)).await;
+    drop(system);
+    f.kill_runner(runner);
+    let after = Arc::new(Record::default());
+    let system = f.open(after.clone());
+    system.adopt(id(1)).await;
+    assert!(matches!(after.ended(id(1)).await, Outcome::Lost { .. }));
+    system.start(spec).await.unwrap(); // it began: nothing runs twice
+    assert_eq!(std::fs::read_to_string(ran).unwrap(), "x\n");
 }
 
 async fn what_is_forgotten_is_gone<F: Fixture>(f: F) {
