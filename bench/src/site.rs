@@ -122,6 +122,8 @@ fn end(kumiko: &Path, folder: TempDir) {
             eprintln!("bench: {failure}");
         }
     };
+    // What is being submitted at this moment is refused, or is seen by the cancel.
+    told(run(&["site", "drain"]));
     told(run(&["job", "cancel", "all", "--grace", "0ms"]));
     // It passes on how the jobs ended: cancelled, which is no failure here.
     let _ = run(&["job", "wait", "all"]);
