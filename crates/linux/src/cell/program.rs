@@ -3,11 +3,12 @@
 
 use super::report::{Failure, Message, Reports, Stage, above_standard, errno};
 use super::seccomp::Filter;
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// What to execute, all of it in the form that the kernel takes.
 #[derive(Debug)]
@@ -89,7 +90,7 @@ extern "C" fn run(job: *mut libc::c_void) -> libc::c_int {
 
 fn set_up(program: &Program<'_>) -> Result<(), Failure> {
     standard(&program.standard).map_err(Failure::at(Stage::Descriptors))?;
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(program.umask));
+    rustix::process::umask(Mode::from_raw_mode(program.umask));
     // A fresh process leads no group, so this cannot fail; the session is what kills and terminals go by.
     rustix::process::setsid().map_err(Failure::at(Stage::Descriptors))?;
     if program.terminal {
@@ -107,11 +108,7 @@ fn set_up(program: &Program<'_>) -> Result<(), Failure> {
 fn standard(wanted: &[BorrowedFd<'_>; 3]) -> Result<(), Errno> {
     // Each may sit in another's place: first all of them out of the way.
     let [stdin, stdout, stderr] = wanted;
-    let moved = [
-        above_standard(*stdin)?,
-        above_standard(*stdout)?,
-        above_standard(*stderr)?,
-    ];
+    let moved = [own(*stdin)?, own(*stdout)?, own(*stderr)?];
     for (number, from) in moved.iter().enumerate() {
         // SAFETY: this copy uses none of the descriptors 0 to 2 but through what is put there now.
         if unsafe { libc::dup2(from.as_raw_fd(), number as libc::c_int) } < 0 {
@@ -128,6 +125,26 @@ fn standard(wanted: &[BorrowedFd<'_>; 3]) -> Result<(), Errno> {
     };
     if result == 0 { Ok(()) } else { Err(errno()) }
 }
+
+/// A second descriptor above the standard ones: of the same thing, but of the cell's own /dev/null for the host's, whose
+/// mode an account that is root could change through it.
+fn own(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let stat = rustix::fs::fstat(fd)?;
+    let is_null = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+        && (
+            rustix::fs::major(stat.st_rdev),
+            rustix::fs::minor(stat.st_rdev),
+        ) == NULL_DEVICE;
+    if !is_null {
+        return above_standard(fd);
+    }
+    let flags = (rustix::fs::fcntl_getfl(fd)? & OFlags::RWMODE) | OFlags::CLOEXEC;
+    let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())?;
+    above_standard(null.as_fd())
+}
+
+/// Major and minor number of /dev/null (null(4)).
+const NULL_DEVICE: (u32, u32) = (1, 3);
 
 fn give_up_rights() -> Result<(), Errno> {
     let locked = CapabilitiesSecureBits::NO_ROOT

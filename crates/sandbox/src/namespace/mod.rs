@@ -5,6 +5,7 @@
 
 mod plan;
 mod room;
+mod standing;
 
 use crate::contract::{Mechanism, Room};
 use crate::error::SandboxError;

@@ -1,0 +1,265 @@
+//! Duties 6, 7 and 8: what a guest is given, and how it ends.
+
+use crate::common::*;
+use kumiko_policy::Policy;
+use kumiko_sandbox::{Ended, Launch};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+#[test]
+fn the_environment_given_reaches_the_guest_and_nothing_else_does() {
+    let Some(_) = machine("the_environment_given_reaches_the_guest_and_nothing_else_does") else {
+        return;
+    };
+    let job = Scratch::new();
+    let mut room = room(&Policy::default(), &job.0).unwrap();
+    let given = [
+        ("LD_PRELOAD", "/job/nothing.so"),
+        ("B", "two words"),
+        ("HOME", "/tmp"),
+    ];
+    let got = run(&mut *room, "env", &[], &given).unwrap();
+    let mut lines: Vec<&str> = got.stdout.lines().collect();
+    lines.sort();
+    let path = "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+    assert_eq!(
+        lines,
+        [
+            "B=two words",
+            "HOME=/tmp",
+            "LD_PRELOAD=/job/nothing.so",
+            path,
+            "TMPDIR=/tmp"
+        ]
+    );
+    assert!(
+        got.stderr.contains("nothing.so"),
+        "the guest's own loader reads it: {}",
+        got.stderr
+    );
+    let got = run(
+        &mut *room,
+        "sh",
+        &[
+            "-c",
+            "ls /proc/self/fd | wc -l; umask; grep -E 'SigIgn|SigBlk' /proc/self/status | grep -c 0000000000000000",
+        ],
+        &[],
+    )
+    .unwrap();
+    assert_eq!(
+        got.stdout.split_whitespace().collect::<Vec<_>>(),
+        ["4", "0022", "2"],
+        "{}",
+        got.stderr
+    );
+}
+
+#[test]
+fn guests_of_one_room_see_each_other() {
+    let Some(_) = machine("guests_of_one_room_see_each_other") else {
+        return;
+    };
+    let job = Scratch::new();
+    let mut room = room(&Policy::default(), &job.0).unwrap();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let arguments = ["-c".to_owned(), "exec sleep 1000".to_owned()];
+    let launch = Launch {
+        program: "sh",
+        arguments: &arguments,
+        environment: &[],
+        directory: None,
+        stdin: null.as_fd(),
+        stdout: null.as_fd(),
+        stderr: null.as_fd(),
+        terminal: false,
+    };
+    let mut first = room.start(&launch).unwrap();
+    let mut second = room.start(&launch).unwrap();
+    let got = run(&mut *room, "sh", &["-c", "cat /proc/[0-9]*/comm | sort | uniq -c | grep sleep | awk '{print $1}'; echo shared >/tmp/x"], &[]).unwrap();
+    assert_eq!(got.stdout.trim(), "2", "{}", got.stderr);
+    assert_eq!(
+        run(&mut *room, "cat", &["/tmp/x"], &[]).unwrap().stdout,
+        "shared\n"
+    );
+    assert_eq!((first.try_wait(), second.try_wait()), (None, None));
+    first.signal(15);
+    assert_eq!(wait(&mut first), Ended::Signalled(15));
+    assert_eq!(second.try_wait(), None);
+    room.kill_all();
+    assert_eq!(wait(&mut second), Ended::Signalled(9));
+    assert!(
+        room.start(&launch).is_err(),
+        "a room that was killed takes no more guests"
+    );
+}
+
+#[test]
+fn nothing_is_left_of_a_room_that_was_killed() {
+    let Some(_) = machine("nothing_is_left_of_a_room_that_was_killed") else {
+        return;
+    };
+    let (mut out, mut guest, mut room) = daemon(&Scratch::new());
+    room.kill_all();
+    assert_eq!(wait(&mut guest), Ended::Signalled(9));
+    ends(&mut out);
+}
+
+#[test]
+fn nothing_is_left_of_a_room_that_was_dropped() {
+    let Some(_) = machine("nothing_is_left_of_a_room_that_was_dropped") else {
+        return;
+    };
+    let (mut out, _guest, room) = daemon(&Scratch::new());
+    drop(room);
+    ends(&mut out);
+}
+
+/// A guest that ignores what can be ignored, with a process of another session in the background; all hold the pipe.
+fn daemon(
+    job: &Scratch,
+) -> (
+    std::fs::File,
+    kumiko_sandbox::Guest,
+    Box<dyn kumiko_sandbox::Room>,
+) {
+    let mut room = room(&Policy::default(), &job.0).unwrap();
+    let (mut out, theirs) = pipe();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let script = "trap '' TERM HUP INT; (setsid sh -c 'trap \"\" TERM HUP; echo up; while :; do sleep 100; done' &); while :; do sleep 100; done";
+    let guest = room
+        .start(&Launch {
+            program: "sh",
+            arguments: &["-c".to_owned(), script.to_owned()],
+            environment: &[],
+            directory: None,
+            stdin: null.as_fd(),
+            stdout: theirs.as_fd(),
+            stderr: null.as_fd(),
+            terminal: false,
+        })
+        .unwrap();
+    drop(theirs);
+    let mut up = [0; 3];
+    out.read_exact(&mut up).unwrap();
+    (out, guest, room)
+}
+
+fn pipe() -> (std::fs::File, std::os::fd::OwnedFd) {
+    let (ours, theirs) = kumiko_linux::spooling::pipe().unwrap();
+    (ours.into(), theirs)
+}
+
+/// Nobody holds the other end any more.
+fn ends(out: &mut std::fs::File) {
+    let poll = kumiko_linux::poll::Poll::new().unwrap();
+    poll.add(&*out, 0, kumiko_linux::poll::Interest::Read)
+        .unwrap();
+    let event = poll.wait::<1>(Some(DEADLINE)).unwrap().next();
+    assert!(event.is_some(), "the pipe is still held after {DEADLINE:?}");
+    assert_eq!(out.read(&mut [0; 1]).unwrap(), 0);
+}
+
+/// Run by the next test in a process of its own: holds a room until it is killed.
+#[test]
+fn inner_keeper_of_a_room() {
+    if std::env::var_os("KUMIKO_INNER").is_none() {
+        return;
+    }
+    let mut room = room(&Policy::default(), std::path::Path::new("/var/tmp")).unwrap();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let arguments = [
+        "-c".to_owned(),
+        "(setsid sh -c 'echo up >&2; sleep 1000' &); sleep 1000".to_owned(),
+    ];
+    let _guest = room
+        .start(&Launch {
+            program: "sh",
+            arguments: &arguments,
+            environment: &[],
+            directory: None,
+            stdin: null.as_fd(),
+            stdout: null.as_fd(),
+            stderr: std::io::stderr().as_fd(),
+            terminal: false,
+        })
+        .unwrap();
+    let _ = std::io::stdin().read(&mut [0; 1]);
+}
+
+#[test]
+fn nothing_is_left_when_the_runner_dies() {
+    let Some(_) = machine("nothing_is_left_when_the_runner_dies") else {
+        return;
+    };
+    let (mut out, theirs) = pipe();
+    let mut keeper = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "life::inner_keeper_of_a_room", "--nocapture"])
+        .env("KUMIKO_INNER", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(theirs)
+        .spawn()
+        .unwrap();
+    let mut up = [0; 3];
+    out.read_exact(&mut up).unwrap();
+    assert_eq!(&up, b"up\n");
+    keeper.kill().unwrap();
+    keeper.wait().unwrap();
+    ends(&mut out);
+}
+
+#[test]
+fn exits_are_the_guests_own() {
+    let Some(_) = machine("exits_are_the_guests_own") else {
+        return;
+    };
+    let job = Scratch::new();
+    for (script, expected) in [
+        ("exit 0", Ended::Exited(0)),
+        ("exit 1", Ended::Exited(1)),
+        ("exit 255", Ended::Exited(255)),
+        ("kill -KILL $$", Ended::Signalled(9)),
+        ("kill -SEGV $$", Ended::Signalled(11)),
+        // Killed by a broken pipe: the runner's own ignoring of it is not handed on.
+        ("(kill -PIPE $$); sleep 1000", Ended::Signalled(13)),
+    ] {
+        assert_eq!(
+            shell(&Policy::default(), &job.0, script).ended,
+            expected,
+            "{script}"
+        );
+    }
+}
+
+#[test]
+fn a_terminal_controls_its_guest() {
+    let Some(_) = machine("a_terminal_controls_its_guest") else {
+        return;
+    };
+    let job = Scratch::new();
+    let mut room = room(&Policy::default(), &job.0).unwrap();
+    let (master, slave) = kumiko_linux::pty::open().unwrap();
+    let mut guest = room
+        .start(&Launch {
+            program: "sh",
+            arguments: &[
+                "-c".to_owned(),
+                "echo ready >/dev/tty; exec sleep 1000".to_owned(),
+            ],
+            environment: &[],
+            directory: None,
+            stdin: slave.as_fd(),
+            stdout: slave.as_fd(),
+            stderr: slave.as_fd(),
+            terminal: true,
+        })
+        .unwrap();
+    drop(slave);
+    let mut master = std::fs::File::from(master);
+    let mut ready = [0; 5];
+    master.read_exact(&mut ready).unwrap();
+    master.write_all(&[3]).unwrap(); // ^C
+    assert_eq!(wait(&mut guest), Ended::Signalled(2));
+}
