@@ -73,6 +73,11 @@ pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
+/// Gives a lock back at once. Closing the file does so only when no child that is just being started has it too.
+pub fn unlock(file: impl AsFd) -> io::Result<()> {
+    Ok(rustix::fs::flock(file, FlockOperation::Unlock)?)
+}
+
 /// Whether this is a socket that accepts connections (SO_ACCEPTCONN, socket(7)).
 pub fn is_listening(fd: impl AsFd) -> bool {
     rustix::net::sockopt::socket_acceptconn(fd).unwrap_or(false)

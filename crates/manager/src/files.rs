@@ -48,7 +48,7 @@ impl Files {
     }
 
     /// The directory itself, and the lock that one process holds as long as it lives.
-    pub fn hold(&self, directory: &Path) -> Result<File, OpenError> {
+    pub fn hold(&self, directory: &Path) -> Result<Hold, OpenError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |cause| OpenError::Directory { path, cause }
@@ -65,7 +65,7 @@ impl Files {
             .open(&self.lock)
             .map_err(failed(&self.lock))?;
         match kumiko_linux::spooling::try_lock(&file) {
-            Ok(true) => Ok(file),
+            Ok(true) => Ok(Hold(file)),
             Ok(false) => Err(OpenError::Busy {
                 path: directory.to_owned(),
             }),
@@ -139,6 +139,17 @@ impl Files {
                 tracing::warn!(upload = %name, %error, "a stale upload stays");
             }
         }
+    }
+}
+
+/// The lock of a directory, given back when dropped or when the process dies.
+#[derive(Debug)]
+pub struct Hold(File);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // Should it fail, closing the file gives it back, if maybe a moment later.
+        let _ = kumiko_linux::spooling::unlock(&self.0);
     }
 }
 

@@ -75,7 +75,7 @@ impl<B: BatchSystem> Manager<B> {
             after_commit,
         } = setup;
         let files = Files::new(&directory);
-        let lock = files.hold(&directory)?;
+        let hold = files.hold(&directory)?;
         let log = Log::open(&files.log, &files.jobs, !files.has_jobs())?;
         let loaded = log.load(&files.log)?;
         let reader = Reader::open(&files.log)
@@ -134,7 +134,7 @@ impl<B: BatchSystem> Manager<B> {
             since: Instant::now(),
             stats: stats_sender,
             memory: Memory::default(),
-            _lock: lock,
+            _hold: hold,
         };
         std::thread::Builder::new()
             .name("keeper".to_owned())

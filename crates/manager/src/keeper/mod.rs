@@ -11,7 +11,7 @@ pub use counts::{Counts, Stats};
 
 use crate::act::Planned;
 use crate::cell::{Cell, Cells};
-use crate::files::Uploads;
+use crate::files::{Hold, Uploads};
 use crate::log::Log;
 use crate::setup::{AfterCommit, Limits};
 use ask::unwritable;
@@ -19,7 +19,6 @@ use draft::Draft;
 use kumiko_job::decide::{Action, decide, new_actions};
 use kumiko_job::id::JobId;
 use kumiko_job::respond::Here;
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -54,7 +53,7 @@ pub struct Keeper {
     pub stats: watch::Sender<Stats>,
     pub memory: Memory,
     /// Held as long as anything may be recorded: a second manager on the same directory would run everything twice.
-    pub _lock: File,
+    pub _hold: Hold,
 }
 
 /// What the keeper itself remembers between transactions.
