@@ -72,7 +72,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a manager did not open. Nothing was changed on disk.
+/// Why a manager did not open. No log was made or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("{path} cannot be prepared: {cause}")]
