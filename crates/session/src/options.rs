@@ -17,7 +17,7 @@ pub const KEEPALIVE: Duration = Duration::from_secs(15);
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// From the first byte of a connection to its HELLO or WELCOME.
 pub const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// Sessions of one owner at a server, attached and detached.
+/// Sessions of one owner at a server, attached and detached: some for a person, one for each slot of a cluster.
 pub const MAX_SESSIONS_PER_OWNER: usize = 1024;
 /// Detached sessions at a server; the oldest go first.
 pub const MAX_DETACHED: usize = 1024;

@@ -8,8 +8,9 @@ use kumiko_wire::frame::{Half, INITIAL_CREDIT_BYTES, PART_BYTES, REQUEST_BYTES};
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 
-/// While nobody is connected, a session takes no more than this from its streams.
-pub(super) const DETACHED_BUFFER_BYTES: usize = 256 << 10;
+/// While nobody is connected, a server's session takes no more than this from its streams: `MAX_DETACHED` of them make
+/// `MAX_DETACHED_BYTES`.
+pub(super) const DETACHED_BUFFER_BYTES: usize = 64 << 10;
 /// Windows grow this far on any path: half a millisecond of a loopback.
 const EASY_WINDOW_BYTES: u32 = 4 * INITIAL_CREDIT_BYTES;
 
