@@ -9,6 +9,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
     OpenTreeFlags, UnmountFlags,
 };
+use rustix::process::{Resource, Rlimit};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -100,6 +101,13 @@ pub(super) fn build(
     // What is mounted on the host later must not appear inside.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change(c"/", private).map_err(Failure::at(Stage::Root))?;
+    // Every tree is open at once; the program gets back what we were given.
+    let files = rustix::process::getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: files.maximum,
+        maximum: files.maximum,
+    };
+    rustix::process::setrlimit(Resource::Nofile, most).map_err(Failure::at(Stage::Root))?;
     for (index, (step, slot)) in view.steps.iter().zip(slots.iter_mut()).enumerate() {
         if let Step::Tree {
             source,
@@ -118,6 +126,7 @@ pub(super) fn build(
     for (index, (step, slot)) in view.steps.iter().zip(slots.iter_mut()).enumerate() {
         carry_out(step, slot.take(), from_init, index)?;
     }
+    rustix::process::setrlimit(Resource::Nofile, files).map_err(Failure::at(Stage::Root))?;
     let sealed = MountAttrFlags::MOUNT_ATTR_RDONLY.bits().into();
     mount_setattr(libc::AT_FDCWD, c".", 0, sealed).map_err(Failure::at(Stage::Root))?;
     leave().map_err(Failure::at(Stage::Pivot))

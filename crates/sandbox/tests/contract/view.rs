@@ -3,6 +3,7 @@
 use crate::common::*;
 use crate::{Case, check};
 use kumiko_policy::{Policy, narrow, parse};
+use std::process::Command;
 
 #[test]
 fn a_guest_sees_what_the_policy_shows_and_nothing_else() {
@@ -370,4 +371,25 @@ fn a_job_maps_its_own_directory_and_follows_no_link_out_of_it() {
         };
         assert_eq!(error.code(), "mapping_symbolic_link", "{real}: {error}");
     }
+}
+
+#[test]
+fn a_policy_may_be_long() {
+    let Some(_) = machine("a_policy_may_be_long") else {
+        return;
+    };
+    let host = Scratch::new();
+    host.put("job/", "");
+    let real = host.put("real/file", "x");
+    let rules: String = (0..900)
+        .map(|number| format!("'/m/{number}' = {{ access = 'read', real = '{real}' }}\n"))
+        .collect();
+    let policy = crate::site(&format!("[paths]\n{rules}"));
+    let got = shell(&policy, &host.0.join("job"), "cat /m/* | wc -c; ulimit -n");
+    let limit = Command::new("sh")
+        .args(["-c", "ulimit -n"])
+        .output()
+        .unwrap();
+    let limit = String::from_utf8_lossy(&limit.stdout).into_owned();
+    assert_eq!(got.stdout, format!("900\n{limit}"), "{}", got.stderr);
 }
