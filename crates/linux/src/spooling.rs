@@ -64,6 +64,18 @@ pub fn first_data(file: impl AsFd) -> io::Result<Option<u64>> {
     }
 }
 
+/// Whether somebody holds the exclusive lock of an open file. Askers do not hinder each other; for a moment they hinder
+/// who would take it.
+pub fn is_locked(file: impl AsFd) -> io::Result<bool> {
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared) {
+        Ok(()) => rustix::fs::flock(&file, rustix::fs::FlockOperation::Unlock)
+            .map(|()| false)
+            .map_err(io::Error::from),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Takes the exclusive lock of an open file (flock(2)) if it is free; false: another has it.
 pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {

@@ -13,7 +13,12 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
+
+/// Who asks whether a site is up holds its lock for a moment.
+const ASKERS: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Serves until told to end. `ready` is called once clients can connect.
 pub async fn serve(
@@ -93,13 +98,17 @@ fn take_lock(home: &Home) -> Result<File, Failure> {
         .truncate(false)
         .write(true)
         .open(&path)?;
-    match kumiko_linux::spooling::try_lock(&file).doing(|| format!("locking {}", path.display()))? {
-        true => Ok(file),
-        false => Err(Failure::from_text(format!(
-            "a site already serves {}",
-            home.root().display()
-        ))),
+    let begun = Instant::now();
+    while !kumiko_linux::spooling::try_lock(&file)
+        .doing(|| format!("locking {}", path.display()))?
+    {
+        if begun.elapsed() > ASKERS {
+            let home = home.root().display();
+            return Err(Failure::from_text(format!("a site already serves {home}")));
+        }
+        std::thread::sleep(LOOK);
     }
+    Ok(file)
 }
 
 /// Whether a site serves this home now.
@@ -107,7 +116,7 @@ pub fn is_served(home: &Home) -> bool {
     File::options()
         .write(true)
         .open(home.lock())
-        .is_ok_and(|file| matches!(kumiko_linux::spooling::try_lock(&file), Ok(false)))
+        .is_ok_and(|file| matches!(kumiko_linux::spooling::is_locked(&file), Ok(true)))
 }
 
 /// kumiko-run: KUMIKO_RUN, else beside this program.
