@@ -127,11 +127,6 @@ impl Cell {
         // No error is possible but its being dead already.
         let _ = process::signal(self.init.as_fd(), libc::SIGKILL);
     }
-
-    /// Readable once the cell is empty and gone.
-    pub fn init(&self) -> BorrowedFd<'_> {
-        self.init.as_fd()
-    }
 }
 
 impl Drop for Cell {
