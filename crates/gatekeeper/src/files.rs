@@ -12,7 +12,7 @@ use std::path::Path;
 /// A directory of more is not listed but fetched as an archive.
 const LISTED: usize = 10_000;
 
-/// One name in a job's directory, as REST tells it (spec/rest R9).
+/// One name in a job's directory, as REST tells it (spec/rest R8).
 #[derive(Debug, Serialize)]
 pub(crate) struct FileView {
     pub name: String,
