@@ -208,7 +208,10 @@ pub enum JobState {
 impl JobState {
     /// No state follows but removal.
     pub fn has_ended(self) -> bool {
-        matches!(self, JobState::Done | JobState::Failed | JobState::Cancelled)
+        matches!(
+            self,
+            JobState::Done | JobState::Failed | JobState::Cancelled
+        )
     }
 }
 

@@ -76,7 +76,7 @@ impl JobDescription {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stdin {
-    /// Empty (/dev/null).
+    /// Empty.
     #[default]
     Empty,
     /// A file, relative to the job's own directory.
