@@ -34,6 +34,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 /// The namespaces that every cell has.
 const SPACES: UnshareFlags = UnshareFlags::NEWUSER
@@ -44,10 +45,11 @@ const SPACES: UnshareFlags = UnshareFlags::NEWUSER
     .union(UnshareFlags::NEWCGROUP);
 
 /// A running cell, of a process that does not ignore SIGCHLD. Dropping it kills what is left in it and waits for
-/// nothing: init, which ends after the last of our children in the cell is reaped, may stay a zombie until we end.
+/// nothing; init ends after the last of our children in the cell is reaped.
 #[derive(Debug)]
 pub struct Cell {
     init: OwnedFd,
+    init_pid: i32,
     /// Init reads the other end; never written.
     _life: OwnedFd,
     /// What to join in it.
@@ -100,6 +102,7 @@ impl Cell {
         };
         let cell = Cell {
             init: process::pidfd(init).map_err(kernel)?,
+            init_pid: init,
             _life: life,
             spaces: spaces(network),
             maker,
@@ -132,9 +135,19 @@ impl Cell {
 impl Drop for Cell {
     fn drop(&mut self) {
         self.kill();
-        let _ = process::reap(self.init.as_fd());
-        reap_helper(self.maker);
+        let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        ending.extend([self.maker, self.init_pid]);
+        reap_ended(&mut ending);
     }
+}
+
+/// Helpers of dropped cells that are about to end, and are reaped when they have: nobody waits for a kernel that takes
+/// down namespaces.
+static ENDING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+
+fn reap_ended(ending: &mut Vec<i32>) {
+    // SAFETY: no status is asked for; these children are ours, and waited for here alone.
+    ending.retain(|pid| unsafe { libc::waitpid(*pid, std::ptr::null_mut(), libc::WNOHANG) } == 0);
 }
 
 /// Can this account make a cell's namespaces? A child process tries and ends.
