@@ -15,6 +15,7 @@ const STDIN_READ_BYTES: usize = 64 * 1024;
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGQUIT: i32 = 3;
+const SIGPIPE: u8 = 13;
 
 /// What Ctrl-C means.
 pub enum Interrupt<'a> {
@@ -51,7 +52,12 @@ pub async fn follow(
                 Some(Heard::Submitted(job)) => number = Some(job),
                 Some(Heard::Output { stream, data }) => {
                     // Our reader may be slow: nothing else here may wait for it (keep-alives of the session least).
-                    tokio::task::block_in_place(|| print(stream, &data))?;
+                    if tokio::task::block_in_place(|| print(stream, &data)).is_err() {
+                        // Nobody reads us any more (| head): as a local program would, the job ends of it.
+                        let (Interrupt::Cancels(client) | Interrupt::IsPassedOn(client)) = interrupt;
+                        cancel(client, number).await?;
+                        return Err(Failure { status: 128 + SIGPIPE, message: String::new() });
+                    }
                 }
                 Some(Heard::Ended(outcome)) => {
                     let job = number.ok_or_else(|| Failure::from_text("the site told the end of a job it never named"))?;
@@ -120,6 +126,6 @@ async fn send_stdin(input: Input) {
 
 /// Of our own terminal; None if stdout is none.
 pub fn window_size() -> Option<WindowSize> {
-    let (rows, columns) = kumiko_linux::pty::size(std::io::stdout()).ok()?;
+    let (rows, columns) = kumiko_linux::terminal::size(std::io::stdout()).ok()?;
     Some(WindowSize { rows, columns })
 }

@@ -7,7 +7,7 @@ use crate::fail::Failure;
 use crate::home::Home;
 use crate::job::{describe, run::status_of};
 use kumiko_job::description::WindowSize;
-use kumiko_linux::own_terminal::RawTerminal;
+use kumiko_linux::terminal::RawTerminal;
 use std::io::IsTerminal;
 
 /// What a terminal is taken to be when ours is none (-t in a pipe).

@@ -28,7 +28,6 @@ const WORKER_THREADS: usize = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Our own end of a pipe may close (| head): writing then fails, and we end with it, quietly.
     let status = match run(cli) {
         Ok(status) => status,
         Err(Failure { status, message }) => {
@@ -46,6 +45,15 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     let serving =
         matches!(&cli.noun, Noun::Site(Site::Start(start)) if start.foreground || start.demo);
     log(serving);
+    // `| head` ends us, but for those that have a job to end first, or that serve.
+    if !serving
+        && !matches!(
+            &cli.noun,
+            Noun::Exec(_) | Noun::Job(args::Job::Run(_)) | Noun::Demo
+        )
+    {
+        kumiko_linux::signals::end_with_closed_pipes();
+    }
     // Without a runtime: what makes namespaces is to be one thread.
     if let Noun::Sandbox(verb) = cli.noun {
         return sandbox::sandbox(verb, cli.output);

@@ -14,6 +14,29 @@ pub const PASSED_ON: [i32; 6] = [
     libc::SIGUSR2,
 ];
 
+/// The number of a signal named without SIG (signal(7)); None if there is none such.
+pub fn signal_number(name: &str) -> Option<i32> {
+    let number = match name {
+        "HUP" => libc::SIGHUP,
+        "INT" => libc::SIGINT,
+        "QUIT" => libc::SIGQUIT,
+        "ABRT" => libc::SIGABRT,
+        "KILL" => libc::SIGKILL,
+        "USR1" => libc::SIGUSR1,
+        "USR2" => libc::SIGUSR2,
+        "ALRM" => libc::SIGALRM,
+        "TERM" => libc::SIGTERM,
+        "CONT" => libc::SIGCONT,
+        "STOP" => libc::SIGSTOP,
+        "TSTP" => libc::SIGTSTP,
+        "TTIN" => libc::SIGTTIN,
+        "TTOU" => libc::SIGTTOU,
+        "WINCH" => libc::SIGWINCH,
+        _ => return None,
+    };
+    Some(number)
+}
+
 /// Signals that this thread holds back and reads instead; let go when dropped. To be made by the first thread before
 /// there are others, which inherit it.
 #[derive(Debug)]
@@ -71,6 +94,13 @@ impl Drop for Signals {
         // SAFETY: `before` was filled in by the kernel in `hold`.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
+}
+
+/// Lets this process end as most programs do when it writes to a pipe that nobody reads (SIGPIPE, signal(7)); Rust's start
+/// code has it ignored.
+pub fn end_with_closed_pipes() {
+    // SAFETY: no handler of ours is replaced, and the default action runs no code of this process.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
 #[cfg(test)]

@@ -219,7 +219,7 @@ async fn watch(select: &Select, after: u64, format: Format, home: &Home) -> Resu
 fn signal_number(text: &str) -> Result<i32, Failure> {
     let name = text.to_ascii_uppercase();
     let name = name.strip_prefix("SIG").unwrap_or(&name);
-    kumiko_linux::own_terminal::signal_number(name)
+    kumiko_linux::signals::signal_number(name)
         .or_else(|| text.parse().ok().filter(|n| (1..=64).contains(n)))
         .ok_or_else(|| {
             Failure::misuse(format!(
