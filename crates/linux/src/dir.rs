@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// Deepest tree that is walked: far deeper than people make, far shallower than a thread's stack allows.
+/// Deepest tree that is walked at once, a descriptor and a stack frame a level: far deeper than people make.
 pub const MAX_DEPTH: usize = 256;
 
 /// An open directory.
@@ -177,10 +177,10 @@ impl Dir {
     }
 
     /// Removes a name and all below it, links and not what they lead to; no error when it is not there. Directories
-    /// that their owner may not enter are opened up first (a guest may have left them so).
+    /// that their owner may not enter are opened up first, and a tree may be of any depth (a guest may have left it so).
     pub fn remove_all(&self, name: impl AsRef<Path>) -> io::Result<()> {
         let (parent, last) = self.split(name.as_ref())?;
-        remove(parent.as_fd(), &last, MAX_DEPTH)
+        remove(parent.as_fd(), &last, MAX_DEPTH, None)
     }
 
     /// Makes the names in this directory durable (fsync(2)).
@@ -265,15 +265,21 @@ fn meta(stat: &fs::Stat) -> Meta {
     }
 }
 
-fn remove(parent: BorrowedFd<'_>, name: &OsStr, depth: usize) -> io::Result<()> {
+/// `top`: where what lies deeper is brought up to; None: this is the top.
+fn remove(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    depth: usize,
+    top: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
     match fs::unlinkat(parent, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         // EISDIR on Linux; EPERM where the standard says so.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(other) => return Err(other.into()),
     }
-    if depth == 0 {
-        return Err(Errno::LOOP.into());
+    if let (0, Some(top)) = (depth, top) {
+        return bring_up(parent, name, top);
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || fs::openat2(parent, name, flags, Mode::empty(), beneath());
@@ -293,10 +299,35 @@ fn remove(parent: BorrowedFd<'_>, name: &OsStr, depth: usize) -> io::Result<()> 
         );
     }
     let directory = Dir(directory);
-    for entry in directory.list()? {
-        remove(directory.as_fd(), &entry.name, depth - 1)?;
+    loop {
+        let entries = directory.list()?;
+        let brought_up = entries.iter().any(|entry| entry.kind == Kind::Directory);
+        for entry in entries {
+            let top = top.unwrap_or(directory.as_fd());
+            remove(directory.as_fd(), &entry.name, depth - 1, Some(top))?;
+        }
+        match fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY) if top.is_none() && brought_up => {}
+            removed => return Ok(removed?),
+        }
     }
-    Ok(fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+}
+
+/// Moves a directory up to `top`, under a name that nothing else is likely to have there.
+fn bring_up(parent: BorrowedFd<'_>, name: &OsStr, top: BorrowedFd<'_>) -> io::Result<()> {
+    let inode = fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?.st_ino;
+    let (mut taken, mut unlocked) = (0u32, false);
+    loop {
+        match fs::renameat(parent, name, top, format!(".deep-{inode}-{taken}")) {
+            // Its entry for the directory above it is written to.
+            Err(Errno::ACCESS) if !unlocked => {
+                unlock(parent, name)?;
+                unlocked = true;
+            }
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => taken += 1,
+            moved => return Ok(moved?),
+        }
+    }
 }
 
 /// Gives the owner access to a directory without following a link at its name: by its O_PATH descriptor.
@@ -375,6 +406,25 @@ mod tests {
         dir.remove_all("tree").unwrap();
         let left: Vec<_> = dir.list().unwrap().into_iter().map(|e| e.name).collect();
         assert_eq!(left, ["kept"]);
+    }
+
+    #[test]
+    fn a_tree_of_any_depth_is_removed() {
+        let scratch = Scratch::new("deep");
+        let dir = Dir::open(&scratch.0).unwrap();
+        dir.mkdir("tree", 0o700).unwrap();
+        let mut at = dir.open_dir("tree").unwrap();
+        for level in 0..3 * MAX_DEPTH {
+            at.mkdir("d", 0o700).unwrap();
+            drop(at.create_file("f", 0o600).unwrap());
+            let below = at.open_dir("d").unwrap();
+            if level % 2 == 1 {
+                at.set_mode("d", 0).unwrap();
+            }
+            at = below;
+        }
+        dir.remove_all("tree").unwrap();
+        assert!(dir.list().unwrap().is_empty());
     }
 
     #[test]
