@@ -42,8 +42,16 @@ fn pair(certificate: &Path, key: &Path) -> Result<Credential, Failure> {
         .doing(|| format!("reading {} and {}", certificate.display(), key.display()))
 }
 
+/// What a client here would show: to any site, else to the personal one.
+pub fn own_credential(home: &Home) -> Result<Credential, Failure> {
+    match (usual_credential(), home.read_contact()?) {
+        (Err(_), Some(contact)) => pair(&contact.certificate, &contact.key),
+        (usual, _) => usual,
+    }
+}
+
 /// As Globus tools look for it: X509_USER_PROXY or /tmp/x509up_uUID, then the user's certificate and key.
-pub fn usual_credential() -> Result<Credential, Failure> {
+fn usual_credential() -> Result<Credential, Failure> {
     let places = Places::of_this_process()?;
     let proxy = places.proxy();
     if proxy.exists() || std::env::var_os("X509_USER_PROXY").is_some() {

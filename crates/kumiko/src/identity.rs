@@ -3,6 +3,7 @@
 use crate::args::{Format, Identity};
 use crate::connect;
 use crate::fail::{Failure, While};
+use crate::home::Home;
 use crate::output::{self, Show};
 use kumiko_identity::ca::{self, Authority, Kind, TrustFiles};
 use kumiko_identity::{Certificate, Credential, Dn, KeyKind, SigningPolicy, places::Places, proxy};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-pub fn identity(verb: Identity, format: Format) -> Result<u8, Failure> {
+pub fn identity(verb: Identity, format: Format, home: &Home) -> Result<u8, Failure> {
     match verb {
         Identity::InitCa {
             dir,
@@ -78,7 +79,7 @@ pub fn identity(verb: Identity, format: Format) -> Result<u8, Failure> {
         Identity::Show { file } => {
             let credential = match file {
                 Some(path) => return show_file(&path, format),
-                None => connect::usual_credential()?,
+                None => connect::own_credential(home)?,
             };
             output::one(
                 format,

@@ -63,7 +63,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             Noun::Site(verb) => site::site(verb, cli.output, &home).await,
             Noun::Job(verb) => job::job(verb, cli.output, &home).await,
             Noun::Exec(exec) => exec::exec(exec, &home).await.map_err(Failure::own),
-            Noun::Identity(verb) => identity::identity(verb, cli.output),
+            Noun::Identity(verb) => identity::identity(verb, cli.output, &home),
             Noun::Sandbox(_) => Ok(0), // done above
             Noun::Doctor => doctor::doctor(cli.output, &home),
             Noun::Demo => demo::demo(),

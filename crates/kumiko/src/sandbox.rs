@@ -84,10 +84,11 @@ fn run(
         arguments,
         environment: &environment,
         directory: None,
-        stdin: stdin.as_fd(),
-        stdout: stdout.as_fd(),
-        stderr: stderr.as_fd(),
-        terminal: false,
+        streams: Streams::Given {
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+        },
     };
     let refused = |error: SandboxError| Failure {
         status: error.exit_status() as u8,
