@@ -413,15 +413,15 @@ mod tests {
         let scratch = Scratch::new("deep");
         let dir = Dir::open(&scratch.0).unwrap();
         dir.mkdir("tree", 0o700).unwrap();
-        let mut at = dir.open_dir("tree").unwrap();
+        let (mut above, mut at) = (None::<Dir>, dir.open_dir("tree").unwrap());
         for level in 0..3 * MAX_DEPTH {
             at.mkdir("d", 0o700).unwrap();
             drop(at.create_file("f", 0o600).unwrap());
             let below = at.open_dir("d").unwrap();
-            if level % 2 == 1 {
-                at.set_mode("d", 0).unwrap();
+            if let (1, Some(above)) = (level % 2, &above) {
+                above.set_mode("d", 0).unwrap();
             }
-            at = below;
+            above = Some(std::mem::replace(&mut at, below));
         }
         dir.remove_all("tree").unwrap();
         assert!(dir.list().unwrap().is_empty());
