@@ -10,7 +10,7 @@ use crate::rounds::{self, Contender};
 use crate::stats::Unit;
 use kumiko_linux::poll::{Interest, Poll};
 use kumiko_policy::Policy;
-use kumiko_sandbox::{Ended, Launch, Machine, choose, open};
+use kumiko_sandbox::{Ended, Launch, Machine, Streams, choose, open};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -90,10 +90,11 @@ fn in_process(folder: &Path) -> Result<f64, Failure> {
             arguments: &[],
             environment: &[],
             directory: None,
-            stdin: null.as_fd(),
-            stdout: null.as_fd(),
-            stderr: null.as_fd(),
-            terminal: false,
+            streams: Streams::Given {
+                stdin: null.as_fd(),
+                stdout: null.as_fd(),
+                stderr: null.as_fd(),
+            },
         })
         .map_err(refused)?;
     let poll = Poll::new().doing(|| "waiting for a guest")?;

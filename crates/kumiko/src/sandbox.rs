@@ -5,7 +5,7 @@ use crate::fail::{Failure, While};
 use crate::output::{self, Show};
 use crate::site::Throwaway;
 use kumiko_policy::{GuestPath, Policy, Real, Seen};
-use kumiko_sandbox::{Choice, Ended, Launch, Machine, SandboxError, choose};
+use kumiko_sandbox::{Choice, Ended, Launch, Machine, SandboxError, Streams, choose};
 use serde::Serialize;
 use std::os::fd::AsFd;
 

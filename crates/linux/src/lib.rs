@@ -4,19 +4,18 @@
 //! * [`Dir`]: directories by descriptor, which no link leads out of
 //! * [`process`]: pidfds, signals, ends · [`signals`]: signals to be read · [`poll`]: epoll
 //! * [`detach`], [`this_process`]: what this process is to others, and to itself
-//! * [`pty`], [`own_terminal`]: terminals of guests, and the one we run on
+//! * [`terminal`]: sizes and raw mode
 //! * [`spooling`]: splice, holes, locks · [`tcp`]: socket options · [`unix_socket`]: sockets at long paths
 
 pub mod cell;
 pub mod detach;
 pub mod dir;
-pub mod own_terminal;
 pub mod poll;
 pub mod process;
-pub mod pty;
 pub mod signals;
 pub mod spooling;
 pub mod tcp;
+pub mod terminal;
 pub mod this_process;
 pub mod unix_socket;
 

@@ -4,7 +4,7 @@ use crate::input::Input;
 use crate::start::Stdin;
 use kumiko_job::description::WindowSize;
 use kumiko_linux::poll::{Interest, Poll};
-use kumiko_linux::pty;
+use kumiko_linux::terminal;
 use std::io::{self, ErrorKind, Write};
 
 /// Closed until it is opened: without live stdin it stays so.
@@ -65,7 +65,7 @@ impl Feed {
     /// Sets the size of the guest's terminal, if it has one.
     pub fn resize(&self, size: WindowSize) {
         if let Some(Stdin::Terminal(master)) = &self.stdin {
-            let _ = pty::set_size(master, size.rows, size.columns); // one that is gone has no size
+            let _ = terminal::set_size(master, size.rows, size.columns); // one that is gone has no size
         }
     }
 

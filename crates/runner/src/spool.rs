@@ -41,25 +41,24 @@ impl AttemptError {
     }
 }
 
-/// A spool whose lock this process has, until it ends.
+/// A spool that is this process's, until it ends.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
-    _lock: File,
-    /// Opened before there is a guest, so that the end can be told whatever happens to the directory.
+    /// Locked, and opened before there is a guest, so that the end can be told whatever happens to the directory.
     status: File,
 }
 
 impl Spool {
     /// Takes the spool over and makes its output files: stdout, then stderr.
     pub fn take(path: &Path) -> Result<(Self, [File; 2]), SpoolError> {
-        let lock = open(path, "lock", OpenOptions::new().create(true))?;
+        let status = open(path, "status.new", OpenOptions::new().create(true))?;
         let failed = |tried, cause| SpoolError::Failed {
             tried,
             path: path.to_owned(),
             cause,
         };
-        if !spooling::try_lock(&lock).map_err(|e| failed("cannot lock", e))? {
+        if !spooling::try_lock(&status).map_err(|e| failed("cannot lock", e))? {
             return Err(SpoolError::Taken);
         }
         let fenced = path.join("status").try_exists();
@@ -75,12 +74,10 @@ impl Spool {
             made => made,
         };
         let files = [output(OutputStream::Stdout)?, output(OutputStream::Stderr)?];
-        let status = open(path, "status.new", OpenOptions::new().create(true))?;
         spooling::reserve(&status, STATUS_BYTES)
             .map_err(|e| failed("cannot keep room for the status in", e))?;
         let spool = Self {
             path: path.to_owned(),
-            _lock: lock,
             status,
         };
         Ok((spool, files))

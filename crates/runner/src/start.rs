@@ -2,9 +2,9 @@
 
 use crate::output::Source;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec};
-use kumiko_job::description;
-use kumiko_linux::{Dir, pty, spooling};
-use kumiko_sandbox::{Guest, Launch, Machine, Room, SandboxError};
+use kumiko_job::description::{self, WindowSize};
+use kumiko_linux::{Dir, spooling};
+use kumiko_sandbox::{Guest, Launch, Machine, Room, SandboxError, Streams};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -145,29 +145,19 @@ pub fn start(attempt: AttemptSpec) -> Result<Started, StartError> {
     let choice = kumiko_sandbox::choose(&attempt.policy, wanted, &Machine::assume())?;
     let mechanism = kumiko_sandbox::open(&choice);
     let mut room = mechanism.prepare(&attempt.policy, &attempt.job_directory)?;
-    let mut streams = Streams::make(&attempt)?;
-    let mut guests = Vec::new();
-    for rank in 0..count {
-        let environment = environment(&attempt, rank);
-        guests.push(room.start(&Launch {
-            program: &attempt.executable,
-            arguments: &attempt.arguments,
-            environment: &environment,
-            directory: attempt.directory.as_deref(),
-            stdin: streams.stdin.as_fd(),
-            stdout: streams.stdout.as_fd(),
-            stderr: streams.stderr.as_fd(),
-            terminal: attempt.terminal.is_some(),
-        })?);
-        if rank + 1 < count {
-            streams.stdin = stdin_of_others(&attempt)?;
-        }
-    }
+    let Running {
+        guests,
+        stdin,
+        sources,
+    } = match attempt.terminal {
+        Some(size) => on_terminal(&mut *room, &attempt, size)?,
+        None => on_pipes(&mut *room, &attempt)?,
+    };
     Ok(Started {
         room,
         guests,
-        stdin: streams.ours,
-        sources: streams.sources,
+        stdin,
+        sources,
         report: AttemptReport::Started {
             pid: std::process::id(),
             mechanism: choice.mechanism.to_owned(),
@@ -195,75 +185,92 @@ fn environment(attempt: &AttemptSpec, rank: u32) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The guests' ends of their streams, and ours.
-struct Streams {
-    stdin: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
-    ours: Option<Stdin>,
+/// Guests and our ends of their streams.
+struct Running {
+    /// By rank.
+    guests: Vec<Guest>,
+    stdin: Option<Stdin>,
     sources: [Option<Source>; 2],
 }
 
-impl Streams {
-    fn make(attempt: &AttemptSpec) -> Result<Self, StartError> {
-        match attempt.terminal {
-            Some(size) => Self::of_terminal(attempt, size).map_err(|cause| StartError::Kernel {
-                what: "a terminal",
-                cause,
-            }),
-            None => Self::of_pipes(attempt),
-        }
-    }
+fn launch(
+    room: &mut dyn Room,
+    attempt: &AttemptSpec,
+    rank: u32,
+    streams: Streams<'_>,
+) -> Result<Guest, SandboxError> {
+    room.start(&Launch {
+        program: &attempt.executable,
+        arguments: &attempt.arguments,
+        environment: &environment(attempt, rank),
+        directory: attempt.directory.as_deref(),
+        streams,
+    })
+}
 
-    fn of_terminal(attempt: &AttemptSpec, size: description::WindowSize) -> io::Result<Self> {
-        let (master, slave) = pty::open()?;
-        pty::set_size(&master, size.rows, size.columns)?;
-        spooling::set_nonblocking(&master, true)?;
-        let master = File::from(master);
-        let mut keyboard = Keyboard::new(master.try_clone()?);
-        if attempt.stdin != description::Stdin::Live {
-            keyboard.end_of_file();
-        }
-        Ok(Self {
-            stdin: slave.try_clone()?,
-            stdout: slave.try_clone()?,
-            stderr: slave,
-            ours: Some(Stdin::Terminal(keyboard)),
-            sources: [Some(Source::Terminal(master)), None],
-        })
+/// One guest on a terminal of its room.
+fn on_terminal(
+    room: &mut dyn Room,
+    attempt: &AttemptSpec,
+    size: WindowSize,
+) -> Result<Running, StartError> {
+    let kernel = |cause| StartError::Kernel {
+        what: "a terminal",
+        cause,
+    };
+    let WindowSize { rows, columns } = size;
+    let mut guest = launch(room, attempt, 0, Streams::Terminal { rows, columns })?;
+    let Some(master) = guest.take_terminal() else {
+        return Err(kernel(io::ErrorKind::NotFound.into()));
+    };
+    spooling::set_nonblocking(&master, true).map_err(kernel)?;
+    let master = File::from(master);
+    let mut keyboard = Keyboard::new(master.try_clone().map_err(kernel)?);
+    if attempt.stdin != description::Stdin::Live {
+        keyboard.end_of_file();
     }
+    Ok(Running {
+        guests: vec![guest],
+        stdin: Some(Stdin::Terminal(keyboard)),
+        sources: [Some(Source::Terminal(master)), None],
+    })
+}
 
-    fn of_pipes(attempt: &AttemptSpec) -> Result<Self, StartError> {
-        let pipe = || {
-            spooling::pipe().map_err(|cause| StartError::Kernel {
-                what: "a pipe",
-                cause,
-            })
+fn on_pipes(room: &mut dyn Room, attempt: &AttemptSpec) -> Result<Running, StartError> {
+    let kernel = |cause| StartError::Kernel {
+        what: "a pipe",
+        cause,
+    };
+    let (stdout_ours, stdout) = spooling::pipe().map_err(kernel)?;
+    let (stderr_ours, stderr) = spooling::pipe().map_err(kernel)?;
+    let (mut stdin, ours) = match attempt.stdin {
+        description::Stdin::Live => {
+            let (theirs, ours) = spooling::pipe().map_err(kernel)?;
+            spooling::set_nonblocking(&ours, true).map_err(kernel)?;
+            (theirs, Some(Stdin::Pipe(File::from(ours))))
+        }
+        _ => (stdin_of_others(attempt)?, None),
+    };
+    let mut guests = Vec::new();
+    for rank in 0..attempt.count {
+        if rank > 0 {
+            stdin = stdin_of_others(attempt)?;
+        }
+        let streams = Streams::Given {
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
         };
-        let (stdout_ours, stdout) = pipe()?;
-        let (stderr_ours, stderr) = pipe()?;
-        let (stdin, ours) = match attempt.stdin {
-            description::Stdin::Live => {
-                let (theirs, ours) = pipe()?;
-                spooling::set_nonblocking(&ours, true).map_err(|cause| StartError::Kernel {
-                    what: "a pipe",
-                    cause,
-                })?;
-                (theirs, Some(Stdin::Pipe(File::from(ours))))
-            }
-            _ => (stdin_of_others(attempt)?, None),
-        };
-        Ok(Self {
-            stdin,
-            stdout,
-            stderr,
-            ours,
-            sources: [
-                Some(Source::Pipe(stdout_ours)),
-                Some(Source::Pipe(stderr_ours)),
-            ],
-        })
+        guests.push(launch(room, attempt, rank, streams)?);
     }
+    Ok(Running {
+        guests,
+        stdin: ours,
+        sources: [
+            Some(Source::Pipe(stdout_ours)),
+            Some(Source::Pipe(stderr_ours)),
+        ],
+    })
 }
 
 /// The stdin file, opened anew; an empty one for everything else.

@@ -17,7 +17,8 @@ use std::path::Path;
 /// 6. The guest inherits three descriptors and the environment given, and nothing else of the runner's.
 /// 7. When the room is killed, or the process that prepared it dies however it dies, no process of the room is left.
 /// 8. Exit status and signals are the guest's own; its exit is seen as it happens.
-/// 9. What the policy asks and the mechanism does not carry out stands in [`crate::Choice::not_enforced`].
+/// 9. A terminal is one of the room's own /dev/pts and the guest's controlling one; no terminal of the host is named there.
+/// 10. What the policy asks and the mechanism does not carry out stands in [`crate::Choice::not_enforced`].
 pub trait Mechanism: Send + Sync {
     fn name(&self) -> &'static str;
     /// Checks the policy against this machine. `job_directory` appears as [`kumiko_policy::JOB_DIRECTORY`], writable.
@@ -43,9 +44,17 @@ pub struct Launch<'a> {
     pub environment: &'a [(String, String)],
     /// In the guest's view; None: the job's own directory. Relative: below the job's own directory.
     pub directory: Option<&'a str>,
-    pub stdin: BorrowedFd<'a>,
-    pub stdout: BorrowedFd<'a>,
-    pub stderr: BorrowedFd<'a>,
-    /// stdin is the slave of a pseudo-terminal: make it the controlling one.
-    pub terminal: bool,
+    pub streams: Streams<'a>,
+}
+
+/// What a guest's stdin, stdout and stderr are.
+#[derive(Clone, Copy, Debug)]
+pub enum Streams<'a> {
+    Given {
+        stdin: BorrowedFd<'a>,
+        stdout: BorrowedFd<'a>,
+        stderr: BorrowedFd<'a>,
+    },
+    /// One terminal of this size for all three, the room's own; [`Guest::take_terminal`] gives its other end.
+    Terminal { rows: u16, columns: u16 },
 }

@@ -15,14 +15,16 @@ pub enum Ended {
 pub struct Guest {
     pid: i32,
     pidfd: OwnedFd,
+    terminal: Option<OwnedFd>,
     ended: Option<Ended>,
 }
 
 impl Guest {
-    pub(crate) fn new(pid: i32, pidfd: OwnedFd) -> Guest {
+    pub(crate) fn new(pid: i32, pidfd: OwnedFd, terminal: Option<OwnedFd>) -> Guest {
         Guest {
             pid,
             pidfd,
+            terminal,
             ended: None,
         }
     }
@@ -35,6 +37,11 @@ impl Guest {
     /// On the host.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// The master of its terminal, if it was started with one; None when it was taken before.
+    pub fn take_terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
     }
 
     /// Sends a signal to the guest's process group. No error when it has ended.

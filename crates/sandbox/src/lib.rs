@@ -12,7 +12,7 @@ mod namespace;
 
 pub use attend::run;
 pub use choose::{Choice, choose, open};
-pub use contract::{Launch, Mechanism, Room};
+pub use contract::{Launch, Mechanism, Room, Streams};
 pub use error::SandboxError;
 pub use guest::{Ended, Guest};
 pub use machine::{Machine, Obstacle};

@@ -4,7 +4,7 @@
 mod common;
 use common::*;
 use kumiko_policy::{Policy, parse};
-use kumiko_sandbox::{Launch, Machine, Obstacle, SandboxError, choose};
+use kumiko_sandbox::{Launch, Machine, Obstacle, SandboxError, Streams, choose};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
@@ -32,10 +32,11 @@ fn start(
         arguments: &arguments,
         environment: &[],
         directory,
-        stdin: null.as_fd(),
-        stdout: null.as_fd(),
-        stderr: null.as_fd(),
-        terminal: false,
+        streams: Streams::Given {
+            stdin: null.as_fd(),
+            stdout: null.as_fd(),
+            stderr: null.as_fd(),
+        },
     })?;
     wait(&mut guest);
     Ok(())

@@ -21,7 +21,7 @@ mod rules;
 mod seccomp;
 mod view;
 
-pub use program::Program;
+pub use program::{Program, Streams};
 pub use report::{Failure, Stage};
 pub use rules::guest_filter;
 pub use seccomp::{Filter, Verdict};
@@ -29,7 +29,7 @@ pub use view::{Source, Step, View};
 
 use crate::process;
 use program::Ready;
-use report::{Message, Reports};
+use report::{Message, Reports, Told};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 use std::io;
@@ -63,6 +63,8 @@ pub struct Cell {
 pub struct Child {
     pub pid: i32,
     pub pidfd: OwnedFd,
+    /// The master of the terminal that was asked for.
+    pub terminal: Option<OwnedFd>,
 }
 
 impl Cell {
@@ -107,7 +109,7 @@ impl Cell {
             spaces: spaces(network),
             maker,
         };
-        let child = child(told.program, told.failure)?;
+        let child = child(told, program)?;
         Ok((cell, child))
     }
 
@@ -122,7 +124,7 @@ impl Cell {
         drop(report_end);
         let told = reports.collect();
         reap_helper(enterer);
-        child(told.program, told.failure)
+        child(told, program)
     }
 
     /// Kills every process of the cell; returns at once.
@@ -173,12 +175,23 @@ pub fn try_namespaces() -> io::Result<()> {
 }
 
 /// The program's child, or why there is none; one that failed before its exec is reaped here.
-fn child(pid: Option<i32>, failure: Option<Failure>) -> Result<Child, Failure> {
-    match (pid, failure) {
+fn child(told: Told, program: &Program<'_>) -> Result<Child, Failure> {
+    match (told.program, told.failure) {
         (Some(pid), None) => {
             let pidfd =
                 process::pidfd(pid).map_err(|error| Failure::new(Stage::Prepare, &error))?;
-            Ok(Child { pid, pidfd })
+            let wanted = matches!(program.streams, Streams::Terminal { .. });
+            if wanted && told.terminal.is_none() {
+                // The kernel drops what a process has no room for (MSG_CTRUNC, recvmsg(2)).
+                let _ = process::signal(pidfd.as_fd(), libc::SIGKILL);
+                reap_helper(pid);
+                return Err(Failure::at(Stage::Terminal)(rustix::io::Errno::MFILE));
+            }
+            Ok(Child {
+                pid,
+                pidfd,
+                terminal: told.terminal,
+            })
         }
         (pid, failure) => {
             if let Some(pid) = pid {
@@ -320,9 +333,9 @@ fn spaces(network: bool) -> UnshareFlags {
 
 /// Process 1 of the cell.
 fn init(end: BorrowedFd<'_>, maker: BorrowedFd<'_>) {
-    match view::processes() {
-        Ok(processes) => Reports::tell_fd(maker, processes.as_fd()),
-        Err(errno) => Reports::tell(maker, &Message::failed(&Failure::at(Stage::Mount)(errno))),
+    let handed = view::processes();
+    if let Err(errno) = handed.and_then(|all| Reports::tell_fd(maker, all.as_fd())) {
+        Reports::tell(maker, &Message::failed(&Failure::at(Stage::Mount)(errno)));
     }
     // Further programs join by our pidfd, which the kernel grants for what may be traced (ptrace(2), "access mode").
     // Programs of the cell may not trace us all the same: we have capabilities that they have not.

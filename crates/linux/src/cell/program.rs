@@ -5,6 +5,7 @@ use super::report::{Failure, Message, Reports, Stage, above_standard, errno};
 use super::seccomp::Filter;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::pty::OpenptFlags;
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -20,13 +21,22 @@ pub struct Program<'a> {
     /// NAME=VALUE.
     pub environment: Vec<CString>,
     pub directory: CString,
-    /// stdin, stdout, stderr.
-    pub standard: [BorrowedFd<'a>; 3],
-    /// stdin is a terminal's slave and becomes the controlling terminal.
-    pub terminal: bool,
+    pub streams: Streams<'a>,
     pub filter: &'a Filter,
     /// What the program's new files lack (umask(2)).
     pub umask: u32,
+}
+
+/// What stdin, stdout and stderr are.
+#[derive(Clone, Copy, Debug)]
+pub enum Streams<'a> {
+    Given([BorrowedFd<'a>; 3]),
+    /// All three a new terminal of the cell's own /dev/pts, which is the controlling one; its master comes back with the
+    /// [`Child`](super::Child).
+    Terminal {
+        rows: u16,
+        columns: u16,
+    },
 }
 
 /// A program and all that its process needs until exec, made before the first fork.
@@ -79,7 +89,7 @@ impl Ready<'_> {
 extern "C" fn run(job: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `Ready::start` gives exactly this, and keeps it.
     let (ready, reports) = unsafe { &*job.cast::<(&Ready<'_>, BorrowedFd<'_>)>() };
-    let failure = match set_up(ready.program) {
+    let failure = match set_up(ready.program, *reports) {
         Ok(()) => execute(ready),
         Err(failure) => failure,
     };
@@ -88,12 +98,20 @@ extern "C" fn run(job: *mut libc::c_void) -> libc::c_int {
     unsafe { libc::_exit(127) }
 }
 
-fn set_up(program: &Program<'_>) -> Result<(), Failure> {
-    standard(&program.standard).map_err(Failure::at(Stage::Descriptors))?;
+fn set_up(program: &Program<'_>, reports: BorrowedFd<'_>) -> Result<(), Failure> {
+    match &program.streams {
+        Streams::Given(three) => standard(three),
+        Streams::Terminal { rows, columns } => {
+            let slave =
+                open_terminal(*rows, *columns, reports).map_err(Failure::at(Stage::Terminal))?;
+            standard(&[slave.as_fd(); 3])
+        }
+    }
+    .map_err(Failure::at(Stage::Descriptors))?;
     rustix::process::umask(Mode::from_raw_mode(program.umask));
     // A fresh process leads no group, so this cannot fail; the session is what kills and terminals go by.
     rustix::process::setsid().map_err(Failure::at(Stage::Descriptors))?;
-    if program.terminal {
+    if let Streams::Terminal { .. } = program.streams {
         // SAFETY: descriptor 0 was set above and stays open.
         let stdin = unsafe { BorrowedFd::borrow_raw(0) };
         rustix::process::ioctl_tiocsctty(stdin).map_err(Failure::at(Stage::Terminal))?;
@@ -102,6 +120,19 @@ fn set_up(program: &Program<'_>) -> Result<(), Failure> {
     rustix::process::chdir(program.directory.as_c_str()).map_err(Failure::at(Stage::Directory))?;
     default_signals();
     program.filter.install().map_err(Failure::at(Stage::Filter))
+}
+
+/// Opens a terminal of this cell and hands its master over. The slave is opened through the master (TIOCGPTPEER,
+/// ioctl_tty(2)): no name is looked up that another program of the cell might have changed.
+fn open_terminal(rows: u16, columns: u16, reports: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let master = rustix::fs::open(c"/dev/pts/ptmx", flags, Mode::empty())?;
+    rustix::pty::unlockpt(&master)?;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    rustix::termios::tcsetwinsize(&slave, crate::terminal::window(rows, columns))?;
+    Reports::tell_fd(reports, master.as_fd())?;
+    Ok(slave)
 }
 
 /// Puts the three in their places; all others close on exec, whoever opened them.

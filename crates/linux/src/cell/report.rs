@@ -177,6 +177,8 @@ pub(super) struct Reports(OwnedFd);
 pub(super) struct Told {
     pub init: Option<i32>,
     pub program: Option<i32>,
+    /// The program's terminal, its master.
+    pub terminal: Option<OwnedFd>,
     pub failure: Option<Failure>,
 }
 
@@ -201,41 +203,43 @@ impl Reports {
         let _ = rustix::net::send(to, &message.bytes(), SendFlags::NOSIGNAL);
     }
 
-    /// Init's one descriptor.
-    pub(super) fn tell_fd(to: BorrowedFd<'_>, fd: BorrowedFd<'_>) {
+    /// Hands over a descriptor: init its processes, a program its terminal.
+    pub(super) fn tell_fd(to: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         let bytes = Message([FDS, 0, 0, 0]).bytes();
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
         let fds = [fd];
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-        let _ = rustix::net::sendmsg(
-            to,
-            &[IoSlice::new(&bytes)],
-            &mut ancillary,
-            SendFlags::NOSIGNAL,
-        );
+        let message = &[IoSlice::new(&bytes)];
+        rustix::net::sendmsg(to, message, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
     }
 
     /// Waits for the one descriptor that init sends. Allocates nothing.
     pub(super) fn one_fd(&self) -> Result<OwnedFd, Errno> {
         let mut bytes = [0; 16];
+        let (_, fd) = self.receive(&mut bytes)?;
+        match (fd, word(&bytes, 3)) {
+            (Some(fd), _) => Ok(fd),
+            (None, 0) => Err(Errno::IO), // init ended without a word
+            (None, errno) => Err(Errno::from_raw_os_error(errno as i32)),
+        }
+    }
+
+    /// One message: its length, and the descriptor that came with it.
+    fn receive(&self, bytes: &mut [u8; 16]) -> Result<(usize, Option<OwnedFd>), Errno> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut room);
-        rustix::net::recvmsg(
+        let got = rustix::net::recvmsg(
             &self.0,
-            &mut [IoSliceMut::new(&mut bytes)],
+            &mut [IoSliceMut::new(bytes)],
             &mut ancillary,
             RecvFlags::CMSG_CLOEXEC,
         )?;
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut fds) = message {
-                return fds.next().ok_or(Errno::IO);
-            }
-        }
-        match word(&bytes, 3) {
-            0 => Err(Errno::IO), // init ended without a word
-            errno => Err(Errno::from_raw_os_error(errno as i32)),
-        }
+        let fd = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        Ok((got.bytes, fd))
     }
 
     /// Reads until the other ends are all closed.
@@ -243,8 +247,10 @@ impl Reports {
         let mut told = Told::default();
         loop {
             let mut bytes = [0; 16];
-            match rustix::net::recv(&self.0, &mut bytes, RecvFlags::empty()) {
-                Ok((got, _)) if got == bytes.len() => {}
+            match self.receive(&mut bytes) {
+                Ok((got, fd)) if got == bytes.len() => {
+                    told.terminal = fd.or(told.terminal.take());
+                }
                 Err(Errno::INTR) => continue,
                 _ => return told,
             }

@@ -1,11 +1,11 @@
 //! A room of the namespace mechanism: one cell of kumiko-linux, made with the first guest.
 
 use super::plan::{About, Plan, c_string};
-use crate::contract::{Launch, Room};
+use crate::contract::{Launch, Room, Streams};
 use crate::error::SandboxError;
 use crate::guest::Guest;
 use crate::machine;
-use kumiko_linux::cell::{Cell, Child, Failure, Filter, Program, Stage, guest_filter};
+use kumiko_linux::cell::{self, Cell, Failure, Filter, Program, Stage, guest_filter};
 use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy};
 use std::ffi::CString;
 
@@ -66,8 +66,14 @@ impl NamespaceRoom {
             arguments,
             environment,
             directory: c_string(&directory)?,
-            standard: [launch.stdin, launch.stdout, launch.stderr],
-            terminal: launch.terminal,
+            streams: match launch.streams {
+                Streams::Given {
+                    stdin,
+                    stdout,
+                    stderr,
+                } => cell::Streams::Given([stdin, stdout, stderr]),
+                Streams::Terminal { rows, columns } => cell::Streams::Terminal { rows, columns },
+            },
             filter: &self.filter,
             umask: UMASK,
         })
@@ -113,7 +119,7 @@ impl NamespaceRoom {
             Stage::Enter => kernel("joining the room"),
             Stage::Program => kernel("starting a process"),
             Stage::Descriptors => kernel("setting up its descriptors"),
-            Stage::Terminal => kernel("making stdin its controlling terminal"),
+            Stage::Terminal => kernel("making its terminal"),
             Stage::Privileges => kernel("giving up rights"),
             Stage::Filter => kernel("installing the system call filter"),
             Stage::Lost => kernel("a helper process ended without a word: it"),
@@ -132,7 +138,7 @@ impl Room for NamespaceRoom {
             }),
         };
         match started {
-            Ok(Child { pid, pidfd }) => Ok(Guest::new(pid, pidfd)),
+            Ok(child) => Ok(Guest::new(child.pid, child.pidfd, child.terminal)),
             Err(failure) => Err(self.told(&failure, launch)),
         }
     }

@@ -2,7 +2,9 @@
 #![allow(dead_code)]
 
 use kumiko_policy::Policy;
-use kumiko_sandbox::{Choice, Ended, Guest, Launch, Machine, Room, SandboxError, choose, open};
+use kumiko_sandbox::{
+    Choice, Ended, Guest, Launch, Machine, Room, SandboxError, Streams, choose, open,
+};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::AsFd;
@@ -91,10 +93,11 @@ pub fn run(
         arguments: &arguments,
         environment: &environment,
         directory: None,
-        stdin: null.as_fd(),
-        stdout: out.as_fd(),
-        stderr: err.as_fd(),
-        terminal: false,
+        streams: Streams::Given {
+            stdin: null.as_fd(),
+            stdout: out.as_fd(),
+            stderr: err.as_fd(),
+        },
     })?;
     let ended = wait(&mut guest);
     Ok(Outcome {

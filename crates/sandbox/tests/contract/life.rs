@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use kumiko_policy::Policy;
-use kumiko_sandbox::{Ended, Launch};
+use kumiko_sandbox::{Ended, Launch, Streams};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
@@ -70,10 +70,11 @@ fn guests_of_one_room_see_each_other() {
         arguments: &arguments,
         environment: &[],
         directory: None,
-        stdin: null.as_fd(),
-        stdout: null.as_fd(),
-        stderr: null.as_fd(),
-        terminal: false,
+        streams: Streams::Given {
+            stdin: null.as_fd(),
+            stdout: null.as_fd(),
+            stderr: null.as_fd(),
+        },
     };
     let mut first = room.start(&launch).unwrap();
     let mut second = room.start(&launch).unwrap();
@@ -134,10 +135,11 @@ fn daemon(
             arguments: &["-c".to_owned(), script.to_owned()],
             environment: &[],
             directory: None,
-            stdin: null.as_fd(),
-            stdout: theirs.as_fd(),
-            stderr: null.as_fd(),
-            terminal: false,
+            streams: Streams::Given {
+                stdin: null.as_fd(),
+                stdout: theirs.as_fd(),
+                stderr: null.as_fd(),
+            },
         })
         .unwrap();
     drop(theirs);
@@ -179,10 +181,11 @@ fn inner_keeper_of_a_room() {
             arguments: &arguments,
             environment: &[],
             directory: None,
-            stdin: null.as_fd(),
-            stdout: null.as_fd(),
-            stderr: std::io::stderr().as_fd(),
-            terminal: false,
+            streams: Streams::Given {
+                stdin: null.as_fd(),
+                stdout: null.as_fd(),
+                stderr: std::io::stderr().as_fd(),
+            },
         })
         .unwrap();
     let _ = std::io::stdin().read(&mut [0; 1]);
@@ -240,26 +243,56 @@ fn a_terminal_controls_its_guest() {
     };
     let job = Scratch::new();
     let mut room = room(&Policy::default(), &job.0).unwrap();
-    let (master, slave) = kumiko_linux::pty::open().unwrap();
     let mut guest = room
         .start(&Launch {
             program: "sh",
             arguments: &[
                 "-c".to_owned(),
-                "echo ready >/dev/tty; exec sleep 1000".to_owned(),
+                "echo ready >/dev/tty; stty size; tty; ls /dev/pts; exec sleep 1000".to_owned(),
             ],
             environment: &[],
             directory: None,
-            stdin: slave.as_fd(),
-            stdout: slave.as_fd(),
-            stderr: slave.as_fd(),
-            terminal: true,
+            streams: Streams::Terminal {
+                rows: 33,
+                columns: 101,
+            },
         })
         .unwrap();
-    drop(slave);
-    let mut master = std::fs::File::from(master);
-    let mut ready = [0; 5];
-    master.read_exact(&mut ready).unwrap();
+    let mut master = std::fs::File::from(guest.take_terminal().unwrap());
+    let expected = "ready\r\n33 101\r\n/dev/pts/0\r\n0  ptmx\r\n";
+    let mut told = vec![0; expected.len()];
+    master.read_exact(&mut told).unwrap();
+    assert_eq!(String::from_utf8(told).unwrap(), expected);
     master.write_all(&[3]).unwrap(); // ^C
     assert_eq!(wait(&mut guest), Ended::Signalled(2));
+}
+
+#[test]
+fn every_terminal_of_a_room_is_its_own() {
+    let Some(_) = machine("every_terminal_of_a_room_is_its_own") else {
+        return;
+    };
+    let job = Scratch::new();
+    let mut room = room(&Policy::default(), &job.0).unwrap();
+    let mut masters = Vec::new();
+    for expected in ["/dev/pts/0\r\n", "/dev/pts/1\r\n"] {
+        let mut guest = room
+            .start(&Launch {
+                program: "sh",
+                arguments: &["-c".to_owned(), "tty; exec sleep 1000 <&0".to_owned()],
+                environment: &[],
+                directory: None,
+                streams: Streams::Terminal {
+                    rows: 24,
+                    columns: 80,
+                },
+            })
+            .unwrap();
+        let mut master = std::fs::File::from(guest.take_terminal().unwrap());
+        let mut told = vec![0; expected.len()];
+        master.read_exact(&mut told).unwrap();
+        assert_eq!(String::from_utf8(told).unwrap(), expected);
+        assert!(guest.take_terminal().is_none());
+        masters.push(master); // its number is free when it is closed
+    }
 }
