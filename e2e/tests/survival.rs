@@ -21,8 +21,7 @@ fn a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down() {
     let directory = person
         .kumiko_home()
         .join("state/jobs")
-        .join(job)
-        .join("work");
+        .join(job);
     assert!(directory.exists(), "{view}");
     person.kill_site();
     std::fs::write(directory.join("go"), "").unwrap();
@@ -67,8 +66,7 @@ fn one_who_follows_a_job_never_notices_the_crash() {
     let directory = person
         .kumiko_home()
         .join("state/jobs")
-        .join(job["id"].to_string())
-        .join("work");
+        .join(job["id"].to_string());
     until("it counts", || directory.join("starts").exists());
     person.kill_site();
     person.ok(["site", "start", "--listen", &format!("127.0.0.1:{port}")]);
@@ -91,8 +89,7 @@ fn stopping_and_starting_with_a_job_running_is_how_the_program_is_upgraded() {
     let directory = person
         .kumiko_home()
         .join("state/jobs")
-        .join(job)
-        .join("work");
+        .join(job);
     until("it counts", || directory.join("starts").exists());
     let said = person.ok(["site", "stop"]);
     assert!(said.contains("1 job"), "{said}");

@@ -68,7 +68,7 @@ async fn spools_are_private_and_their_path_may_be_long() {
     let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(root.clone()), 0o700);
     assert_eq!(mode(system.spool(id(1))), 0o700);
-    for name in ["control", "lock", "stdout", "stderr", "status"] {
+    for name in ["control", "stdout", "stderr", "status"] {
         assert_eq!(mode(system.spool(id(1)).join(name)), 0o600, "{name}");
     }
     system.command(id(1), AttemptCommand::Settled).await;

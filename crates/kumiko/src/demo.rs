@@ -128,7 +128,7 @@ impl Tour {
         self.says("Now the site is killed while a job runs, and started again.");
         self.shows(&["job", "submit", "--", "sh", "-c", PATIENT], "", 0, "")?;
         let job = self.last_job()?;
-        let directory = self.home()?.state().join("jobs").join(&job).join("work");
+        let directory = self.home()?.state().join("jobs").join(&job);
         self.until("the job has begun", || directory.join("starts").exists())?;
         let running = self
             .home()?

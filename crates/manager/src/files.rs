@@ -15,9 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The folder of a job that its guest sees as its own.
-const WORK: &str = "work";
-
 #[derive(Debug)]
 pub struct Files {
     pub jobs: PathBuf,
@@ -91,29 +88,24 @@ impl Files {
         Ok(())
     }
 
+    /// The folder of a job, which its guest sees as its own.
     pub fn job(&self, job: JobId) -> PathBuf {
         self.jobs.join(job.to_string())
     }
 
-    pub fn work(&self, job: JobId) -> PathBuf {
-        self.job(job).join(WORK)
-    }
-
     /// Makes the job's own directory, from its upload if it has one.
     pub fn prepare(&self, job: JobId, description: &JobDescription) -> io::Result<PathBuf> {
-        let work = self.work(job);
-        private_dir(&self.job(job))?;
+        let folder = self.job(job);
         let Some(input) = &description.input else {
-            private_dir(&work)?;
-            return Ok(work);
+            private_dir(&folder)?;
+            return Ok(folder);
         };
-        if !work.exists() {
-            std::fs::rename(self.uploads.join(input), &work)?;
-            sync_dir(&self.job(job))?;
+        if !folder.exists() {
+            std::fs::rename(self.uploads.join(input), &folder)?;
             sync_dir(&self.jobs)?;
             sync_dir(&self.uploads)?;
         }
-        Ok(work)
+        Ok(folder)
     }
 
     /// Removes what is left of a job on disk.

@@ -286,7 +286,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
 
     async fn directory(&self, caller: &Caller, job: JobId) -> Result<PathBuf, Refusal> {
         self.find(caller, job).await?;
-        Ok(self.actor.files.work(job))
+        Ok(self.actor.files.job(job))
     }
 
     async fn new_upload(&self, caller: &Caller) -> Result<(String, PathBuf), Refusal> {

@@ -133,8 +133,8 @@ fn fence(spool: &Path) -> io::Result<Outcome> {
         .create(spool)?;
     let mut private = OpenOptions::new();
     private.create(true).truncate(false).write(true).mode(0o600);
-    let lock = private.open(spool.join("lock"))?;
-    if !spooling::try_lock(&lock)? {
+    let file = private.open(spool.join("status.new"))?;
+    if !spooling::try_lock(&file)? {
         return Err(io::Error::other(
             "a runner that cannot be reached has its lock",
         ));
@@ -148,7 +148,6 @@ fn fence(spool: &Path) -> io::Result<Outcome> {
     let fenced = Outcome::not_begun(
         "the attempt never began: the site or the host went down before".to_owned(),
     );
-    let file = private.open(spool.join("status.new"))?;
     file.set_len(0)?;
     (&file).write_all(&encode_status(&fenced).map_err(io::Error::other)?)?;
     file.sync_all()?;
