@@ -66,21 +66,10 @@ fn connected(bench: &Bench) -> Result<(Site, Client), Failure> {
 
 /// A job without stdin whose output is not kept.
 fn job(executable: &str, arguments: &[&str]) -> JobDescription {
+    let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
     JobDescription {
-        executable: executable.to_owned(),
-        arguments: arguments.iter().map(|&a| a.to_owned()).collect(),
-        environment: Default::default(),
-        directory: None,
-        input: None,
-        stdin: Default::default(),
         output: OutputMode::Flow,
-        terminal: None,
-        count: 1,
-        time_limit_s: None,
-        name: None,
-        policy: None,
-        mechanism: None,
-        grace_ms: None,
+        ..JobDescription::new(executable, &arguments)
     }
 }
 
