@@ -119,8 +119,8 @@ impl Cell {
         let (reports, report_end) = report::pair().map_err(kernel)?;
         let mut ready = program.ready();
         // SAFETY: the child runs `enterer` alone, which allocates nothing and takes no lock.
-        let enterer =
-            unsafe { fork(0, || enterer(self, report_end.as_fd(), &mut ready)) }.map_err(kernel)?;
+        let forked = unsafe { fork(0, || enterer(self, report_end.as_fd(), &mut ready)) };
+        let enterer = forked.map_err(kernel)?;
         drop(report_end);
         let told = reports.collect();
         reap_helper(enterer);
@@ -276,7 +276,7 @@ fn maker(job: Maker<'_>) {
     view::take_off_old_root();
 }
 
-fn make<'a>(job: Maker<'a>) -> Result<&'a mut Ready<'a>, Failure> {
+fn make(job: Maker<'_>) -> Result<&mut Ready<'_>, Failure> {
     let Maker {
         view,
         slots,
