@@ -7,6 +7,7 @@ use crate::site::Throwaway;
 use kumiko_policy::{GuestPath, Policy, Real, Seen};
 use kumiko_sandbox::{Choice, Ended, Launch, Machine, SandboxError, Streams, choose};
 use serde::Serialize;
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
 pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
@@ -61,10 +62,7 @@ fn run(
     for what in &choice.not_enforced {
         eprintln!("kumiko: not enforced here: {what}");
     }
-    let environment: Vec<(String, String)> = args::environment(environment)
-        .map_err(Failure::misuse)?
-        .into_iter()
-        .collect();
+    let mut environment = args::environment(environment).map_err(Failure::misuse)?;
     let throwaway = if dir.is_none() {
         Some(Throwaway::new()?)
     } else {
@@ -79,16 +77,27 @@ fn run(
         .split_first()
         .ok_or_else(|| Failure::misuse("no command"))?;
     let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    // With all three on a terminal the guest gets one of its own, with job control; ours stays out of its reach.
+    let ours = stdin.is_terminal() && stdout.is_terminal() && stderr.is_terminal();
+    let size = ours.then(|| kumiko_linux::terminal::size(&stdin).ok());
+    let streams = match size.flatten() {
+        Some((rows, columns)) => Streams::Terminal { rows, columns },
+        None => Streams::Given {
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+        },
+    };
+    if let (Streams::Terminal { .. }, Ok(term)) = (streams, std::env::var("TERM")) {
+        environment.entry("TERM".to_owned()).or_insert(term);
+    }
+    let environment: Vec<(String, String)> = environment.into_iter().collect();
     let launch = Launch {
         program,
         arguments,
         environment: &environment,
         directory: None,
-        streams: Streams::Given {
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-        },
+        streams,
     };
     let refused = |error: SandboxError| Failure {
         status: error.exit_status() as u8,

@@ -37,6 +37,9 @@ pub fn signal_number(name: &str) -> Option<i32> {
     Some(number)
 }
 
+/// Told to those who run on a terminal when its size changes.
+pub const WINDOW_CHANGED: i32 = libc::SIGWINCH;
+
 /// Signals that this thread holds back and reads instead; let go when dropped. To be made by the first thread before
 /// there are others, which inherit it.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ mod error;
 mod guest;
 mod machine;
 mod namespace;
+mod relay;
 
 pub use attend::run;
 pub use choose::{Choice, choose, open};
