@@ -35,6 +35,7 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// The namespaces that every cell has.
 const SPACES: UnshareFlags = UnshareFlags::NEWUSER
@@ -43,6 +44,10 @@ const SPACES: UnshareFlags = UnshareFlags::NEWUSER
     .union(UnshareFlags::NEWIPC)
     .union(UnshareFlags::NEWUTS)
     .union(UnshareFlags::NEWCGROUP);
+
+/// The longest start of a further program. Slow disks take a second; a program of the cell that stops all it can
+/// (kill(-1, SIGSTOP)) would hold us up for ever, since the new one is of the same account until it executes.
+const START_WITHIN: Duration = Duration::from_secs(10);
 
 /// A running cell, of a process that does not ignore SIGCHLD. Dropping it kills what is left in it and waits for
 /// nothing; init ends after the last of our children in the cell is reaped.
@@ -113,7 +118,7 @@ impl Cell {
         Ok((cell, child))
     }
 
-    /// Starts one more program in the cell.
+    /// Starts one more program in the cell. One that is held up kills the cell.
     pub fn start_more(&self, program: &Program<'_>) -> Result<Child, Failure> {
         let kernel = |error: io::Error| Failure::new(Stage::Prepare, &error);
         let (reports, report_end) = report::pair().map_err(kernel)?;
@@ -122,6 +127,9 @@ impl Cell {
         let forked = unsafe { fork(0, || enterer(self, report_end.as_fd(), &mut ready)) };
         let enterer = forked.map_err(kernel)?;
         drop(report_end);
+        if !reports.over_within(START_WITHIN) {
+            self.kill();
+        }
         let told = reports.collect();
         reap_helper(enterer);
         child(told, program)

@@ -2,6 +2,7 @@
 //! socket, whose end means that each of them has ended or executed. Both ends are this very program: no decoder for
 //! strangers.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -10,6 +11,7 @@ use rustix::net::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// Where a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,6 +242,26 @@ impl Reports {
             _ => None,
         });
         Ok((got.bytes, fd))
+    }
+
+    /// Whether the other ends are all closed within this time; reads nothing.
+    pub(super) fn over_within(&self, within: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            let left = within.saturating_sub(begun.elapsed());
+            // Closing is told whatever is asked for (poll(2), POLLHUP).
+            let mut fds = [PollFd::new(&self.0, PollFlags::empty())];
+            let timeout = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            match poll(&mut fds, Some(&timeout)) {
+                Err(Errno::INTR) => {}
+                Ok(0) => return false,
+                // What poll cannot say, reading will.
+                Ok(_) | Err(_) => return true,
+            }
+        }
     }
 
     /// Reads until the other ends are all closed.
