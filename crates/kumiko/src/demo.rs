@@ -3,6 +3,7 @@
 
 use crate::fail::{Failure, While};
 use crate::home::Home;
+use crate::output::say;
 use crate::site::Throwaway;
 use std::io::Write;
 use std::path::Path;
@@ -46,18 +47,18 @@ pub fn demo() -> Result<u8, Failure> {
     };
     let begun = Instant::now();
     tour.walk()?;
-    println!(
+    say!(
         "\nThat was kumiko, in {:.1} s. Everything it made is removed.",
         begun.elapsed().as_secs_f64()
-    );
-    println!("Next: `kumiko site start`, and `kumiko --help`.");
+    )?;
+    say!("Next: `kumiko site start`, and `kumiko --help`.")?;
     Ok(0)
 }
 
 impl Tour {
     fn walk(mut self) -> Result<(), Failure> {
-        println!("A tour of kumiko. It plays in {}.", self.place.0.display());
-        self.says("A site of your own: no root, no configuration; its authority and certificates are made now.");
+        say!("A tour of kumiko. It plays in {}.", self.place.0.display())?;
+        self.says("A site of your own: no root, no configuration; its authority and certificates are made now.")?;
         self.shows(
             &["site", "start", "--listen", "127.0.0.1:0"],
             "",
@@ -65,12 +66,12 @@ impl Tour {
             "is up",
         )?;
 
-        self.says("A program runs there, as you, inside the sandbox. Its output streams back.");
+        self.says("A program runs there, as you, inside the sandbox. Its output streams back.")?;
         self.shows(&["job", "run", "--", "uname", "-a"], "", 0, "Linux")?;
-        self.says("Again: the certificates are checked and a fenced process started each time, and it is milliseconds.");
+        self.says("Again: the certificates are checked and a fenced process started each time, and it is milliseconds.")?;
         self.shows(&["job", "run", "--", "true"], "", 0, "")?;
 
-        self.says("A real computation: a folder is sent, a C program compiled and run there, the result comes back.");
+        self.says("A real computation: a folder is sent, a C program compiled and run there, the result comes back.")?;
         std::fs::create_dir(self.place.0.join("work"))?;
         std::fs::write(self.place.0.join("work/pi.c"), PI_C)?;
         self.shows(
@@ -90,12 +91,12 @@ impl Tour {
         )?;
         let pi = std::fs::read_to_string(self.place.0.join("work/pi.txt"))
             .doing(|| "reading the result".to_owned())?;
-        println!("$ cat work/pi.txt\n{}", pi.trim_end());
+        say!("$ cat work/pi.txt\n{}", pi.trim_end())?;
         if !pi.starts_with("3.14159265") {
             return Err(Failure::from_text(format!("pi came back as {pi}")));
         }
 
-        self.says("As with ssh, both ways: stdin goes there, stdout comes back, the exit status is passed on.");
+        self.says("As with ssh, both ways: stdin goes there, stdout comes back, the exit status is passed on.")?;
         self.shows(
             &["exec", "local", "--", "sh", "-c", "tr a-z A-Z; exit 3"],
             "thin pieces of wood\n",
@@ -103,9 +104,9 @@ impl Tour {
             "THIN PIECES",
         )?;
 
-        self.says("What the guest sees is policy. This is figure 2 of the paper that began it, as printed:");
+        self.says("What the guest sees is policy. This is figure 2 of the paper that began it, as printed:")?;
         std::fs::write(self.place.0.join("figure2"), FIGURE_2)?;
-        println!("$ cat figure2\n{}", FIGURE_2.trim_end());
+        say!("$ cat figure2\n{}", FIGURE_2.trim_end())?;
         self.shows(
             &[
                 "job",
@@ -125,7 +126,7 @@ impl Tour {
             "",
         )?;
 
-        self.says("Now the site is killed while a job runs, and started again.");
+        self.says("Now the site is killed while a job runs, and started again.")?;
         self.shows(&["job", "submit", "--", "sh", "-c", PATIENT], "", 0, "")?;
         let job = self.last_job()?;
         let directory = self.home()?.state().join("jobs").join(&job);
@@ -134,7 +135,7 @@ impl Tour {
             .home()?
             .read_running()?
             .ok_or_else(|| Failure::from_text("run/site.json is missing"))?;
-        println!("$ kill -9 {}   # the site", running.pid);
+        say!("$ kill -9 {}   # the site", running.pid)?;
         let pid = i32::try_from(running.pid)
             .map_err(|_| Failure::from_text("run/site.json names no process"))?;
         let process = kumiko_linux::process::pidfd(pid)?;
@@ -146,7 +147,7 @@ impl Tour {
                 .exists()
         };
         self.until("the site is gone", gone)?;
-        println!("$ touch go         # the job, without any site, goes on and ends");
+        say!("$ touch go         # the job, without any site, goes on and ends")?;
         std::fs::write(directory.join("go"), "")?;
         self.shows(
             &["site", "start", "--listen", "127.0.0.1:0"],
@@ -160,9 +161,9 @@ impl Tour {
         self.shows(&["site", "stop"], "", 0, "")
     }
 
-    fn says(&mut self, text: &str) {
+    fn says(&mut self, text: &str) -> std::io::Result<()> {
         self.step += 1;
-        println!("\n{}. {text}", self.step);
+        say!("\n{}. {text}", self.step)
     }
 
     /// Runs a command of ours and shows it with what it says and how long it took.
@@ -176,19 +177,19 @@ impl Tour {
         let shown: Vec<String> = args.iter().map(|a| quoted(a)).collect();
         let shown = shown.join(" ");
         match input {
-            "" => println!("$ kumiko {shown}"),
-            _ => println!("$ echo {} | kumiko {shown}", input.trim_end()),
+            "" => say!("$ kumiko {shown}")?,
+            _ => say!("$ echo {} | kumiko {shown}", input.trim_end())?,
         }
         let begun = Instant::now();
         let output = self.run(args, input)?;
         let took = begun.elapsed();
         std::io::stdout().write_all(&output.stdout)?;
         std::io::stdout().write_all(&output.stderr)?;
-        println!(
+        say!(
             "  -- {:.1} ms, exit status {}",
             took.as_secs_f64() * 1e3,
             output.status.code().unwrap_or(-1)
-        );
+        )?;
         if output.status.code() != Some(status)
             || !String::from_utf8_lossy(&output.stdout).contains(contains)
         {

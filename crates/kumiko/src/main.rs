@@ -41,7 +41,6 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<u8, Failure> {
-    let home = Home::find(cli.home.as_deref())?;
     let serving =
         matches!(&cli.noun, Noun::Site(Site::Start(start)) if start.foreground || start.demo);
     log(serving);
@@ -58,6 +57,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     if let Noun::Sandbox(verb) = cli.noun {
         return sandbox::sandbox(verb, cli.output);
     }
+    let home = Home::find(cli.home.as_deref())?;
     let work = async {
         match cli.noun {
             Noun::Site(verb) => site::site(verb, cli.output, &home).await,

@@ -4,6 +4,15 @@ use crate::args::Format;
 use serde::Serialize;
 use std::io::{self, Write};
 
+/// As `println!`, for a program that does not panic when its disk is full: the failure is a value.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        writeln!(std::io::stdout(), $($text)*)
+    }};
+}
+pub(crate) use say;
+
 /// A result that can be shown to people; its JSON form is its serialisation.
 pub trait Show: Serialize {
     fn human(&self) -> String;

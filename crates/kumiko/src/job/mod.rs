@@ -9,7 +9,7 @@ use crate::args::{Format, Job, Select, Target};
 use crate::connect;
 use crate::fail::Failure;
 use crate::home::Home;
-use crate::output;
+use crate::output::{self, say};
 use kumiko_client::Client;
 use kumiko_job::attempt::OutputStream;
 use kumiko_job::contract::JobView;
@@ -56,6 +56,17 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             }
             Ok(0)
         }
+        Job::Renew { select, delegate } => {
+            let (client, jobs) = chosen(&select, home).await?;
+            for job in jobs {
+                let renewed = client.renew(job, delegate.into()).await?;
+                eprintln!(
+                    "kumiko: job {job} has a credential for {}",
+                    view::left(renewed.not_after_ms)
+                );
+            }
+            Ok(0)
+        }
         Job::Fetch { select, into } => {
             let (client, jobs) = chosen(&select, home).await?;
             for job in jobs {
@@ -67,7 +78,7 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             let (client, jobs) = chosen(&select, home).await?;
             for job in jobs {
                 for sentence in client.explain(job).await? {
-                    println!("{sentence}");
+                    say!("{sentence}")?;
                 }
             }
             Ok(0)
@@ -113,10 +124,10 @@ async fn list(target: &Target, live: bool, format: Format, home: &Home) -> Resul
         .collect();
     if format == Format::Human {
         let rows: Vec<Vec<String>> = views.iter().map(view::row).collect();
-        print!(
+        say!(
             "{}",
-            output::table(&["JOB", "STATE", "RAN FOR", "NAME", "COMMAND"], &rows)
-        );
+            output::table(&["JOB", "STATE", "RAN FOR", "NAME", "COMMAND"], &rows).trim_end()
+        )?;
     } else {
         let views: Vec<Whole> = views.into_iter().map(Whole).collect();
         output::many(format, &views)?;

@@ -5,7 +5,7 @@ use crate::connect;
 use crate::fail::{Failure, While};
 use crate::home::{Home, Running, write_whole};
 use crate::job::view::now_ms;
-use crate::output::{self, Show};
+use crate::output::{self, Show, say};
 use crate::site::make::make;
 use crate::site::serve::{is_served, serve};
 use kumiko_identity::{Dn, GridMap};
@@ -121,11 +121,10 @@ async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8,
         }
         serve(home, listen, |running| {
             if background {
-                println!("{}", serde_json::to_string(running)?);
+                say!("{}", serde_json::to_string(running)?)?;
                 Ok(std::io::stdout().flush()?)
             } else {
-                explain_start(home, running, first);
-                Ok(())
+                Ok(explain_start(home, running, first)?)
             }
         })
         .await?;
@@ -133,7 +132,7 @@ async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8,
     }
     let first = !home.host_certificate().exists();
     let running = in_background(&start, home)?;
-    explain_start(home, &running, first);
+    explain_start(home, &running, first)?;
     Ok(0)
 }
 
@@ -150,22 +149,24 @@ async fn answers(home: &Home) -> bool {
     is_served(home)
 }
 
-fn explain_start(home: &Home, running: &Running, first: bool) {
+fn explain_start(home: &Home, running: &Running, first: bool) -> std::io::Result<()> {
     let root = home.root().display();
-    println!(
+    say!(
         "the site is up at {} (process {})",
-        running.address, running.pid
-    );
+        running.address,
+        running.pid
+    )?;
     if first {
-        println!("made for it, all in {root}:");
-        println!("  ca/ certificates/            its own authority, and whom it trusts");
-        println!("  hostcert.pem user/           certificates of this host, and of you");
-        println!("  grid-mapfile policy.toml     who may come in, and what their jobs may see");
-        println!("  site.toml state/ site.log    settings, jobs, log");
-        println!("try: kumiko job run -- uname -a");
+        say!("made for it, all in {root}:")?;
+        say!("  ca/ certificates/            its own authority, and whom it trusts")?;
+        say!("  hostcert.pem user/           certificates of this host, and of you")?;
+        say!("  grid-mapfile policy.toml     who may come in, and what their jobs may see")?;
+        say!("  site.toml state/ site.log    settings, jobs, log")?;
+        say!("try: kumiko job run -- uname -a")?;
     } else {
-        println!("its things are in {root}");
+        say!("its things are in {root}")?;
     }
+    Ok(())
 }
 
 /// Starts this program again as the site, and waits until it serves or has said why not.
@@ -242,12 +243,10 @@ async fn stop(format: Format, home: &Home) -> Result<u8, Failure> {
     tokio::task::block_in_place(|| process::until_ended(process.as_fd()))?;
     if format == Format::Human {
         match live {
-            Some(0) | None => println!("the site is down"),
-            Some(1) => {
-                println!("the site is down; 1 job goes on and is picked up at the next start")
-            }
+            Some(0) | None => say!("the site is down")?,
+            Some(1) => say!("the site is down; 1 job goes on and is picked up at the next start")?,
             Some(n) => {
-                println!("the site is down; {n} jobs go on and are picked up at the next start")
+                say!("the site is down; {n} jobs go on and are picked up at the next start")?
             }
         }
     }
@@ -258,7 +257,7 @@ fn map(subject: Option<String>, account: Option<String>, home: &Home) -> Result<
     let path = home.mapfile();
     let text = std::fs::read_to_string(&path).doing(|| format!("reading {}", path.display()))?;
     let Some(subject) = subject else {
-        print!("{text}");
+        say!("{}", text.trim_end())?;
         return Ok(0);
     };
     let subject = Dn::parse(&subject)?;
@@ -292,12 +291,12 @@ pub async fn demo_site(start: SiteStart, format: Format) -> Result<u8, Failure> 
         .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
     serve(&home, Some(listen), |running| {
         if format == Format::Human {
-            explain_start(&home, running, true);
-            println!(
+            explain_start(&home, running, true)?;
+            say!(
                 "in another terminal: export KUMIKO_HOME={}",
                 home.root().display()
-            );
-            println!("Ctrl-C ends it and removes everything");
+            )?;
+            say!("Ctrl-C ends it and removes everything")?;
         } else {
             output::one(format, running)?;
         }
