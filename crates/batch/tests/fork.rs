@@ -104,6 +104,44 @@ async fn no_zombie_and_no_descriptor_is_left() {
     }
 }
 
+#[tokio::test]
+async fn a_spool_made_ahead_is_taken_by_the_next_attempt_or_swept_by_the_next_site() {
+    let Some(fixture) = ForkFixture::new("a_spool_made_ahead_is_taken_or_swept") else {
+        return;
+    };
+    let blanks = |system: &Fork| -> Vec<PathBuf> {
+        let root = system.spool(id(1)).parent().unwrap().to_owned();
+        let paths = std::fs::read_dir(root).unwrap().map(|e| e.unwrap().path());
+        paths
+            .filter(|p| p.display().to_string().contains("/blank-"))
+            .collect()
+    };
+    let record = Arc::new(Record::default());
+    let system = fixture.open(record.clone());
+    for job in 1..=2 {
+        let before = if job == 1 {
+            Vec::new()
+        } else {
+            blanks(&system)
+        };
+        system
+            .start(script(fixture.top(), job, "exit 0"))
+            .await
+            .unwrap();
+        assert!(before.iter().all(|path| !path.exists()), "{before:?}");
+        assert_eq!(record.ended(id(job)).await, Outcome::Exited { status: 0 });
+        let made = async {
+            while blanks(&system).is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(common::DEADLINE, made).await.unwrap();
+    }
+    drop(system);
+    let next = fixture.open(record);
+    assert_eq!(blanks(&next), Vec::<PathBuf>::new());
+}
+
 /// Plays a site in a process of its own, which the next test starts and kills; does nothing by itself.
 #[tokio::test]
 async fn site() {

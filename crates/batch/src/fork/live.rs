@@ -60,9 +60,11 @@ impl Live {
         spec: AttemptSpec,
     ) -> Result<(), BatchError> {
         let begin = || async {
-            let (root, runner) = (shared.root.clone(), shared.runner.clone());
-            let prepared =
-                tokio::task::spawn_blocking(move || spool::prepare(&root, &runner, &spec));
+            let blanks = Arc::clone(shared);
+            let prepared = tokio::task::spawn_blocking(move || {
+                let blank = blanks.take_blank();
+                spool::prepare(&blanks.root, &blanks.runner, &spec, blank)
+            });
             let prepared = prepared.await.map_err(|error| BatchError::Spool {
                 path: shared.spool(self.id).display().to_string(),
                 cause: error.to_string(),
@@ -115,7 +117,7 @@ impl Live {
     }
 
     /// Passes on what the runner reports until it is gone, then what is left on disk.
-    async fn attend(&self, shared: &Shared, child: Option<Child>) {
+    async fn attend(&self, shared: &Arc<Shared>, child: Option<Child>) {
         let mut ended = false;
         let mut let_go = false;
         loop {
@@ -158,7 +160,7 @@ impl Live {
     }
 
     /// Passes reports on until the runner hangs up; true: the last was `Ended`.
-    async fn listen(&self, shared: &Shared, stream: &UnixStream) -> bool {
+    async fn listen(&self, shared: &Arc<Shared>, stream: &UnixStream) -> bool {
         let mut rest = Vec::new();
         let mut ended = false;
         while stream.readable().await.is_ok() {
@@ -171,6 +173,11 @@ impl Live {
                     AttemptReport::StdinClosed => {
                         self.stdin_closed.store(true, Ordering::Release);
                         self.stdin_moved.notify_waiters();
+                    }
+                    AttemptReport::Started { .. } => {
+                        // The guest runs: now is the time that the next start saves.
+                        let shared = Arc::clone(shared);
+                        tokio::task::spawn_blocking(move || shared.make_blank());
                     }
                     _ => (),
                 }

@@ -9,6 +9,7 @@ use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem};
 use kumiko_job::id::AttemptId;
 use live::Live;
+use spool::Blank;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,16 +26,20 @@ struct Shared {
     runner: PathBuf,
     sink: Arc<dyn AttemptSink>,
     live: Mutex<HashMap<AttemptId, Arc<Live>>>,
+    /// For the next start.
+    blank: Mutex<Option<Blank>>,
 }
 
 impl Fork {
     /// `root`: holds the spools, made if missing; `runner`: the program kumiko-run.
     pub fn new(root: PathBuf, runner: PathBuf, sink: Arc<dyn AttemptSink>) -> Self {
+        Blank::sweep(&root);
         let shared = Shared {
             root,
             runner,
             sink,
             live: Mutex::default(),
+            blank: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -49,6 +54,19 @@ impl Shared {
 
     fn live(&self) -> MutexGuard<'_, HashMap<AttemptId, Arc<Live>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_blank(&self) -> Option<Blank> {
+        let mut blank = self.blank.lock().unwrap_or_else(PoisonError::into_inner);
+        blank.take()
+    }
+
+    /// Makes the next blank, unless there is one. It blocks; without a blank a start only takes longer.
+    fn make_blank(&self) {
+        let mut blank = self.blank.lock().unwrap_or_else(PoisonError::into_inner);
+        if blank.is_none() {
+            *blank = Blank::make(&self.root).ok();
+        }
     }
 
     /// The attempt's entry, which is new if the second value says so.

@@ -10,9 +10,10 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What came of preparing a spool.
 pub enum Prepared {
@@ -22,35 +23,87 @@ pub enum Prepared {
     Before,
 }
 
+/// A spool made ahead, for whichever attempt comes next: for each new inode a filesystem may take longer than a whole
+/// start should (ext4 passes over those freed lately, one by one). What is left of one is swept by the next site.
+#[derive(Debug)]
+pub struct Blank {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+/// No attempt's name begins so.
+const BLANK: &str = "blank-";
+
+impl Blank {
+    pub fn make(root: &Path) -> io::Result<Blank> {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let path = root.join(format!("{BLANK}{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        private_dir(root, &path)?;
+        let listener = furnish(&path)?;
+        Ok(Blank { path, listener })
+    }
+
+    /// Removes those that a former site left behind.
+    pub fn sweep(root: &Path) {
+        let names = fs::read_dir(root).into_iter().flatten().flatten();
+        for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
+            if name.starts_with(BLANK) {
+                // One that stays is in nobody's way.
+                let _ = Dir::open(root).and_then(|root| root.remove_all(&name));
+            }
+        }
+    }
+}
+
 /// Makes the spool and starts its runner. After an error nothing of the attempt is left.
 ///
 /// Nothing is synced: a host that goes down takes the attempt with it, so its spool need not outlast that.
-pub fn prepare(root: &Path, runner: &Path, spec: &AttemptSpec) -> Result<Prepared, BatchError> {
+pub fn prepare(
+    root: &Path,
+    runner: &Path,
+    spec: &AttemptSpec,
+    blank: Option<Blank>,
+) -> Result<Prepared, BatchError> {
     let spool = root.join(spec.id.to_string());
-    let mut private = DirBuilder::new();
-    private.mode(0o700);
-    let made = match private.create(&spool) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => private
-            .recursive(true)
-            .create(root)
-            .and_then(|()| private.recursive(false).create(&spool)),
-        made => made,
+    let taken = match blank.map(|blank| (fs::rename(&blank.path, &spool), blank.listener)) {
+        Some((Ok(()), listener)) => Some(listener),
+        // There before, or the blank is gone: what follows tells the two apart.
+        Some((Err(_), _)) | None => None,
+    };
+    let made = match &taken {
+        Some(_) => Ok(()),
+        None => private_dir(root, &spool),
     };
     match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Prepared::Before),
         Err(error) => return Err(failed(&spool, &error)),
         Ok(()) => (),
     }
-    let started = fill(&spool, spec)
+    let started = taken
+        .map_or_else(|| furnish(&spool), Ok)
+        .and_then(|listener| Ok((fill(&spool, spec)?, listener)))
         .map_err(|error| failed(&spool, &error))
-        .and_then(|(listener, stream)| {
-            let child = spawn(runner, &spool, listener)?;
+        .and_then(|(stream, listener)| {
+            let child = spawn(runner, &spool, listener.into())?;
             Ok(Prepared::Started(stream, child))
         });
     if started.is_err() {
         let _ = fs::remove_dir_all(&spool); // the error at hand is the one to tell
     }
     started
+}
+
+/// Makes `path` in the spools' root, and the root if it is missing; `AlreadyExists` if `path` is there.
+fn private_dir(root: &Path, path: &Path) -> io::Result<()> {
+    let mut private = DirBuilder::new();
+    private.mode(0o700);
+    match private.create(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => private
+            .recursive(true)
+            .create(root)
+            .and_then(|()| private.recursive(false).create(path)),
+        made => made,
+    }
 }
 
 fn failed(spool: &Path, cause: &io::Error) -> BatchError {
@@ -60,14 +113,23 @@ fn failed(spool: &Path, cause: &io::Error) -> BatchError {
     }
 }
 
-/// The listening socket, for the runner, and a connection to it, for us.
-fn fill(spool: &Path, spec: &AttemptSpec) -> io::Result<(OwnedFd, UnixStream)> {
-    let attempt = encode_attempt(spec).map_err(io::Error::other)?;
-    fs::write(spool.join("attempt.json"), attempt)?;
+/// What each spool holds before its runner is started. `attempt.json` is still empty.
+fn furnish(spool: &Path) -> io::Result<UnixListener> {
+    let mut private = OpenOptions::new();
+    private.create_new(true).write(true).mode(0o600);
+    private.open(spool.join("attempt.json"))?;
+    private.open(spool.join("status.new"))?;
     let control = spool.join("control");
     let listener = unix_socket::listen(&control)?;
     fs::set_permissions(&control, Permissions::from_mode(0o600))?;
-    Ok((listener.into(), connect(spool)?))
+    Ok(listener)
+}
+
+/// Writes the attempt down; the connection is for us.
+fn fill(spool: &Path, spec: &AttemptSpec) -> io::Result<UnixStream> {
+    let attempt = encode_attempt(spec).map_err(io::Error::other)?;
+    fs::write(spool.join("attempt.json"), attempt)?;
+    connect(spool)
 }
 
 /// Connects to the runner of a spool. `ConnectionRefused` and `NotFound`: there is none, and will be none (R6).
