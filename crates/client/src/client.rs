@@ -34,6 +34,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Inner {
     dialer: Dialer,
+    credential: Credential,
     options: Options,
     current: Mutex<Current>,
 }
@@ -92,6 +93,7 @@ impl Client {
         Ok(Client {
             inner: Arc::new(Inner {
                 dialer,
+                credential: credential.clone(),
                 options,
                 current,
             }),
@@ -100,6 +102,10 @@ impl Client {
 
     pub fn address(&self) -> &SiteAddress {
         &self.inner.dialer.address
+    }
+
+    pub(crate) fn credential(&self) -> &Credential {
+        &self.inner.credential
     }
 
     /// Sends what is queued and says goodbye. Without it the site keeps the session for its resume window.

@@ -1,6 +1,7 @@
 //! What a client's call can end in.
 
 use crate::SiteAddress;
+use kumiko_identity::delegation::DelegationError;
 use kumiko_job::contract::Refusal;
 use kumiko_session::SessionError;
 use kumiko_staging::StagingError;
@@ -32,6 +33,8 @@ pub enum ClientError {
         site: SiteAddress,
         cause: SessionError,
     },
+    #[error("this credential cannot be delegated: {cause}")]
+    Delegation { cause: DelegationError },
     /// The site's own words; `code` is a row of spec/errors.toml.
     #[error(transparent)]
     Refused(#[from] Refusal),

@@ -8,6 +8,7 @@
 
 mod attach;
 mod client;
+mod delegation;
 mod dial;
 mod error;
 mod files;
@@ -16,6 +17,7 @@ mod reading;
 
 pub use attach::{Attached, Heard, Input};
 pub use client::Client;
+pub use delegation::Rights;
 pub use dial::SiteAddress;
 pub use error::ClientError;
 pub use reading::{Output, Watch};

@@ -10,7 +10,7 @@ use kumiko_identity::{Peer, ProxyKind};
 use kumiko_job::contract::Caller;
 use kumiko_wire::frame::{Frame, goodbye};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -19,12 +19,25 @@ pub(crate) const TURN_AWAY_WITHIN: Duration = Duration::from_secs(2);
 /// What such a peer may still have under way.
 const LINGER_BYTES: u64 = 1 << 20;
 
+/// A wall clock that was set meanwhile, or a machine that slept, is noticed within this time.
+const CLOCK_TRUSTED: Duration = Duration::from_secs(300);
+
+/// Resolves when the wall clock has passed `end`. tokio's clock knows nothing of leaps: so it is looked at again.
+pub(crate) async fn until(end: SystemTime) {
+    while let Ok(left) = end.duration_since(SystemTime::now()) {
+        // A little more, so that a clock of coarse steps does not make many of the last one.
+        tokio::time::sleep(left.min(CLOCK_TRUSTED) + Duration::from_millis(1)).await;
+    }
+}
+
 pub(crate) type Link = TlsStream<Budgeted<TcpStream>>;
 
 /// Who came in.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
     pub caller: Caller,
+    /// As TLS has verified it.
+    pub peer: Peer,
     /// False for a limited proxy, unless the site takes them.
     pub may_start: bool,
 }
@@ -130,6 +143,7 @@ pub(crate) fn authorise(
     let may_start = config.accept_limited || peer.kind != ProxyKind::Limited;
     Ok(Visitor {
         caller: Caller { subject, account },
+        peer: peer.clone(),
         may_start,
     })
 }

@@ -4,6 +4,7 @@ use crate::Config;
 use crate::admit::Visitor;
 use crate::bounds::Bounds;
 use crate::files::staging_refusal;
+use crate::keys::Keys;
 use crate::meter::{Gauges, Meter};
 use bytes::Bytes;
 use kumiko_job::attempt::STDIN_WINDOW_BYTES;
@@ -21,6 +22,7 @@ pub(crate) struct Desk<J> {
     pub config: Config,
     pub jobs: Arc<J>,
     pub sessions: kumiko_session::Server,
+    pub keys: Keys,
     pub bounds: Arc<Bounds>,
     pub meter: Meter,
     transfers: Arc<Semaphore>,
@@ -30,12 +32,13 @@ pub(crate) struct Desk<J> {
 const TRANSFERS: usize = 64;
 
 impl<J> Desk<J> {
-    pub fn new(config: Config, jobs: Arc<J>, bounds: Arc<Bounds>) -> Desk<J> {
+    pub fn new(config: Config, jobs: Arc<J>, keys: Keys, bounds: Arc<Bounds>) -> Desk<J> {
         let sessions = kumiko_session::Server::new(config.limits.session.clone());
         Desk {
             config,
             jobs,
             sessions,
+            keys,
             bounds,
             meter: Meter::default(),
             transfers: Arc::new(Semaphore::new(TRANSFERS)),

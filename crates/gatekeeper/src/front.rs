@@ -1,6 +1,6 @@
 //! Accepts connections, each in a task of its own, until it is told to stop.
 
-use crate::admit::{Door, authenticate, authorise, turn_away};
+use crate::admit::{Door, authenticate, authorise, turn_away, until};
 use crate::bounds::{Bounds, Place};
 use crate::desk::Desk;
 use crate::keys::Keys;
@@ -35,7 +35,6 @@ pub enum FrontError {
 pub struct Front<J> {
     listener: TcpListener,
     address: SocketAddr,
-    keys: Arc<Keys>,
     desk: Arc<Desk<J>>,
 }
 
@@ -53,7 +52,7 @@ impl<J: Jobs> Front<J> {
     /// # Errors
     /// A file that cannot be used, or an address that is taken.
     pub async fn bind(config: Config, jobs: Arc<J>) -> Result<Front<J>, FrontError> {
-        let keys = Arc::new(Keys::load(&config)?);
+        let keys = Keys::load(&config)?;
         let wrong = |cause| FrontError::Listen {
             address: config.listen,
             cause,
@@ -64,11 +63,10 @@ impl<J: Jobs> Front<J> {
             config.limits.connections,
             config.limits.connections_per_address,
         );
-        let desk = Arc::new(Desk::new(config, jobs, bounds));
+        let desk = Arc::new(Desk::new(config, jobs, keys, bounds));
         Ok(Front {
             listener,
             address,
-            keys,
             desk,
         })
     }
@@ -80,12 +78,7 @@ impl<J: Jobs> Front<J> {
 
     /// Serves until `shutdown`; then takes no more, lets answers under way end for a moment, and closes the rest.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Front {
-            listener,
-            keys,
-            desk,
-            ..
-        } = self;
+        let Front { listener, desk, .. } = self;
         let (stop, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
@@ -96,7 +89,7 @@ impl<J: Jobs> Front<J> {
                 accepted = listener.accept() => match accepted {
                     Ok((tcp, peer)) => match desk.bounds.take(peer.ip()) {
                         Ok(place) => {
-                            connections.spawn(connection(desk.clone(), keys.clone(), tcp, peer, place, stopped.clone()));
+                            connections.spawn(connection(desk.clone(), tcp, peer, place, stopped.clone()));
                         }
                         Err(why) => refuse(&desk, peer, &why),
                     },
@@ -143,14 +136,13 @@ fn refuse<J>(desk: &Desk<J>, peer: SocketAddr, why: &Refused) {
 
 async fn connection<J: Jobs>(
     desk: Arc<Desk<J>>,
-    keys: Arc<Keys>,
     tcp: TcpStream,
     peer: SocketAddr,
     _place: Place,
     mut stopped: watch::Receiver<bool>,
 ) {
     let known = async {
-        let keys = keys.current(&desk.meter).await;
+        let keys = desk.keys.current(&desk.meter).await;
         let known = authenticate(&desk.config, &keys, tcp).await?;
         Ok((known, keys))
     };
@@ -178,7 +170,12 @@ async fn connection<J: Jobs>(
         }
         Door::Http1 | Door::Http2 => {
             desk.meter.rest.fetch_add(1, Relaxed);
-            rest::serve(desk, visitor, link, door, peer, stopped).await;
+            let end = until(visitor.peer.not_after);
+            let (meter, subject) = (desk.clone(), visitor.caller.subject.clone());
+            tokio::select! {
+                () = rest::serve(desk, visitor, link, door, peer, stopped) => {}
+                () = end => refuse(&meter, peer, &Refused::Ended { subject }),
+            }
         }
         Door::Gram => {} // `authorise` lets nobody in here yet
     }

@@ -41,6 +41,7 @@ pub enum KeysError {
 pub(crate) struct Loaded {
     pub acceptor: Acceptor,
     pub map: GridMap,
+    pub trust: TrustStore,
 }
 
 #[derive(Debug, Clone)]
@@ -138,7 +139,11 @@ fn load(places: &Places) -> Result<Loaded, KeysError> {
         certificate: host_certificate.clone(),
         cause: e.to_string(),
     })?;
-    Ok(Loaded { acceptor, map })
+    Ok(Loaded {
+        acceptor,
+        map,
+        trust: store,
+    })
 }
 
 /// Names, inodes, change times and sizes of all the files, enough to see a change.

@@ -26,13 +26,16 @@ pub enum Refused {
     /// GRAM speaks without ALPN.
     #[error("no ALPN protocol was asked for: that is GRAM's door, which is not built yet")]
     Gram,
+    /// Of a connection that was let in.
+    #[error("the certificate of {subject} has ended: make a new proxy and connect again")]
+    Ended { subject: String },
     #[error("the socket could not be set up: {cause}")]
     Socket { cause: String },
 }
 
 /// How many reasons there are.
 pub(crate) const REASONS: usize = NAMES.len();
-pub(crate) const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 10] = [
     "too_many",
     "too_many_from_address",
     "too_slow",
@@ -42,6 +45,7 @@ pub(crate) const NAMES: [&str; 9] = [
     "other_account",
     "gram",
     "socket",
+    "ended",
 ];
 
 impl Refused {
@@ -56,6 +60,7 @@ impl Refused {
             Refused::OtherAccount { .. } => 6,
             Refused::Gram => 7,
             Refused::Socket { .. } => 8,
+            Refused::Ended { .. } => 9,
         }
     }
 

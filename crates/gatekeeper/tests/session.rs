@@ -162,6 +162,30 @@ async fn stdin_that_is_not_read_waits_at_the_client_and_signals_pass_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_is_attached_for_as_long_as_it_listens() {
+    let site = Site::start().await;
+    let client = site.client().await;
+    let mut clients = site.jobs.attached.subscribe();
+    let mut exec = client.exec(interactive("deaf", &[])).await.unwrap();
+    let Some(Heard::Submitted(job)) = exec.next().await.unwrap() else {
+        panic!()
+    };
+    let attached = client.attach(job, false, 0, 0).await.unwrap();
+    deadline("two to be attached", clients.wait_for(|n| *n == 2))
+        .await
+        .unwrap();
+    drop(attached);
+    deadline("one to be attached", clients.wait_for(|n| *n == 1))
+        .await
+        .unwrap();
+    client.cancel(job, None).await.unwrap();
+    hear_all(&mut exec).await;
+    deadline("nobody to be attached", clients.wait_for(|n| *n == 0))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_are_submitted_once_listed_shown_explained_signalled_cancelled_and_removed() {
     let site = Site::start().await;
     let client = site.client().await;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// Receives what attempts report, in the order of each attempt.
 pub trait AttemptSink: Send + Sync + 'static {
@@ -113,6 +114,12 @@ pub trait Jobs: Send + Sync + 'static {
         job: JobId,
         command: AttemptCommand,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
+    /// Says that the caller is attached, until what this gives is dropped (`JobDescription::attended_s`).
+    fn attend(
+        &self,
+        caller: &Caller,
+        job: JobId,
+    ) -> impl Future<Output = Result<impl Send + 'static, Refusal>> + Send;
     /// Waits until more than `above` bytes of stdin were taken, or no more will be (closed or ended); None: at once.
     fn stdin_taken(
         &self,
@@ -143,6 +150,35 @@ pub trait Jobs: Send + Sync + 'static {
         &self,
         caller: &Caller,
     ) -> impl Future<Output = Result<(String, PathBuf), Refusal>> + Send;
+    /// Keeps a credential of the caller's; answers the id to name it by in `JobDescription::credential`.
+    fn new_credential(
+        &self,
+        caller: &Caller,
+        credential: Delegated,
+    ) -> impl Future<Output = Result<String, Refusal>> + Send;
+    /// Gives a living job that has a credential another one; returns after the job can find it.
+    fn renew(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        credential: Delegated,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send;
+}
+
+/// A delegated credential on its way to a job: a proxy file with its key. Wipes itself, and is not printed.
+#[derive(Clone)]
+pub struct Delegated {
+    pub pem: Zeroizing<Vec<u8>>,
+    /// When it ends; Unix time.
+    pub not_after_ms: u64,
+}
+
+impl std::fmt::Debug for Delegated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delegated")
+            .field("not_after_ms", &self.not_after_ms)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How much of its stdin a job has taken.
@@ -190,6 +226,9 @@ pub struct JobView {
     pub outcome: Option<crate::attempt::Outcome>,
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
+    /// When the credential of a job that has not ended ends; Unix time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential_ends_ms: Option<u64>,
     /// Number of the job's last event.
     pub last_event: u64,
 }

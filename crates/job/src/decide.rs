@@ -8,6 +8,15 @@ use crate::state::{Job, Stage};
 pub enum Action {
     /// This attempt shall live: start it if this very process planned it, else adopt it.
     Run(AttemptId),
+    /// Let the job find the credential that event `number` gave it in place of an earlier one. The first is put there
+    /// before an attempt runs.
+    Place { job: JobId, number: u64 },
+    /// Tell in time that the credential of event `number` ends.
+    Remind { job: JobId, number: u64 },
+    /// Tell in time that nobody has been attached to the job for `after_s`.
+    Attend { job: JobId, after_s: u64 },
+    /// The job has ended: no credential of it is kept.
+    Discard { job: JobId },
     /// Tell the attempt to end.
     Cancel { attempt: AttemptId, grace_ms: u64 },
     /// The attempt's end is recorded: its runner may go.
@@ -28,13 +37,40 @@ pub fn decide(job: &Job) -> Vec<Action> {
                 job.cancel_grace_ms
                     .map(|grace_ms| Action::Cancel { attempt, grace_ms }),
             );
+            if let (Some(after_s), None) = (job.description.attended_s, job.cancel_grace_ms) {
+                actions.push(Action::Attend {
+                    job: job.id,
+                    after_s,
+                });
+            }
+            if let Some(credential) = &job.credential {
+                let (job_id, number) = (job.id, credential.number);
+                if job.description.credential.as_ref() != Some(&credential.name) {
+                    actions.push(Action::Place {
+                        job: job_id,
+                        number,
+                    });
+                }
+                if !credential.told {
+                    actions.push(Action::Remind {
+                        job: job_id,
+                        number,
+                    });
+                }
+            }
             actions
         }
-        Stage::Ended(end) => end
-            .attempt
-            .iter()
-            .map(|attempt| Action::Settle(job.attempt_id(attempt.epoch)))
-            .collect(),
+        Stage::Ended(end) => {
+            let settle = end
+                .attempt
+                .iter()
+                .map(|attempt| Action::Settle(job.attempt_id(attempt.epoch)));
+            let discard = job
+                .credential
+                .iter()
+                .map(|_| Action::Discard { job: job.id });
+            settle.chain(discard).collect()
+        }
         Stage::Removed { last_epoch } => vec![Action::Erase {
             job: job.id,
             last_epoch: *last_epoch,

@@ -20,6 +20,9 @@ pub struct JobDescription {
     /// A folder uploaded before; it becomes the job's own directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
+    /// A credential delegated before; the guest finds it by X509_USER_PROXY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<String>,
     #[serde(default)]
     pub stdin: Stdin,
     #[serde(default)]
@@ -33,6 +36,9 @@ pub struct JobDescription {
     /// Wall-clock limit, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<u64>,
+    /// Cancel the job once nobody has been attached to it for so long, seconds; default: it needs nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attended_s: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Text of a policy (TOML, or the paper's format) that narrows the site's.
@@ -59,11 +65,13 @@ impl JobDescription {
             environment: BTreeMap::new(),
             directory: None,
             input: None,
+            credential: None,
             stdin: Stdin::Empty,
             output: OutputMode::Keep,
             terminal: None,
             count: one(),
             time_limit_s: None,
+            attended_s: None,
             name: None,
             policy: None,
             mechanism: None,

@@ -23,6 +23,16 @@ pub enum Event {
         key: Option<String>,
         description: Arc<JobDescription>,
     },
+    /// The job has this delegated credential from now on, instead of one it may have had before.
+    CredentialGiven {
+        name: String,
+        /// When it ends; Unix time.
+        not_after_ms: u64,
+    },
+    /// Its credential has less than `CREDENTIAL_WARNING_MS` left. Once for each credential.
+    CredentialEnding {
+        not_after_ms: u64,
+    },
     /// From here on an attempt of this epoch may exist on `batch`. `boot` names the run of the machine that planned it.
     Planned {
         epoch: u32,
@@ -42,6 +52,10 @@ pub enum Event {
     },
     Resumed {
         epoch: u32,
+    },
+    /// Nobody was attached for as long as the description allows: a cancel follows.
+    Unattended {
+        after_s: u64,
     },
     /// Somebody wants the job ended. Again only with a shorter grace.
     CancelRequested {
@@ -101,10 +115,13 @@ impl Event {
     pub fn kind(&self) -> &'static str {
         match self {
             Event::Submitted { .. } => "submitted",
+            Event::CredentialGiven { .. } => "credential_given",
+            Event::CredentialEnding { .. } => "credential_ending",
             Event::Planned { .. } => "planned",
             Event::Started { .. } => "started",
             Event::Suspended { .. } => "suspended",
             Event::Resumed { .. } => "resumed",
+            Event::Unattended { .. } => "unattended",
             Event::CancelRequested { .. } => "cancel_requested",
             Event::AttemptEnded { .. } => "attempt_ended",
             Event::Removed { .. } => REMOVED,
@@ -116,7 +133,10 @@ impl Event {
     pub fn is_promise(&self) -> bool {
         matches!(
             self,
-            Event::Submitted { .. } | Event::CancelRequested { .. } | Event::Removed { .. }
+            Event::Submitted { .. }
+                | Event::CredentialGiven { .. }
+                | Event::CancelRequested { .. }
+                | Event::Removed { .. }
         )
     }
 }

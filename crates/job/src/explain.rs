@@ -2,6 +2,7 @@
 
 use crate::attempt::Outcome;
 use crate::event::{Event, Record};
+use crate::respond::CREDENTIAL_WARNING_MS;
 use crate::state::{Job, Stage};
 
 /// One event in words.
@@ -17,6 +18,11 @@ pub fn event(event: &Event) -> String {
                 caller.subject, description.executable
             )
         }
+        Event::CredentialGiven { .. } => "it has a delegated credential".to_owned(),
+        Event::CredentialEnding { .. } => format!(
+            "its credential ends within {} min: renew it with `kumiko job renew`",
+            CREDENTIAL_WARNING_MS / 60_000
+        ),
         Event::Planned { epoch, batch, .. } => format!("attempt {epoch} goes to {batch}"),
         Event::Started {
             epoch,
@@ -35,6 +41,9 @@ pub fn event(event: &Event) -> String {
         }
         Event::Suspended { epoch } => format!("attempt {epoch} is stopped by a signal"),
         Event::Resumed { epoch } => format!("attempt {epoch} goes on"),
+        Event::Unattended { after_s } => format!(
+            "nobody has been attached for {after_s} s, as long as was asked for: it is cancelled"
+        ),
         Event::CancelRequested { grace_ms } => {
             format!("a cancel was asked for: SIGTERM, and SIGKILL {grace_ms} ms later")
         }
@@ -84,11 +93,15 @@ pub fn job(job: &Job, records: &[Record]) -> Vec<String> {
         .iter()
         .map(|record| format!("{:>8} ms  {}", since(record), event(&record.event)))
         .collect();
-    lines.push(conclusion(job));
+    let unattended_s = records.iter().find_map(|record| match record.event {
+        Event::Unattended { after_s } => Some(after_s),
+        _ => None,
+    });
+    lines.push(conclusion(job, unattended_s));
     lines
 }
 
-fn conclusion(job: &Job) -> String {
+fn conclusion(job: &Job, unattended_s: Option<u64>) -> String {
     let cancelling = job.cancel_grace_ms.is_some();
     match &job.stage {
         Stage::Waiting { .. } => "It waits for an attempt to be planned.".to_owned(),
@@ -107,16 +120,19 @@ fn conclusion(job: &Job) -> String {
         }
         Stage::Running(..) if cancelling => "It runs, and was told to end.".to_owned(),
         Stage::Running(..) => "It runs.".to_owned(),
-        Stage::Ended(end) => match (&end.outcome, &end.run) {
-            (Outcome::Lost { .. }, Some(_)) => format!(
+        Stage::Ended(end) => match (&end.outcome, &end.run, unattended_s) {
+            (Outcome::Lost { .. }, Some(_), _) => format!(
                 "It failed: {}. It had begun, so it is not run again: submit it anew if that does no harm.",
                 outcome(&end.outcome)
             ),
-            (Outcome::Lost { .. }, None) => format!(
+            (Outcome::Lost { .. }, None, _) => format!(
                 "It failed: {}. It may have begun, so it is not run again: submit it anew if that does no harm.",
                 outcome(&end.outcome)
             ),
-            (how, _) => format!("It ended: {}.", outcome(how)),
+            (Outcome::Cancelled, _, Some(after_s)) => {
+                format!("It ended: cancelled, since nobody was attached to it for {after_s} s.")
+            }
+            (how, _, _) => format!("It ended: {}.", outcome(how)),
         },
         Stage::Removed { .. } => "It is removed.".to_owned(),
     }

@@ -12,25 +12,64 @@ use std::sync::Arc;
 /// can start one must not go on for ever.
 pub const MAX_ATTEMPTS: u32 = 5;
 
+/// A person needs some minutes to make a new proxy and renew (as `kumiko` says it of a caller's own).
+pub const CREDENTIAL_WARNING_MS: u64 = 30 * 60 * 1000;
+
 /// The events of a submission. Recorded together: a job that was acknowledged has its first attempt planned.
+/// `credential_ends_ms` is there if the description names a credential.
 pub fn submit(
     caller: &Caller,
     key: Option<String>,
     description: Arc<JobDescription>,
+    credential_ends_ms: Option<u64>,
     here: Here<'_>,
-) -> [Event; 2] {
-    [
-        Event::Submitted {
-            caller: caller.clone(),
-            key,
-            description,
-        },
-        Event::Planned {
-            epoch: 1,
-            batch: here.batch.to_owned(),
-            boot: here.boot.to_owned(),
-        },
-    ]
+) -> Vec<Event> {
+    let given = description.credential.clone().zip(credential_ends_ms);
+    let mut events = vec![Event::Submitted {
+        caller: caller.clone(),
+        key,
+        description,
+    }];
+    events.extend(given.map(|(name, not_after_ms)| Event::CredentialGiven { name, not_after_ms }));
+    events.push(Event::Planned {
+        epoch: 1,
+        batch: here.batch.to_owned(),
+        boot: here.boot.to_owned(),
+    });
+    events
+}
+
+/// Why a job's credential cannot be renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRenewal {
+    #[error("the job has ended")]
+    Ended,
+    #[error("the job was submitted without a credential")]
+    NoCredential,
+}
+
+/// The events of a renewal.
+pub fn renew(job: &Job, name: String, not_after_ms: u64) -> Result<Vec<Event>, NoRenewal> {
+    if !job.is_live() {
+        Err(NoRenewal::Ended)
+    } else if job.credential.is_none() {
+        Err(NoRenewal::NoCredential)
+    } else {
+        Ok(vec![Event::CredentialGiven { name, not_after_ms }])
+    }
+}
+
+/// The time to warn of the credential of event `number` has come; none, if it was told, renewed, or is of no use any more.
+pub fn credential_ending(job: &Job, number: u64) -> Vec<Event> {
+    let current = job
+        .credential
+        .iter()
+        .filter(|credential| job.is_live() && credential.number == number && !credential.told);
+    current
+        .map(|credential| Event::CredentialEnding {
+            not_after_ms: credential.not_after_ms,
+        })
+        .collect()
 }
 
 /// The events that a runner's report makes. None, if the report is of a fenced epoch, a repetition, or not worth an event.
@@ -140,6 +179,17 @@ pub fn cancel(job: &Job, grace_ms: u64) -> Vec<Event> {
         vec![Event::CancelRequested { grace_ms }]
     } else {
         Vec::new()
+    }
+}
+
+/// Nobody has been attached for as long as the description allows; no events, if the job has ended or a cancel stands.
+pub fn unattended(job: &Job, grace_ms: u64) -> Vec<Event> {
+    match job.description.attended_s {
+        Some(after_s) if job.is_live() && job.cancel_grace_ms.is_none() => vec![
+            Event::Unattended { after_s },
+            Event::CancelRequested { grace_ms },
+        ],
+        _ => Vec::new(),
     }
 }
 

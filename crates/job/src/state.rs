@@ -18,9 +18,22 @@ pub struct Job {
     pub submitted_ms: u64,
     /// The shortest grace that a cancel asked for.
     pub cancel_grace_ms: Option<u64>,
+    /// The last one given.
+    pub credential: Option<GivenCredential>,
     /// Number of the last event.
     pub last_event: u64,
     pub stage: Stage,
+}
+
+/// A credential that a job has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenCredential {
+    pub name: String,
+    /// Number of the event that gave it.
+    pub number: u64,
+    pub not_after_ms: u64,
+    /// Its end was told of.
+    pub told: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,6 +183,11 @@ impl Job {
             outcome: end.map(|end| end.outcome.clone()),
             stdout_bytes: end.map_or(stdout_bytes, |end| end.stdout_bytes),
             stderr_bytes: end.map_or(stderr_bytes, |end| end.stderr_bytes),
+            credential_ends_ms: self
+                .credential
+                .as_ref()
+                .filter(|_| self.is_live())
+                .map(|credential| credential.not_after_ms),
             last_event: self.last_event,
         }
     }
@@ -197,6 +215,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
                 description: Arc::clone(description),
                 submitted_ms: record.at_ms,
                 cancel_grace_ms: None,
+                credential: None,
                 last_event: 1,
                 stage: Stage::Waiting { last_epoch: 0 },
             }),
@@ -211,10 +230,26 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
         Event::CancelRequested { grace_ms } => Some(grace_ms),
         _ => job.cancel_grace_ms,
     };
+    let credential = match &record.event {
+        Event::CredentialGiven { name, not_after_ms } => Some(GivenCredential {
+            name: name.clone(),
+            number: record.number,
+            not_after_ms: *not_after_ms,
+            told: false,
+        }),
+        Event::CredentialEnding { .. } => {
+            job.credential.clone().map(|credential| GivenCredential {
+                told: true,
+                ..credential
+            })
+        }
+        _ => job.credential.clone(),
+    };
     Ok(Job {
         last_event: record.number,
         stage,
         cancel_grace_ms,
+        credential,
         ..job.clone()
     })
 }
@@ -257,6 +292,30 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 batch: batch.clone(),
                 boot: boot.clone(),
             }))
+        }
+        (
+            Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Event::CredentialGiven { .. },
+        ) => Ok(job.stage.clone()),
+        (
+            Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Event::CredentialEnding { not_after_ms },
+        ) => match &job.credential {
+            Some(credential) if credential.told => Err("it was told already"),
+            Some(credential) if credential.not_after_ms == *not_after_ms => Ok(job.stage.clone()),
+            _ => Err("the job has no such credential"),
+        },
+        (
+            Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Event::Unattended { .. },
+        ) => {
+            if job.description.attended_s.is_none() {
+                return Err("the job needs nobody");
+            }
+            if job.cancel_grace_ms.is_some() {
+                return Err("a cancel stands already");
+            }
+            Ok(job.stage.clone())
         }
         (Stage::Waiting { .. }, Event::CancelRequested { .. }) => Ok(Stage::Ended(End {
             outcome: Outcome::Cancelled,

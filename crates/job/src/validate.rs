@@ -166,7 +166,20 @@ impl JobDescription {
             )?;
         }
         if let Some(input) = &self.input {
-            upload_name(input)?;
+            made_by_site(
+                "input",
+                input,
+                "is not the name of an upload",
+                "upload a folder first and give the name that the site answered",
+            )?;
+        }
+        if let Some(credential) = &self.credential {
+            made_by_site(
+                "credential",
+                credential,
+                "is not the name of a delegated credential",
+                "delegate one first and give the name that the site answered",
+            )?;
         }
         if let Stdin::File(file) = &self.stdin {
             path(
@@ -208,6 +221,9 @@ impl JobDescription {
         range("count", self.count.into(), 1, MAX_COUNT.into())?;
         if let Some(limit) = self.time_limit_s {
             range("time_limit_s", limit, 1, MAX_TIME_LIMIT_S)?;
+        }
+        if let Some(after) = self.attended_s {
+            range("attended_s", after, 1, MAX_TIME_LIMIT_S)?;
         }
         if let Some(grace) = self.grace_ms {
             range("grace_ms", grace, 0, MAX_GRACE_MS)?;
@@ -316,8 +332,13 @@ fn variable_name(name: &str) -> Result<(), DescriptionError> {
     })
 }
 
-/// Names of uploads are made by the site (spec/jobs J50): nothing else is looked for in a file system.
-fn upload_name(name: &str) -> Result<(), DescriptionError> {
+/// Names of uploads and credentials are made by the site (spec/jobs J50, J60): nothing else is looked for in a file system.
+fn made_by_site(
+    path: &str,
+    name: &str,
+    what: &'static str,
+    hint: &'static str,
+) -> Result<(), DescriptionError> {
     let fits = !name.is_empty()
         && name.len() <= 64
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -325,9 +346,9 @@ fn upload_name(name: &str) -> Result<(), DescriptionError> {
         Ok(())
     } else {
         Err(DescriptionError::Bad {
-            path: "input".to_owned(),
-            what: "is not the name of an upload",
-            hint: "upload a folder first and give the name that the site answered",
+            path: path.to_owned(),
+            what,
+            hint,
         })
     }
 }

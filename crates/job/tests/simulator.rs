@@ -20,6 +20,8 @@ const HISTORIES: u64 = 100_000;
 /// Random steps of a history, before everything is allowed to come to its end.
 const STEPS: u64 = 60;
 const JOBS: u64 = 3;
+/// The client whose job needs somebody to be attached.
+const ATTENDED: usize = 0;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and each seed a stream of its own.
 struct Dice(u64);
@@ -195,10 +197,12 @@ impl World {
             batch: "simulated",
             boot: &boot,
         };
-        let description = Arc::clone(&self.description);
+        let mut description = JobDescription::clone(&self.description);
+        description.attended_s = (index == ATTENDED).then_some(60);
+        let description = Arc::new(description);
         let events = match known {
             Some(_) => Vec::new(),
-            None => respond::submit(&self.caller, Some(key), description, here).into(),
+            None => respond::submit(&self.caller, Some(key), description, None, here),
         };
         let recorded = self.record(id, events);
         // The answer may be lost; the client asks again with the same key.
@@ -276,8 +280,27 @@ impl World {
                 }
                 _ => {}
             },
-            Action::Settle(_) => {}
+            Action::Attend { job, .. } => self.leave(job, action),
+            // No job here has a credential.
+            Action::Settle(_)
+            | Action::Place { .. }
+            | Action::Remind { .. }
+            | Action::Discard { .. } => {}
             Action::Erase { job, last_epoch } => self.erase(job, last_epoch),
+        }
+    }
+
+    /// The countdown of a job that needs somebody: there always was one, or it is over.
+    fn leave(&mut self, id: JobId, countdown: Action) {
+        let Some(job) = self.up().jobs.get(&id).cloned() else {
+            return;
+        };
+        if !self.dice.one_in(2) {
+            return;
+        }
+        let events = respond::unattended(&job, self.dice.roll(3));
+        if !self.record(id, events) {
+            self.up().todo.push_back((countdown, false));
         }
     }
 
@@ -537,6 +560,11 @@ impl World {
         panic!("it never comes to rest");
     }
 
+    fn was_left(&self, id: JobId) -> bool {
+        let mut of_job = self.disk.records.iter().filter(|line| line.job == id);
+        of_job.any(|line| matches!(line.record.event, Event::Unattended { .. }))
+    }
+
     fn check_end(&mut self) {
         self.check_promises();
         let replayed = self.replay();
@@ -551,7 +579,10 @@ impl World {
             let began = self.began.get(&job.id).copied().unwrap_or(0);
             match end.outcome {
                 Outcome::Exited { .. } | Outcome::TimeLimit => assert_eq!(began, 1),
-                Outcome::Cancelled => assert!(self.clients[index].cancel_asked),
+                Outcome::Cancelled => {
+                    let left = self.was_left(job.id);
+                    assert!(self.clients[index].cancel_asked || left && index == ATTENDED);
+                }
                 Outcome::NeverStarted { .. } => assert_eq!(began, 0),
                 _ => {}
             }
@@ -574,6 +605,7 @@ struct Reached {
     tried_again: u64,
     lost: u64,
     cancelled: u64,
+    unattended: u64,
 }
 
 fn history(seed: u64, tell: bool, reached: &mut Reached) {
@@ -584,11 +616,14 @@ fn history(seed: u64, tell: bool, reached: &mut Reached) {
     world.come_to_an_end();
     world.check_end();
     reached.ran += world.began.len() as u64;
-    for job in world.up().jobs.values() {
+    let jobs = world.up().jobs.clone();
+    for job in jobs.values() {
         reached.tried_again += u64::from(job.last_epoch() > 1);
         if let Stage::Ended(end) = &job.stage {
             reached.lost += u64::from(matches!(end.outcome, Outcome::Lost { .. }));
-            reached.cancelled += u64::from(end.outcome == Outcome::Cancelled);
+            let cancelled = end.outcome == Outcome::Cancelled;
+            reached.cancelled += u64::from(cancelled);
+            reached.unattended += u64::from(cancelled && world.was_left(job.id));
         }
     }
 }
@@ -630,6 +665,7 @@ fn whatever_happens_nothing_acknowledged_is_lost_nothing_runs_twice_and_every_jo
             reached.tried_again += one.tried_again;
             reached.lost += one.lost;
             reached.cancelled += one.cancelled;
+            reached.unattended += one.unattended;
         }
     });
     let least = [
@@ -637,6 +673,7 @@ fn whatever_happens_nothing_acknowledged_is_lost_nothing_runs_twice_and_every_jo
         reached.tried_again,
         reached.lost,
         reached.cancelled,
+        reached.unattended,
     ];
     assert!(
         least.iter().all(|count| *count > HISTORIES / 100),

@@ -18,17 +18,39 @@ const HERE: Here<'static> = Here {
 };
 
 fn submitted() -> Event {
-    let [submitted, _] = respond::submit(
+    let events = respond::submit(
         &Caller {
             subject: "/CN=A".into(),
             account: "a".into(),
         },
         None,
         Arc::new(JobDescription::new("/bin/true", &[])),
+        None,
         HERE,
     );
-    submitted
+    events[0].clone()
 }
+
+/// Of a job that needs somebody to be attached.
+fn submitted_attended() -> Event {
+    let Event::Submitted {
+        caller,
+        key,
+        description,
+    } = submitted()
+    else {
+        panic!("it is a submission")
+    };
+    let mut description = JobDescription::clone(&description);
+    description.attended_s = Some(60);
+    Event::Submitted {
+        caller,
+        key,
+        description: Arc::new(description),
+    }
+}
+
+const LEFT: Event = Event::Unattended { after_s: 60 };
 
 fn planned(epoch: u32) -> Event {
     Event::Planned {
@@ -87,6 +109,10 @@ fn lives_that_are_legal_lead_to_their_state() {
             JobState::Pending,
         ),
         (vec![submitted(), planned(1), started(1)], JobState::Active),
+        (
+            vec![submitted_attended(), planned(1), LEFT, cancel(5)],
+            JobState::Pending,
+        ),
         (
             vec![
                 submitted(),
@@ -155,6 +181,11 @@ fn what_cannot_follow_is_illegal() {
         (
             vec![submitted(), planned(1), cancel(5), cancel(5)],
             "no shorter grace",
+        ),
+        (vec![submitted(), planned(1), LEFT], "needs nobody"),
+        (
+            vec![submitted_attended(), planned(1), cancel(5), LEFT],
+            "a cancel stands",
         ),
         (
             vec![submitted(), planned(1), REMOVED],
@@ -282,4 +313,35 @@ fn a_job_is_explained_from_its_log() {
              again: submit it anew if that does no harm.",
         ]
     );
+}
+
+#[test]
+fn a_job_that_nobody_attends_is_cancelled_once_and_says_why() {
+    let begun = vec![submitted_attended(), planned(1), started(1)];
+    let countdown = Action::Attend {
+        job: ID,
+        after_s: 60,
+    };
+    assert!(decide(&job(begun.clone())).contains(&countdown));
+    let left = respond::unattended(&job(begun.clone()), 9);
+    assert_eq!(left, [LEFT, cancel(9)]);
+    let mut cancelled = begun;
+    cancelled.extend(left);
+    assert!(!decide(&job(cancelled.clone())).contains(&countdown));
+    assert_eq!(respond::unattended(&job(cancelled.clone()), 9), []);
+    cancelled.push(ended(1, Outcome::Cancelled, false));
+    assert_eq!(respond::unattended(&job(cancelled.clone()), 9), []);
+    let story = kumiko_job::explain::job(&job(cancelled.clone()), &records(cancelled));
+    assert!(
+        story[3].contains("nobody has been attached for 60 s"),
+        "{story:?}"
+    );
+    assert_eq!(
+        story.last().unwrap(),
+        "It ended: cancelled, since nobody was attached to it for 60 s."
+    );
+    // Others need nobody.
+    let plain = job(vec![submitted(), planned(1)]);
+    assert!(!decide(&plain).contains(&countdown));
+    assert_eq!(respond::unattended(&plain, 9), []);
 }

@@ -159,6 +159,22 @@ pub enum Job {
         #[command(flatten)]
         select: Select,
     },
+    /// Give a running job a fresh credential, made from the one you have now.
+    Renew {
+        #[command(flatten)]
+        select: Select,
+        /// limited, or full if the job is to start jobs elsewhere.
+        #[arg(long, value_enum, default_value = "limited")]
+        rights: Rights,
+    },
+    /// Give the site a credential for a job yet to be submitted; prints what its description is to name.
+    Delegate {
+        #[command(flatten)]
+        target: Target,
+        /// limited, or full if the job is to start jobs elsewhere.
+        #[arg(long, value_enum, default_value = "limited")]
+        rights: Rights,
+    },
     /// Bring the files of a job's directory back.
     Fetch {
         #[command(flatten)]
@@ -206,6 +222,8 @@ pub struct Submit {
     pub workdir: Option<String>,
     #[arg(long)]
     pub name: Option<String>,
+    #[command(flatten)]
+    pub delegation: Delegation,
     /// A policy file (TOML, or the paper's format) that narrows the site's.
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
@@ -227,6 +245,38 @@ pub struct Submit {
     pub command: Vec<String>,
 }
 
+/// Whether the job gets a credential of yours.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Delegation {
+    /// Give the job a proxy of your credential (X509_USER_PROXY): limited, or full if it is to start jobs elsewhere.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "RIGHTS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "limited"
+    )]
+    pub delegate: Option<Rights>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Rights {
+    /// All but the starting of jobs.
+    #[default]
+    Limited,
+    Full,
+}
+
+impl From<Rights> for kumiko_client::Rights {
+    fn from(rights: Rights) -> kumiko_client::Rights {
+        match rights {
+            Rights::Limited => kumiko_client::Rights::Limited,
+            Rights::Full => kumiko_client::Rights::Full,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct Exec {
     /// A short name from the configuration, or HOST[:PORT]; "local" is your personal site.
@@ -239,6 +289,8 @@ pub struct Exec {
     pub no_terminal: bool,
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub environment: Vec<String>,
+    #[command(flatten)]
+    pub delegation: Delegation,
     /// A policy file that narrows the site's.
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,

@@ -5,7 +5,8 @@ use crate::attached::{self, Interrupt};
 use crate::connect;
 use crate::fail::Failure;
 use crate::home::Home;
-use crate::job::{describe, run::status_of};
+use crate::job::describe;
+use crate::job::run::{delegate, status_of};
 use kumiko_job::description::WindowSize;
 use kumiko_linux::terminal::RawTerminal;
 use std::io::IsTerminal;
@@ -21,8 +22,9 @@ pub async fn exec(exec: Exec, home: &Home) -> Result<u8, Failure> {
     // As ssh: a shell gets a terminal if we have one, a command only when asked.
     let wanted = exec.terminal || (ours && !exec.no_terminal && exec.command.is_empty());
     let terminal = wanted.then(|| attached::window_size().unwrap_or(USUAL_WINDOW));
-    let description = describe::of_exec(&exec, terminal)?;
+    let mut description = describe::of_exec(&exec, terminal)?;
     let client = connect::open(Some(&exec.site), home).await?;
+    delegate(&client, exec.delegation, &mut description).await?;
     let job = client.exec(description).await?;
     let raw = if terminal.is_some() && ours {
         Some(RawTerminal::enter(std::io::stdin())?)

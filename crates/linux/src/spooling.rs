@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 /// A pipe, reading end first; both ends close on exec.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -52,6 +53,20 @@ pub fn reserve(file: impl AsFd, length: u64) -> io::Result<()> {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         done => Ok(done?),
     }
+}
+
+/// As `reserve`, and the file's size stays what it is.
+pub fn reserve_ahead(file: impl AsFd, length: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// What an account without privileges can still write to the filesystem of `path`, bytes (statvfs(3)).
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(path)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Offset of the first byte that is not in a hole; None: the file holds no data (SEEK_DATA, lseek(2)). The file's own

@@ -1,7 +1,9 @@
 //! Doing what the log says is to be done. Every action is a task of its own that may be done again after a crash.
 //! Not here: what is to be done (`kumiko_job::decide`).
 
+use crate::attended;
 use crate::cell::{Cell, Face};
+use crate::credentials::{Credentials, PROXY, now_ms};
 use crate::files::Files;
 use crate::keeper::{Act, Ask};
 use crate::setup::{Effective, Limits};
@@ -9,16 +11,22 @@ use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome};
 use kumiko_job::contract::{BatchError, BatchSystem, Refusal};
 use kumiko_job::decide::Action;
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::respond::CREDENTIAL_WARNING_MS;
 use kumiko_job::state::Job;
-use kumiko_policy::Policy;
+use kumiko_policy::{JOB_DIRECTORY, Policy};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 use tokio::runtime::Handle;
+
+/// A wall clock that was set meanwhile, or a machine that slept, is noticed within this time.
+const CLOCK_TRUSTED: Duration = Duration::from_secs(300);
 
 pub struct Actor<B> {
     pub batch: B,
     pub files: Files,
+    pub credentials: Arc<Credentials>,
     pub effective: Effective,
     pub limits: Limits,
     pub runtime: Handle,
@@ -49,6 +57,22 @@ impl<B: BatchSystem> Act for Actor<B> {
                     AttemptCommand::Cancel { grace_ms },
                 )));
             }
+            Action::Place { .. } => {
+                runtime.spawn_blocking(move || {
+                    let job = cell.job().id;
+                    if let Err(error) = self.credentials.place(&cell) {
+                        tracing::warn!(%job, %error, "a job cannot be given its renewed credential");
+                    }
+                });
+            }
+            Action::Attend { job, after_s } => {
+                let after = Duration::from_secs(after_s);
+                let ask = Ask::Unattended { job };
+                let sleep = move || tokio::time::sleep(after);
+                drop(runtime.spawn(attended::count_down(self.asks.clone(), ask, cell, sleep)));
+            }
+            Action::Remind { number, .. } => drop(runtime.spawn(self.remind(cell, number))),
+            Action::Discard { .. } => drop(runtime.spawn_blocking(move || self.discard(&cell))),
             Action::Settle(attempt) => drop(runtime.spawn(self.settle(attempt))),
             Action::Erase { job, last_epoch } => {
                 drop(runtime.spawn(self.erase(job, last_epoch, cell)))
@@ -68,7 +92,7 @@ pub enum Planned {
 impl<B: BatchSystem> Actor<B> {
     async fn start(self: Arc<Self>, attempt: AttemptId, cell: Arc<Cell>, policy: Option<Policy>) {
         let job = cell.job();
-        let outcome = match self.spec(attempt, &job, policy) {
+        let outcome = match self.spec(attempt, &cell, &job, policy) {
             Ok(spec) => self
                 .batch
                 .start(spec)
@@ -94,6 +118,7 @@ impl<B: BatchSystem> Actor<B> {
     fn spec(
         &self,
         attempt: AttemptId,
+        cell: &Cell,
         job: &Job,
         policy: Option<Policy>,
     ) -> Result<AttemptSpec, Refusal> {
@@ -115,6 +140,15 @@ impl<B: BatchSystem> Actor<B> {
                     ),
                 )
             })?;
+        let mut environment = description.environment.clone();
+        if job.credential.is_some() {
+            self.credentials
+                .place(cell)
+                .map_err(|error| not_placed(attempt.job, &error))?;
+            environment
+                .entry("X509_USER_PROXY".to_owned())
+                .or_insert_with(|| format!("{JOB_DIRECTORY}/{PROXY}"));
+        }
         let asked_ms = description
             .time_limit_s
             .map(|limit| limit.saturating_mul(1000));
@@ -122,7 +156,7 @@ impl<B: BatchSystem> Actor<B> {
             id: attempt,
             executable: description.executable.clone(),
             arguments: description.arguments.clone(),
-            environment: description.environment.clone(),
+            environment,
             directory: description.directory.clone(),
             job_directory,
             stdin: description.stdin.clone(),
@@ -135,6 +169,56 @@ impl<B: BatchSystem> Actor<B> {
             policy,
             mechanism: description.mechanism.clone(),
         })
+    }
+
+    /// Waits until the credential of event `number` is about to end. tokio's clock runs without leaps and the
+    /// certificate's end is told by the wall's: so it is looked at again in between.
+    async fn remind(self: Arc<Self>, cell: Arc<Cell>, number: u64) {
+        let mut face = cell.watch();
+        let over = |face: &Face| {
+            let current = face.job.credential.as_ref();
+            face.closing
+                || !face.job.is_live()
+                || current.is_none_or(|credential| credential.number != number)
+        };
+        let job = cell.job();
+        let Some(credential) = &job.credential else {
+            return;
+        };
+        let warn_at_ms = credential
+            .not_after_ms
+            .saturating_sub(CREDENTIAL_WARNING_MS);
+        loop {
+            let left = Duration::from_millis(warn_at_ms.saturating_sub(now_ms()));
+            if left.is_zero() {
+                let ask = Ask::CredentialEnding {
+                    job: job.id,
+                    number,
+                };
+                // The keeper is gone only when the site goes down: the next one reminds.
+                let _ = self.asks.send(ask);
+                return;
+            }
+            let ended = face.wait_for(over);
+            if tokio::time::timeout(left.min(CLOCK_TRUSTED), ended)
+                .await
+                .is_ok()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Nothing of an ended job's credential is kept; `Place` may come later and does nothing then. Blocks.
+    pub fn discard(&self, cell: &Cell) {
+        let job = cell.job();
+        let Some(credential) = &job.credential else {
+            return;
+        };
+        if let Err(error) = self.credentials.discard(job.id, Some(&credential.name)) {
+            let path = self.files.job(job.id);
+            tracing::warn!(path = %path.display(), %error, "an ended job's credential stays until the next start");
+        }
     }
 
     /// Waits until the batch system knows the attempt, then tells it. Nothing to tell to one that is over.
@@ -180,6 +264,16 @@ impl<B: BatchSystem> Actor<B> {
             Err(_) => {}
         }
     }
+}
+
+pub fn not_placed(job: JobId, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        "credential_not_placed",
+        format!(
+            "the credential could not be put as {PROXY} into the directory of job {job}: {error}; the job may have made that \
+             impossible"
+        ),
+    )
 }
 
 fn never_started(error: &BatchError) -> Refusal {

@@ -34,6 +34,8 @@ pub struct Face {
     pub ready: bool,
     pub stdin_taken: u64,
     pub stdin_closed: bool,
+    /// How many clients are attached.
+    pub attached: usize,
     /// The manager is going down: nothing more will be seen.
     pub closing: bool,
 }
@@ -57,6 +59,7 @@ impl Cell {
                 ready: false,
                 stdin_taken: 0,
                 stdin_closed: false,
+                attached: 0,
                 closing: false,
             }),
             freed: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -99,6 +102,12 @@ impl Cell {
         });
     }
 
+    /// Somebody is attached until what this gives is dropped.
+    pub fn attend(self: Arc<Self>) -> Attendance {
+        self.face.send_modify(|face| face.attached += 1);
+        Attendance { cell: self }
+    }
+
     pub fn close(&self) {
         self.face.send_modify(|face| face.closing = true);
     }
@@ -113,6 +122,17 @@ impl Cell {
     /// Raises what is freed to `offset`; says whether it was less.
     pub fn free(&self, stream: OutputStream, offset: u64) -> bool {
         self.freed(stream).fetch_max(offset, Ordering::Relaxed) < offset
+    }
+}
+
+#[derive(Debug)]
+pub struct Attendance {
+    cell: Arc<Cell>,
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.cell.face.send_modify(|face| face.attached -= 1);
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Files {
     pub lock: PathBuf,
 }
 
-fn private_dir(path: &Path) -> io::Result<()> {
+pub fn private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,

@@ -1,6 +1,7 @@
 //! The contract `Jobs`, as the door sees it: each call checks who asks, and hands on.
 
 use crate::Manager;
+use crate::act::not_placed;
 use crate::cell::{Cell, Face};
 use crate::keeper::{Ask, Reply, Submission, damaged, no_such_job};
 use crate::output::Output;
@@ -8,7 +9,7 @@ use crate::watch::Watch;
 use bytes::Bytes;
 use kumiko_job::attempt::{AttemptCommand, OutputStream, STDIN_WINDOW_BYTES};
 use kumiko_job::contract::{
-    BatchSystem, Caller, EventStream, JobView, Jobs, OutputReader, Refusal, StdinTaken,
+    BatchSystem, Caller, Delegated, EventStream, JobView, Jobs, OutputReader, Refusal, StdinTaken,
 };
 use kumiko_job::description::{JobDescription, OutputMode};
 use kumiko_job::id::{AttemptId, JobId};
@@ -246,6 +247,10 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         }
     }
 
+    async fn attend(&self, caller: &Caller, job: JobId) -> Result<impl Send + 'static, Refusal> {
+        Ok(self.find(caller, job).await?.attend())
+    }
+
     async fn stdin_taken(
         &self,
         caller: &Caller,
@@ -285,7 +290,13 @@ impl<B: BatchSystem> Jobs for Manager<B> {
     }
 
     async fn directory(&self, caller: &Caller, job: JobId) -> Result<PathBuf, Refusal> {
-        self.find(caller, job).await?;
+        let cell = self.find(caller, job).await?;
+        let (ended, had) = (!cell.job().is_live(), cell.job().credential.is_some());
+        if ended && had {
+            // Who was told of the end may be faster than what is done because of it.
+            let actor = Arc::clone(&self.actor);
+            blocking(move || actor.discard(&cell)).await?;
+        }
         Ok(self.actor.files.job(job))
     }
 
@@ -321,4 +332,63 @@ impl<B: BatchSystem> Jobs for Manager<B> {
             }
         }
     }
+
+    async fn new_credential(
+        &self,
+        caller: &Caller,
+        credential: Delegated,
+    ) -> Result<String, Refusal> {
+        let (actor, caller) = (Arc::clone(&self.actor), caller.clone());
+        blocking(move || {
+            actor.credentials.sweep(actor.limits.upload_keep);
+            let most = actor.limits.credentials_per_caller;
+            actor.credentials.keep(&caller.subject, &credential, most)
+        })
+        .await?
+    }
+
+    async fn renew(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        credential: Delegated,
+    ) -> Result<(), Refusal> {
+        let cell = self.find(caller, job).await?;
+        let not_after_ms = credential.not_after_ms;
+        let name = self.new_credential(caller, credential).await?;
+        let _one = self.renewing.lock().await;
+        let credentials = Arc::clone(&self.actor.credentials);
+        credentials.claim(&name, &caller.subject)?;
+        let given = name.clone();
+        let recorded = self
+            .ask(|reply| Ask::Renew {
+                job,
+                name: given,
+                not_after_ms,
+                reply,
+            })
+            .await;
+        blocking(move || match recorded {
+            Ok(()) => {
+                credentials.forget(&name);
+                credentials
+                    .place(&cell)
+                    .map_err(|error| not_placed(job, &error))
+            }
+            Err(refusal) => {
+                credentials.drop_file(&name);
+                Err(refusal)
+            }
+        })
+        .await?
+    }
+}
+
+/// Work on files.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Refusal::new("bug", error.to_string()))
 }

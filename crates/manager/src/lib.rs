@@ -5,7 +5,9 @@
 #![allow(clippy::result_large_err)] // OpenError is made once a process
 
 mod act;
+mod attended;
 mod cell;
+mod credentials;
 mod files;
 mod jobs;
 mod keeper;
@@ -21,6 +23,7 @@ pub use sink::Sink;
 
 use act::Actor;
 use cell::{Cell, Cells};
+use credentials::Credentials;
 use files::{Files, Uploads};
 use keeper::{Ask, Counts, Keeper, Memory};
 use kumiko_job::contract::BatchSystem;
@@ -46,6 +49,8 @@ pub struct Manager<B> {
     actor: Arc<Actor<B>>,
     cells: Arc<Cells>,
     uploads: Arc<Uploads>,
+    /// One renewal after the other.
+    renewing: tokio::sync::Mutex<()>,
     reader: Arc<Reader>,
     asks: Sender<Ask>,
     stats: tokio::sync::watch::Receiver<Stats>,
@@ -85,6 +90,7 @@ impl<B: BatchSystem> Manager<B> {
                 cause,
             })?;
         files.make()?;
+        let credentials = Arc::new(Credentials::open(&directory, &loaded.jobs)?);
 
         let boot = std::fs::read_to_string(BOOT_ID).map_err(|cause| OpenError::Directory {
             path: BOOT_ID.into(),
@@ -109,6 +115,7 @@ impl<B: BatchSystem> Manager<B> {
         let (stats_sender, stats) = tokio::sync::watch::channel(Stats::default());
         let actor = Arc::new(Actor {
             batch: batch(sink),
+            credentials: Arc::clone(&credentials),
             files,
             effective,
             limits: limits.clone(),
@@ -125,6 +132,7 @@ impl<B: BatchSystem> Manager<B> {
             counts: Counts::new(loaded.kept, live),
             cells: Arc::clone(&cells),
             uploads: Arc::clone(&uploads),
+            credentials,
             actor: Arc::<Actor<B>>::clone(&actor),
             limits,
             after_commit,
@@ -145,6 +153,7 @@ impl<B: BatchSystem> Manager<B> {
             actor,
             cells,
             uploads,
+            renewing: tokio::sync::Mutex::new(()),
             reader,
             asks,
             stats,

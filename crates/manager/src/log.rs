@@ -6,9 +6,10 @@ use kumiko_job::contract::JobView;
 use kumiko_job::event::{Event, Record};
 use kumiko_job::id::JobId;
 use kumiko_job::state::{Job, replay};
+use kumiko_linux::spooling;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// "kmko", in `PRAGMA application_id`: tells a log from any other SQLite file.
@@ -42,6 +43,12 @@ CREATE TABLE events (
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('last_job', 0), ('run_ms', 0);
 ";
+
+/// Disk space that the WAL holds before it needs it. A disk is filled by jobs, and what ends that (their ends, cancels,
+/// removals) must be recorded all the same: some 2,000 events, four times what the WAL holds between two checkpoints.
+const WAL_AHEAD_BYTES: u64 = 8 << 20;
+/// With less room on the disk no new job is taken: what the WAL holds is for those there are.
+const ROOM_FOR_JOBS_BYTES: u64 = 1 << 20;
 
 /// A failed read of what should be there; the log is damaged or the disk is.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +87,7 @@ pub struct Loaded {
 pub struct Log {
     connection: Connection,
     synced: bool,
+    path: PathBuf,
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
@@ -142,10 +150,20 @@ impl Log {
         connection
             .pragma_update(None, "wal_autocheckpoint", 0)
             .map_err(failed)?;
+        if let Err(error) = hold_ahead(path) {
+            tracing::warn!(%error, "no disk space could be held for the event log");
+        }
         Ok(Log {
             connection,
             synced: true,
+            path: path.to_owned(),
         })
+    }
+
+    /// Whether the disk has room for what a new job brings. A disk that does not tell has.
+    pub fn has_room_for_jobs(&self) -> bool {
+        let free = spooling::free_bytes(&self.path);
+        free.map_or(true, |free| free >= ROOM_FOR_JOBS_BYTES)
     }
 
     /// Replays what lives.
@@ -324,6 +342,16 @@ impl Log {
         self.connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
     }
+}
+
+/// The WAL is not there yet, or SQLite takes an empty one for none. The database itself must not be opened here: closing
+/// it would drop SQLite's locks (fcntl(2), "record locks").
+fn hold_ahead(log: &Path) -> std::io::Result<()> {
+    let mut name = log.as_os_str().to_owned();
+    name.push("-wal");
+    let mut options = std::fs::File::options();
+    let wal = options.write(true).create(true).truncate(false).open(name)?;
+    spooling::reserve_ahead(wal, WAL_AHEAD_BYTES)
 }
 
 fn create(connection: &mut Connection) -> rusqlite::Result<()> {

@@ -17,7 +17,7 @@ pub type Effective = Box<dyn Fn(&Caller, &JobDescription) -> Result<Policy, Refu
 pub type AfterCommit = Box<dyn Fn(JobId, &Record) + Send>;
 
 pub struct Setup {
-    /// Holds `events.db`, `lock`, `jobs/` and `uploads/`; made (0700) if missing.
+    /// Holds `events.db`, `lock`, `jobs/`, `uploads/` and `credentials/`; made (0700) if missing.
     pub directory: PathBuf,
     pub limits: Limits,
     pub effective: Effective,
@@ -44,8 +44,10 @@ pub struct Limits {
     pub kept_jobs_per_caller: usize,
     /// Uploads of one caller that no job has taken yet.
     pub uploads_per_caller: usize,
-    /// An upload that no job has taken is swept after this.
+    /// An upload or a credential that no job has taken is swept after this.
     pub upload_keep: Duration,
+    /// Credentials of one caller that no job has taken yet: each has a few kB.
+    pub credentials_per_caller: usize,
     /// An ended job is kept for this long, in running time of the site: a clock that jumps expires nothing.
     pub keep: Duration,
     /// stdout and stderr, each.
@@ -63,6 +65,7 @@ impl Default for Limits {
             live_jobs_per_caller: 10_000,
             kept_jobs_per_caller: 200_000,
             uploads_per_caller: 64,
+            credentials_per_caller: 64,
             upload_keep: Duration::from_secs(24 * 3600),
             keep: Duration::from_secs(7 * 24 * 3600),
             output_quota_bytes: 1 << 30,

@@ -59,6 +59,26 @@ impl Server {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         H: Fn(Bytes, Stream) + Clone + Send + 'static,
     {
+        self.serve_until(io, owner, std::future::pending(), handler)
+            .await
+    }
+
+    /// The same until `over` says in words why there must be an end: then the session ends too, and the peer is told
+    /// (NOT_ADMITTED).
+    ///
+    /// # Errors
+    /// As [`Server::serve`]; `Refused` with those words.
+    pub async fn serve_until<S, H>(
+        &self,
+        io: S,
+        owner: &str,
+        over: impl Future<Output = String>,
+        handler: H,
+    ) -> Result<Served, SessionError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        H: Fn(Bytes, Stream) + Clone + Send + 'static,
+    {
         let (mut io, mut input) = (io, BytesMut::new());
         let options = &self.registry.options;
         let hello = match timeout(options.hello_within, read_hello(&mut io, &mut input)).await {
@@ -81,9 +101,19 @@ impl Server {
             let stream = Stream::new(shared.clone(), id, options.max_message_bytes, None);
             handler(request, stream);
         };
+        let ending = async {
+            let (code, text) = (goodbye::NOT_ADMITTED, over.await);
+            let error = SessionError::Refused {
+                code,
+                text: text.clone(),
+            };
+            shared.with(|core| core.end_saying(error, code, text));
+            std::future::pending().await
+        };
         let end = tokio::select! {
             end = driver::run(shared, epoch, io, input, on_open) => end,
             () = shared.superseded(epoch) => End::Superseded,
+            () = ending => End::Over,
         };
         match end {
             End::Superseded => Ok(Served::Superseded),

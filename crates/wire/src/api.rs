@@ -19,6 +19,10 @@ pub mod kind {
     pub const REFUSED: u8 = 0x02;
     /// The next bytes of a tar archive.
     pub const TAR: u8 = 0x03;
+    /// A PKCS #10 request, DER: what the site wants signed (V8).
+    pub const CERTIFICATE_REQUEST: u8 = 0x04;
+    /// The certificate that a client made of it, DER.
+    pub const CERTIFICATE: u8 = 0x05;
 }
 
 /// What opens a stream is held whole.
@@ -87,6 +91,10 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         since_us: Option<u64>,
     },
+    /// The site sends a request for a certificate, the client the certificate. Answer: [`Delegated`].
+    Delegate,
+    /// The same, for a living job that has a credential already. Answer: [`Renewed`].
+    Renew { job: JobId },
     /// Answer: [`SiteView`].
     Site,
 }
@@ -110,6 +118,22 @@ pub struct Uploaded {
     pub bytes: u64,
     /// The site's time just after the last file; `Download` with it brings only what came later. Unix, microseconds.
     pub mark_us: u64,
+}
+
+/// A credential of the caller's is at the site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegated {
+    /// For `JobDescription::credential`.
+    pub credential: String,
+    /// When it ends; Unix time.
+    pub not_after_ms: u64,
+}
+
+/// A job has another credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewed {
+    /// When it ends; Unix time.
+    pub not_after_ms: u64,
 }
 
 /// What a site says of itself to whom it serves.

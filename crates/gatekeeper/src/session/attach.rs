@@ -30,6 +30,7 @@ pub(super) async fn attach<J: Jobs>(
     out: &mut Out,
     receiver: &mut Receiver,
 ) -> Result<(), Stop> {
+    let _here = desk.jobs.attend(&visitor.caller, to.job).await?;
     let out = Mutex::new(out);
     // What of the stdin is taken; the client's window counts from there.
     let taken = watch::Sender::new(0);

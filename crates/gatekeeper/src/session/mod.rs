@@ -1,9 +1,11 @@
 //! The session's door: one request a stream (spec/services).
 
 mod attach;
+mod delegation;
 mod staging;
 
-use crate::admit::{Link, Visitor};
+use crate::Refused;
+use crate::admit::{Link, Visitor, until};
 use crate::desk::Desk;
 use bytes::Bytes;
 use kumiko_job::attempt::AttemptCommand;
@@ -16,6 +18,7 @@ use serde::Serialize;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
 
 /// Output is read and sent in pieces that fit one frame with their offset.
 pub(crate) const OUTPUT_MESSAGE_BYTES: usize = kumiko_wire::frame::PART_BYTES - 8;
@@ -28,16 +31,30 @@ pub(crate) async fn serve<J: Jobs>(
     peer: SocketAddr,
 ) {
     let owner = visitor.caller.subject.clone();
+    let ended = ended(visitor.peer.not_after, &owner);
     let handler = {
         let desk = desk.clone();
         move |request: Bytes, stream: Stream| {
             tokio::spawn(answer(desk.clone(), visitor.clone(), request, stream));
         }
     };
-    match desk.sessions.serve(link, &owner, handler).await {
+    match desk
+        .sessions
+        .serve_until(link, &owner, ended, handler)
+        .await
+    {
         Ok(how) => tracing::debug!(%peer, subject = owner, ?how, "session connection ended"),
         Err(cause) => tracing::warn!(%peer, subject = owner, %cause, "session connection broken"),
     }
+}
+
+/// Resolves with the word to the client when its certificate has ended.
+async fn ended(not_after: SystemTime, owner: &str) -> String {
+    until(not_after).await;
+    Refused::Ended {
+        subject: owner.to_owned(),
+    }
+    .to_string()
 }
 
 /// Why an answer stops before its end.
@@ -206,6 +223,8 @@ async fn dispatch<J: Jobs>(
             let sending = staging::download(desk, visitor, job, since_us, out);
             while_heard(receiver, sending).await
         }
+        Request::Delegate => delegation::delegate(desk, visitor, out, receiver).await,
+        Request::Renew { job } => delegation::renew(desk, visitor, job, out, receiver).await,
         Request::Site => out.reply(&desk.site(visitor)).await,
     }
 }

@@ -7,7 +7,8 @@
 use bytes::Bytes;
 use kumiko_job::attempt::{AttemptCommand, Outcome, OutputStream};
 use kumiko_job::contract::{
-    Caller, EventStream, EventView, JobState, JobView, Jobs, OutputReader, Refusal, StdinTaken,
+    Caller, Delegated, EventStream, EventView, JobState, JobView, Jobs, OutputReader, Refusal,
+    StdinTaken,
 };
 use kumiko_job::description::{JobDescription, OutputMode, WindowSize};
 use kumiko_job::id::JobId;
@@ -39,6 +40,10 @@ pub struct Job {
 pub struct Fake {
     pub jobs: Arc<Mutex<BTreeMap<JobId, Job>>>,
     changed: watch::Sender<u64>,
+    /// How many clients are attached to jobs.
+    pub attached: Arc<watch::Sender<usize>>,
+    /// Whose, and what, in the order of their coming.
+    pub credentials: Mutex<Vec<(String, Delegated)>>,
     pub dir: TempDir,
 }
 
@@ -52,6 +57,8 @@ impl Fake {
         Fake {
             jobs: Arc::default(),
             changed: watch::channel(0).0,
+            attached: Arc::new(watch::channel(0).0),
+            credentials: Mutex::default(),
             dir: TempDir::with_prefix("kumiko-fake-").unwrap(),
         }
     }
@@ -138,6 +145,14 @@ impl Job {
     }
 }
 
+pub struct Attendance(Arc<watch::Sender<usize>>);
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.0.send_modify(|clients| *clients -= 1);
+    }
+}
+
 impl Jobs for Fake {
     async fn submit(
         &self,
@@ -172,6 +187,7 @@ impl Jobs for Fake {
             outcome: None,
             stdout_bytes: 0,
             stderr_bytes: 0,
+            credential_ends_ms: None,
             last_event: 0,
         };
         let mut job = Job {
@@ -291,6 +307,12 @@ impl Jobs for Fake {
         Ok(())
     }
 
+    async fn attend(&self, caller: &Caller, job: JobId) -> Result<impl Send + 'static, Refusal> {
+        self.find(caller, job, |_| ())?;
+        self.attached.send_modify(|clients| *clients += 1);
+        Ok(Attendance(Arc::clone(&self.attached)))
+    }
+
     async fn stdin_taken(
         &self,
         caller: &Caller,
@@ -343,6 +365,30 @@ impl Jobs for Fake {
     async fn directory(&self, caller: &Caller, job: JobId) -> Result<PathBuf, Refusal> {
         self.find(caller, job, |_| {})?;
         Ok(self.dir.path().join(format!("job-{job}")))
+    }
+
+    async fn new_credential(
+        &self,
+        caller: &Caller,
+        credential: Delegated,
+    ) -> Result<String, Refusal> {
+        let mut credentials = self.credentials.lock().unwrap();
+        credentials.push((caller.subject.clone(), credential));
+        Ok(format!("{:032x}", credentials.len()))
+    }
+
+    async fn renew(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        credential: Delegated,
+    ) -> Result<(), Refusal> {
+        self.find(caller, job, |j| {
+            j.view.credential_ends_ms = Some(credential.not_after_ms);
+        })?;
+        let mut credentials = self.credentials.lock().unwrap();
+        credentials.push((caller.subject.clone(), credential));
+        Ok(())
     }
 
     async fn new_upload(&self, _caller: &Caller) -> Result<(String, PathBuf), Refusal> {

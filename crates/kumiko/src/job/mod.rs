@@ -56,10 +56,16 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             }
             Ok(0)
         }
-        Job::Renew { select, delegate } => {
+        Job::Delegate { target, rights } => {
+            let client = connect::open(target.site.as_deref(), home).await?;
+            output::one(format, &client.delegate(rights.into()).await?)?;
+            client.close().await;
+            Ok(0)
+        }
+        Job::Renew { select, rights } => {
             let (client, jobs) = chosen(&select, home).await?;
             for job in jobs {
-                let renewed = client.renew(job, delegate.into()).await?;
+                let renewed = client.renew(job, rights.into()).await?;
                 eprintln!(
                     "kumiko: job {job} has a credential for {}",
                     view::left(renewed.not_after_ms)

@@ -1,6 +1,6 @@
 //! `kumiko job submit` and `run`: a folder there, the output here, the exit status passed on.
 
-use crate::args::{Format, Submit};
+use crate::args::{Delegation, Format, Submit};
 use crate::attached::{self, Interrupt};
 use crate::connect;
 use crate::fail::{Failure, OWN_FAILURE};
@@ -10,12 +10,18 @@ use crate::output::{self, Show};
 use kumiko_client::Client;
 use kumiko_job::attempt::Outcome;
 use kumiko_job::description::{JobDescription, Stdin};
-use kumiko_wire::api::Submitted;
+use kumiko_wire::api::{Delegated, Submitted};
 use std::path::Path;
 
 impl Show for Submitted {
     fn human(&self) -> String {
         self.job.to_string()
+    }
+}
+
+impl Show for Delegated {
+    fn human(&self) -> String {
+        self.credential.clone()
     }
 }
 
@@ -30,6 +36,7 @@ pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, F
     if let Some(folder) = &submit.dir {
         send_folder(&client, folder, &mut description).await?;
     }
+    delegate(&client, submit.delegation, &mut description).await?;
     let job = client.submit(description, submit.key).await?;
     output::one(format, &Submitted { job })?;
     client.close().await;
@@ -43,6 +50,7 @@ pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
         Some(folder) => Some(send_folder(&client, folder, &mut description).await?),
         None => None,
     };
+    delegate(&client, submit.delegation, &mut description).await?;
     let (has_policy, live) = (
         description.policy.is_some(),
         description.stdin == Stdin::Live,
@@ -63,6 +71,18 @@ pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
         eprintln!("kumiko: job {}: {word}", end.job);
     }
     Ok(status)
+}
+
+/// Gives the job a proxy of the caller's credential, if that was asked for.
+pub async fn delegate(
+    client: &Client,
+    delegation: Delegation,
+    description: &mut JobDescription,
+) -> Result<(), Failure> {
+    if let Some(rights) = delegation.delegate {
+        description.credential = Some(client.delegate(rights.into()).await?.credential);
+    }
+    Ok(())
 }
 
 /// The site's mark: what changes after it comes back.

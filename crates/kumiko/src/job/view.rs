@@ -42,6 +42,11 @@ impl Show for Whole {
             (!v.not_enforced.is_empty()).then(|| v.not_enforced.join("; ")),
         );
         line("attempt", Some(v.epoch.to_string()));
+        line(
+            "credential",
+            v.credential_ends_ms
+                .map(|end| format!("ends in {}", left(end))),
+        );
         line("submitted", Some(ago(v.submitted_ms)));
         line("ran for", ran_for(v));
         line("outcome", v.outcome.as_ref().map(outcome_words));
@@ -98,6 +103,11 @@ fn ran_for(v: &JobView) -> Option<String> {
 
 fn ago(at_ms: u64) -> String {
     format!("{} ago", span(now_ms().saturating_sub(at_ms)))
+}
+
+/// From now to then.
+pub fn left(until_ms: u64) -> String {
+    span(until_ms.saturating_sub(now_ms()))
 }
 
 fn span(ms: u64) -> String {

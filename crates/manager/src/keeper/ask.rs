@@ -26,9 +26,25 @@ pub enum Ask {
         grace_ms: u64,
         reply: Reply<()>,
     },
+    /// Nobody has been attached for as long as the job allows.
+    Unattended {
+        job: JobId,
+    },
     Remove {
         job: JobId,
         reply: Reply<()>,
+    },
+    /// The job gets this credential instead of the one it has.
+    Renew {
+        job: JobId,
+        name: String,
+        not_after_ms: u64,
+        reply: Reply<()>,
+    },
+    /// The credential of event `number` is about to end.
+    CredentialEnding {
+        job: JobId,
+        number: u64,
     },
     /// Brings an ended job back into memory.
     Load {
@@ -59,8 +75,17 @@ impl Ask {
     /// Is it answered with a promise, which is to survive a power cut (spec/jobs J41)?
     pub fn is_promise(&self) -> bool {
         match self {
-            Ask::Submit(_) | Ask::Cancel { .. } | Ask::Remove { .. } | Ask::Sweep => true,
-            Ask::Report { .. } | Ask::Load { .. } | Ask::Erased { .. } | Ask::Close { .. } => false,
+            Ask::Submit(_)
+            | Ask::Cancel { .. }
+            | Ask::Unattended { .. }
+            | Ask::Remove { .. }
+            | Ask::Renew { .. }
+            | Ask::Sweep => true,
+            Ask::Report { .. }
+            | Ask::CredentialEnding { .. }
+            | Ask::Load { .. }
+            | Ask::Erased { .. }
+            | Ask::Close { .. } => false,
         }
     }
 }
@@ -106,12 +131,16 @@ pub fn damaged(error: &ReadError) -> Refusal {
     )
 }
 
+pub fn full() -> Refusal {
+    Refusal::new(
+        "log_full",
+        "the site cannot record this, its disk is full: nothing was done, try later",
+    )
+}
+
 pub fn unwritable(error: &rusqlite::Error) -> Refusal {
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DiskFull) => Refusal::new(
-            "log_full",
-            "the site cannot record this, its disk is full: nothing was done, try later",
-        ),
+        Some(rusqlite::ErrorCode::DiskFull) => full(),
         _ => Refusal::new(
             "log_unwritable",
             format!(

@@ -1,6 +1,6 @@
 //! One transaction: what follows from each ask is worked out (kumiko-job) and written, but not yet told.
 
-use super::ask::{Answer, Ask, Submission, damaged, no_such_job, unwritable};
+use super::ask::{Answer, Ask, Submission, damaged, full, no_such_job, unwritable};
 use super::{Keeper, SWEEP};
 use crate::log::ReadError;
 use kumiko_job::attempt::{AttemptReport, OutputStream};
@@ -8,7 +8,7 @@ use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, Record};
 use kumiko_job::id::{AttemptId, JobId};
-use kumiko_job::respond::{self, OutputBytes};
+use kumiko_job::respond::{self, NoRenewal, OutputBytes};
 use kumiko_job::state::{Job, Stage, apply};
 use kumiko_policy::Policy;
 use std::collections::HashMap;
@@ -27,6 +27,8 @@ pub struct Draft {
     pub policies: HashMap<JobId, Policy>,
     /// Uploads that its jobs take.
     pub claimed: Vec<String>,
+    /// Credentials that its jobs take.
+    pub credentials: Vec<String>,
     pub erased: Vec<JobId>,
     pub answers: Vec<Answer>,
     /// What must not be lost, should the commit fail.
@@ -103,12 +105,49 @@ impl Keeper {
                 draft.answers.push(Answer::Done(reply, done));
                 failed
             }
+            Ask::Unattended { job } => {
+                let site = self.limits.grace_ms;
+                let done = self.change(draft, job, |job| {
+                    let grace_ms = job.description.grace_ms.unwrap_or(site);
+                    Ok(respond::unattended(job, grace_ms))
+                });
+                let (done, failed) = answer(done);
+                if let Err(refusal) = done {
+                    tracing::error!(%job, %refusal, "a job that nobody attends could not be ended");
+                }
+                draft.keep.push(Ask::Unattended { job });
+                failed
+            }
             Ask::Remove { job, reply } => {
                 let done = self.change(draft, job, |job| {
                     respond::remove(job, false).map_err(|_| still_live(job.id))
                 });
                 let (done, failed) = answer(done);
                 draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::Renew {
+                job,
+                name,
+                not_after_ms,
+                reply,
+            } => {
+                let done = self.change(draft, job, |job| {
+                    respond::renew(job, name, not_after_ms).map_err(|why| no_renewal(job.id, why))
+                });
+                let (done, failed) = answer(done);
+                draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::CredentialEnding { job, number } => {
+                let done = self.change(draft, job, |job| {
+                    Ok(respond::credential_ending(job, number))
+                });
+                let (done, failed) = answer(done);
+                if let Err(refusal) = done {
+                    tracing::error!(%job, %refusal, "the end of a credential could not be told");
+                }
+                draft.keep.push(Ask::CredentialEnding { job, number });
                 failed
             }
             Ask::Report { attempt, report } => {
@@ -157,13 +196,18 @@ impl Keeper {
             }
         }
         self.admit(draft, caller)?;
+        let credential_ends_ms = match &description.credential {
+            Some(name) => Some(self.credentials.claim(name, &caller.subject)?),
+            None => None,
+        };
+        draft.credentials.extend(description.credential.clone());
         if let Some(input) = &description.input {
             self.uploads.claim(input, &caller.subject)?;
             draft.claimed.push(input.clone());
         }
         let id = JobId(self.last_job + 1);
-        let events = respond::submit(caller, key, description, self.here());
-        self.write(draft, id, None, events.into())?;
+        let events = respond::submit(caller, key, description, credential_ends_ms, self.here());
+        self.write(draft, id, None, events)?;
         self.last_job = id.0;
         draft.fresh.push(caller.subject.clone());
         draft.policies.insert(id, policy);
@@ -172,6 +216,9 @@ impl Keeper {
 
     /// Is there room for one more job?
     fn admit(&self, draft: &Draft, caller: &Caller) -> Result<(), Refusal> {
+        if !self.log.has_room_for_jobs() {
+            return Err(full());
+        }
         let mine = self.counts.of(&caller.subject);
         let fresh = draft
             .fresh
@@ -329,10 +376,14 @@ impl Draft {
             Ask::Submit(submission) => self
                 .answers
                 .push(Answer::Submit(submission.reply, Err(refusal))),
-            Ask::Cancel { reply, .. } | Ask::Remove { reply, .. } => {
+            Ask::Cancel { reply, .. } | Ask::Remove { reply, .. } | Ask::Renew { reply, .. } => {
                 self.answers.push(Answer::Done(reply, Err(refusal)));
             }
-            Ask::Report { .. } | Ask::Erased { .. } | Ask::Load { .. } => self.keep.push(ask),
+            Ask::Report { .. }
+            | Ask::CredentialEnding { .. }
+            | Ask::Unattended { .. }
+            | Ask::Erased { .. }
+            | Ask::Load { .. } => self.keep.push(ask),
             Ask::Close { reply } => self.close.push(reply),
             Ask::Sweep => {}
         }
@@ -345,9 +396,21 @@ fn still_live(job: JobId) -> Refusal {
     Refusal::new("job_live", message)
 }
 
-/// Is this the description again? A client that asks again after a crash has made its upload anew, under another name.
+fn no_renewal(job: JobId, why: NoRenewal) -> Refusal {
+    let message = format!("the credential of job {job} cannot be renewed: {why}");
+    match why {
+        NoRenewal::Ended => Refusal::new("job_ended", message),
+        NoRenewal::NoCredential => Refusal::new("job_without_credential", message),
+    }
+}
+
+/// Is this the description again? A client that asks again after a crash has made its upload anew, under another name,
+/// and delegated anew.
 fn same_request(one: &JobDescription, other: &JobDescription) -> bool {
     let mut other = other.clone();
+    if one.credential.is_some() && other.credential.is_some() {
+        other.credential.clone_from(&one.credential);
+    }
     if one.input.is_some() && other.input.is_some() {
         other.input.clone_from(&one.input);
     }

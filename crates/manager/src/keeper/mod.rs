@@ -11,6 +11,7 @@ pub use counts::{Counts, Stats};
 
 use crate::act::Planned;
 use crate::cell::{Cell, Cells};
+use crate::credentials::Credentials;
 use crate::files::{Hold, Uploads};
 use crate::log::Log;
 use crate::setup::{AfterCommit, Limits};
@@ -40,6 +41,7 @@ pub struct Keeper {
     pub log: Log,
     pub cells: Arc<Cells>,
     pub uploads: Arc<Uploads>,
+    pub credentials: Arc<Credentials>,
     pub actor: Arc<dyn Act>,
     pub limits: Limits,
     pub after_commit: Option<AfterCommit>,
@@ -169,6 +171,9 @@ impl Keeper {
         for name in draft.claimed {
             self.uploads.forget(&name);
         }
+        for name in draft.credentials {
+            self.credentials.forget(&name);
+        }
         for job in draft.erased {
             self.cells.remove(job);
         }
@@ -179,7 +184,7 @@ impl Keeper {
         for (action, cell) in actions {
             let policy = match action {
                 Action::Run(attempt) => draft.policies.remove(&attempt.job),
-                Action::Cancel { .. } | Action::Settle(_) | Action::Erase { .. } => None,
+                _ => None,
             };
             Arc::clone(&self.actor).act(action, &cell, Planned::Now(policy));
         }
@@ -203,6 +208,9 @@ impl Keeper {
         }
         for name in draft.claimed {
             self.uploads.unclaim(&name);
+        }
+        for name in draft.credentials {
+            self.credentials.unclaim(&name);
         }
         for answer in draft.answers {
             answer.send(Some(&refusal));
