@@ -44,7 +44,8 @@ impl Bench {
             let path =
                 std::env::var_os(variable).map_or_else(|| own.with_file_name(name), PathBuf::from);
             if path.is_file() {
-                return Ok(path);
+                // A site starts the runner from another folder.
+                return std::path::absolute(&path).doing(|| format!("finding {}", path.display()));
             }
             Err(Failure::Unexpected {
                 what: format!(
