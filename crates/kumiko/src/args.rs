@@ -287,6 +287,12 @@ pub struct Exec {
     /// Never a pseudo-terminal.
     #[arg(short = 'T')]
     pub no_terminal: bool,
+    /// How long the program goes on when we have vanished [default: 60s]; losing this terminal ends it at once.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub unattended: Option<Duration>,
+    /// The program goes on without us until it ends by itself.
+    #[arg(long, conflicts_with = "unattended")]
+    pub keep: bool,
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub environment: Vec<String>,
     #[command(flatten)]

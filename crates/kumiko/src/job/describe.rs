@@ -5,9 +5,13 @@ use crate::fail::{Failure, While};
 use kumiko_job::description::{JobDescription, OutputMode, Stdin, WindowSize};
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 /// `exec` without a command starts this.
 const SHELL: &str = "/bin/sh";
+/// How long a program of `exec` lives with nobody attached: more than the 30 s for which a client tries to come back to a
+/// site that was started anew.
+const UNATTENDED: Duration = Duration::from_secs(60);
 
 /// Of `submit` and `run`. `input` is set later, when the folder is sent.
 pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
@@ -24,8 +28,7 @@ pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
         None => {}
     }
     if let Some(limit) = submit.time {
-        // The description has whole seconds; a part of one counts as one.
-        description.time_limit_s = Some(limit.as_secs() + u64::from(limit.subsec_nanos() > 0));
+        description.time_limit_s = Some(whole_seconds(limit));
     }
     if submit.count != 1 {
         description.count = submit.count;
@@ -74,12 +77,19 @@ pub fn of_exec(exec: &Exec, terminal: Option<WindowSize>) -> Result<JobDescripti
     description.stdin = Stdin::Live;
     description.output = OutputMode::Flow;
     description.terminal = terminal;
+    let unattended = exec.unattended.unwrap_or(UNATTENDED);
+    description.attended_s = (!exec.keep).then(|| whole_seconds(unattended));
     policy_and_mechanism(
         &mut description,
         exec.policy.as_deref(),
         exec.mechanism.as_deref(),
     )?;
     Ok(description)
+}
+
+/// The description has whole seconds; a part of one counts as one.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 fn empty(command: &[String]) -> Result<JobDescription, Failure> {
