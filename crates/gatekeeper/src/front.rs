@@ -24,7 +24,9 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 pub enum FrontError {
     #[error(transparent)]
     Keys(#[from] KeysError),
-    #[error("cannot listen on {address}: {cause}")]
+    #[error(
+        "cannot listen on {address}: {cause}; say another address and port with --listen, port 0 for any that is free"
+    )]
     Listen {
         address: SocketAddr,
         cause: io::Error,
