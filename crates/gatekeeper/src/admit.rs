@@ -124,6 +124,9 @@ pub(crate) fn authorise(
     door: Door,
 ) -> Result<Visitor, Refused> {
     let subject = peer.identity.to_string();
+    if peer.kind == ProxyKind::Independent {
+        return Err(Refused::Independent { subject });
+    }
     let accounts = keys.map.lookup(&peer.identity);
     let account = match (accounts.first(), &config.only_account) {
         (None, _) => return Err(Refused::Unmapped { subject }),

@@ -17,6 +17,9 @@ pub enum Refused {
     Tls { cause: String },
     #[error("{subject} is not in the grid-mapfile")]
     Unmapped { subject: String },
+    /// It has no rights but those granted to itself (spec/identity P5), and nothing here grants any.
+    #[error("an independent proxy of {subject} has no rights here: show a full one")]
+    Independent { subject: String },
     #[error("{subject} is mapped to the account {account}; this site serves {only} only")]
     OtherAccount {
         subject: String,
@@ -35,7 +38,7 @@ pub enum Refused {
 
 /// How many reasons there are.
 pub(crate) const REASONS: usize = NAMES.len();
-pub(crate) const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 11] = [
     "too_many",
     "too_many_from_address",
     "too_slow",
@@ -46,6 +49,7 @@ pub(crate) const NAMES: [&str; 10] = [
     "gram",
     "socket",
     "ended",
+    "independent",
 ];
 
 impl Refused {
@@ -61,6 +65,7 @@ impl Refused {
             Refused::Gram => 7,
             Refused::Socket { .. } => 8,
             Refused::Ended { .. } => 9,
+            Refused::Independent { .. } => 10,
         }
     }
 
