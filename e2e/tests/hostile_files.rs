@@ -323,6 +323,15 @@ fn archives_that_lead_out_are_refused_by_name() {
     person.file("evil.bin", "not a tar at all");
     let (status, body) = rest.ask(&["-X", "POST", "--data-binary", "@evil.bin"], "/v1/uploads");
     assert!((400..500).contains(&status), "{status} {}", text(&body));
+    let uploads = person.kumiko_home().join("state/uploads");
+    until("nothing of them is left", || {
+        std::fs::read_dir(&uploads).unwrap().next().is_none()
+    });
+    // Nor do they count: of uploads that no job has taken 64 are allowed.
+    for _ in 0..70 {
+        let (_, body) = rest.ask(&["-X", "POST", "--data-binary", "@evil.bin"], "/v1/uploads");
+        assert!(text(&body).contains("bad_archive"), "{}", text(&body));
+    }
     serves(&person);
 }
 

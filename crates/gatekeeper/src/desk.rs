@@ -126,7 +126,7 @@ impl<J: Jobs> Desk<J> {
         Self::may_start(visitor)?;
         let place = self.transfer()?;
         let (input, folder) = self.jobs.new_upload(&visitor.caller).await?;
-        let unpacking = Unpacking::start(folder.clone(), self.config.limits.upload);
+        let unpacking = Unpacking::whole_or_gone(folder.clone(), self.config.limits.upload);
         Ok(Upload {
             input,
             folder,
@@ -136,7 +136,7 @@ impl<J: Jobs> Desk<J> {
     }
 }
 
-/// A folder on its way in; what is not finished is left to the manager to sweep.
+/// A folder on its way in; what is not finished goes.
 pub(crate) struct Upload {
     input: String,
     folder: PathBuf,

@@ -163,18 +163,19 @@ impl Uploads {
         work(&mut self.uploads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A new name for an upload of `subject`; None, if it has `most` already. Not to be guessed, and never one of an
-    /// earlier process's: 128 bits of the hasher's seed, which the standard library takes from the kernel.
-    pub fn add(&self, subject: &str, most: usize) -> Option<String> {
+    /// A new name for an upload of `subject`; None, if it has `most` already that are `there` (one that failed is not).
+    /// Not to be guessed, and never one of an earlier process's: 128 bits of the hasher's seed, which the standard
+    /// library takes from the kernel.
+    pub fn add(&self, subject: &str, most: usize, there: impl Fn(&str) -> bool) -> Option<String> {
         let part = || std::hash::RandomState::new().build_hasher().finish();
         let name = format!("{:016x}{:016x}", part(), part());
         self.with(|uploads| {
-            let mine = uploads
-                .values()
-                .filter(|upload| upload.subject == subject && !upload.claimed)
-                .count();
-            if mine >= most {
-                return None;
+            let is_mine = |upload: &Upload| upload.subject == subject && !upload.claimed;
+            if uploads.values().filter(|upload| is_mine(upload)).count() >= most {
+                uploads.retain(|name, upload| !is_mine(upload) || there(name));
+                if uploads.values().filter(|upload| is_mine(upload)).count() >= most {
+                    return None;
+                }
             }
             let upload = Upload {
                 subject: subject.to_owned(),

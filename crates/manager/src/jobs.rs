@@ -311,7 +311,9 @@ impl<B: BatchSystem> Jobs for Manager<B> {
             });
         }
         let most = self.actor.limits.uploads_per_caller;
-        let name = self.uploads.add(&caller.subject, most).ok_or_else(|| {
+        let uploads = &self.actor.files.uploads;
+        let there = |name: &str| uploads.join(name).exists();
+        let name = self.uploads.add(&caller.subject, most, there).ok_or_else(|| {
             Refusal::new(
                 "too_many_uploads",
                 format!("you have {most} uploads that no job has taken, the most this site allows: submit jobs with them, or wait"),

@@ -350,7 +350,11 @@ fn hold_ahead(log: &Path) -> std::io::Result<()> {
     let mut name = log.as_os_str().to_owned();
     name.push("-wal");
     let mut options = std::fs::File::options();
-    let wal = options.write(true).create(true).truncate(false).open(name)?;
+    let wal = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(name)?;
     spooling::reserve_ahead(wal, WAL_AHEAD_BYTES)
 }
 

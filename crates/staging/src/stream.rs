@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::pack::{Packed, pack};
 use crate::unpack::{Unpacked, unpack};
 use bytes::{Buf, Bytes, BytesMut};
+use kumiko_linux::Dir;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::thread;
@@ -33,19 +34,36 @@ enum Piece {
 
 impl Unpacking {
     pub fn start(folder: PathBuf, limits: Limits) -> Unpacking {
+        Self::with(move |archive| unpack(archive, &folder, limits))
+    }
+
+    /// As `start`; a folder that is not whole in the end is removed, with what was in it before.
+    pub fn whole_or_gone(folder: PathBuf, limits: Limits) -> Unpacking {
+        Self::with(move |archive| {
+            let unpacked = unpack(archive, &folder, limits);
+            if let (Err(_), Some(above), Some(name)) =
+                (&unpacked, folder.parent(), folder.file_name())
+            {
+                // The first error is the one to tell; what stays is as it would have been.
+                let _ = Dir::open(above).and_then(|above| above.remove_all(name));
+            }
+            unpacked
+        })
+    }
+
+    fn with(
+        work: impl FnOnce(PieceReader) -> Result<Unpacked, StagingError> + Send + 'static,
+    ) -> Unpacking {
         let (pieces, from) = mpsc::channel(PIECES);
-        let result = worker(move || {
-            unpack(
-                PieceReader {
-                    from,
-                    now: Bytes::new(),
-                    ended: false,
-                },
-                &folder,
-                limits,
-            )
-        });
-        Unpacking { pieces, result }
+        let archive = PieceReader {
+            from,
+            now: Bytes::new(),
+            ended: false,
+        };
+        Unpacking {
+            pieces,
+            result: worker(move || work(archive)),
+        }
     }
 
     /// The next bytes; waits while the disk is busy.
