@@ -57,14 +57,15 @@ impl<B: BatchSystem> Act for Actor<B> {
                     AttemptCommand::Cancel { grace_ms },
                 )));
             }
-            Action::Place { .. } => {
-                runtime.spawn_blocking(move || {
-                    let job = cell.job().id;
+            Action::Place { job, .. } => match planned {
+                // `renew` does it, for who renews is to hear whether it is done.
+                Planned::Now(_) => {}
+                Planned::Before => drop(runtime.spawn_blocking(move || {
                     if let Err(error) = self.credentials.place(&cell) {
                         tracing::warn!(%job, %error, "a job cannot be given its renewed credential");
                     }
-                });
-            }
+                })),
+            },
             Action::Attend { job, after_s } => {
                 let after = Duration::from_secs(after_s);
                 let ask = Ask::Unattended { job };
