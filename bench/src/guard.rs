@@ -50,7 +50,6 @@ impl Drop for Guard {
 }
 
 /// Permission to bring something up; kept until it is up and guarded. Never given once everything is being ended.
-#[must_use]
 pub fn starting() -> MutexGuard<'static, ()> {
     lock(&STARTING)
 }

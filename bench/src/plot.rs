@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;
 const LANE: f64 = 44.0;
-const LEFT: f64 = 250.0;
+const LEFT: f64 = 300.0;
 const RIGHT: f64 = 90.0;
 const TOP: f64 = 8.0;
 const AXIS: f64 = 28.0;

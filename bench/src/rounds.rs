@@ -43,10 +43,8 @@ pub fn take(row: &mut Row, count: usize, mut contenders: Vec<Contender<'_>>) {
             contenders.reverse();
         }
         contenders.retain_mut(|contender| {
-            match {
-                guard::go_on();
-                (contender.sample)()
-            } {
+            guard::go_on();
+            match (contender.sample)() {
                 Ok(value) => {
                     if round >= WARM_UP {
                         row.series(contender.name, contender.unit).push(value);

@@ -34,7 +34,7 @@ pub fn measure(bench: &Bench) -> Row {
     let goals = vec![
         goal(IN_PROCESS),
         Goal {
-            text: "the command: ≤ native + 2 ms",
+            text: "≤ native + 2 ms, as a command",
             ..goal(COMMAND)
         },
     ];
