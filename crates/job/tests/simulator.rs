@@ -11,15 +11,17 @@ use kumiko_job::decide::{Action, decide, new_actions};
 use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, Record};
 use kumiko_job::id::{AttemptId, JobId};
-use kumiko_job::respond::{self, Here, OutputBytes};
+use kumiko_job::respond::{self, Here, NoRenewal, OutputBytes};
 use kumiko_job::state::{Job, Stage, apply};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 const HISTORIES: u64 = 100_000;
 /// Random steps of a history, before everything is allowed to come to its end.
 const STEPS: u64 = 60;
 const JOBS: u64 = 3;
+/// This client's job has a credential.
+const TRUSTED: usize = 1;
 /// The client whose job needs somebody to be attached.
 const ATTENDED: usize = 0;
 
@@ -90,6 +92,8 @@ struct Client {
     cancel_asked: bool,
     cancel_acknowledged: bool,
     remove_asked: bool,
+    /// The event of the last renewal that was promised.
+    renewed: u64,
 }
 
 struct World {
@@ -102,6 +106,8 @@ struct World {
     clients: Vec<Client>,
     /// How often a guest of this job began: the oracle that no part of the site can see.
     began: BTreeMap<JobId, u32>,
+    /// Jobs whose guest finds a credential.
+    given: BTreeSet<JobId>,
     boots: u64,
     now_ms: u64,
     description: Arc<JobDescription>,
@@ -123,6 +129,7 @@ impl World {
             mail: Vec::new(),
             clients: (0..JOBS).map(client).collect(),
             began: BTreeMap::new(),
+            given: BTreeSet::new(),
             boots: 0,
             now_ms: 1_000_000,
             description: Arc::new(JobDescription::new("/bin/true", &[])),
@@ -199,10 +206,13 @@ impl World {
         };
         let mut description = JobDescription::clone(&self.description);
         description.attended_s = (index == ATTENDED).then_some(60);
+        let trusted = index == TRUSTED;
+        description.credential = trusted.then(|| "first".to_owned());
         let description = Arc::new(description);
+        let ends_ms = trusted.then_some(self.now_ms);
         let events = match known {
             Some(_) => Vec::new(),
-            None => respond::submit(&self.caller, Some(key), description, None, here),
+            None => respond::submit(&self.caller, Some(key), description, ends_ms, here),
         };
         let recorded = self.record(id, events);
         // The answer may be lost; the client asks again with the same key.
@@ -234,6 +244,35 @@ impl World {
         self.clients[index].cancel_acknowledged |= promised && recorded;
     }
 
+    fn renew(&mut self, index: usize) {
+        let Some(job) = self.job_of(index) else {
+            return;
+        };
+        let name = format!("after {}", job.last_event);
+        let events = match respond::renew(&job, name, self.now_ms) {
+            Ok(events) => events,
+            Err(NoRenewal::Ended) => return assert!(!job.is_live()),
+            Err(NoRenewal::NoCredential) => return assert_ne!(index, TRUSTED),
+        };
+        if self.record(job.id, events) {
+            self.clients[index].renewed = job.last_event + 1;
+        }
+    }
+
+    /// A credential is put into the directory of a job that lives.
+    fn place(&mut self, id: JobId) {
+        let job = self.up().jobs.get(&id).cloned();
+        if job.is_some_and(|job| job.is_live() && job.credential.is_some()) {
+            self.given.insert(id);
+        }
+    }
+
+    fn remind(&mut self, id: JobId, number: u64) {
+        if let Some(job) = self.up().jobs.get(&id).cloned() {
+            self.record(id, respond::credential_ending(&job, number));
+        }
+    }
+
     fn remove(&mut self, index: usize) {
         let Some(job) = self.job_of(index) else {
             return;
@@ -259,7 +298,7 @@ impl World {
                 let run = Action::Run(attempt);
                 site.todo.iter().any(|(other, _)| *other == run)
             }
-            Action::Erase { .. } => disk_full,
+            Action::Erase { .. } | Action::Remind { .. } => disk_full,
             _ => false,
         };
         if too_early {
@@ -269,6 +308,7 @@ impl World {
         self.say(|| format!("does {action:?}, fresh {fresh}"));
         match action {
             Action::Run(attempt) if fresh => {
+                self.place(attempt.job);
                 self.traces.entry(attempt).or_insert(Trace::OnItsWay);
             }
             Action::Run(attempt) => self.adopt(attempt),
@@ -281,11 +321,10 @@ impl World {
                 _ => {}
             },
             Action::Attend { job, .. } => self.leave(job, action),
-            // No job here has a credential.
-            Action::Settle(_)
-            | Action::Place { .. }
-            | Action::Remind { .. }
-            | Action::Discard { .. } => {}
+            Action::Place { job, .. } => self.place(job),
+            Action::Remind { job, number } => self.remind(job, number),
+            Action::Discard { job } => drop(self.given.remove(&job)),
+            Action::Settle(_) => {}
             Action::Erase { job, last_epoch } => self.erase(job, last_epoch),
         }
     }
@@ -499,10 +538,16 @@ impl World {
             match (client.acknowledged, job) {
                 (None, _) => {}
                 (Some(id), None) => assert!(client.remove_asked, "job {id} is lost"),
-                (Some(id), Some(job)) => assert!(
-                    !client.cancel_acknowledged || job.cancel_grace_ms.is_some() || !job.is_live(),
-                    "the cancel of job {id} is lost"
-                ),
+                (Some(id), Some(job)) => {
+                    assert!(
+                        !client.cancel_acknowledged
+                            || job.cancel_grace_ms.is_some()
+                            || !job.is_live(),
+                        "the cancel of job {id} is lost"
+                    );
+                    let given = job.credential.as_ref().map_or(0, |given| given.number);
+                    assert!(given >= client.renewed, "a renewal of job {id} is lost");
+                }
             }
         }
     }
@@ -528,6 +573,7 @@ impl World {
             2 => self.disk.full = self.dice.one_in(2),
             3 => self.cancel(client),
             4 => self.remove(client),
+            23 => self.renew(client),
             5 => self.cut(),
             6 => self.retry_backlog(),
             7..=11 if !self.clients[client].remove_asked => self.submit(client),
@@ -576,6 +622,7 @@ impl World {
             let Stage::Ended(end) = &job.stage else {
                 panic!("job {} never ends: {:?}", job.id, job.stage);
             };
+            assert!(!self.given.contains(&job.id), "a credential stays");
             let began = self.began.get(&job.id).copied().unwrap_or(0);
             match end.outcome {
                 Outcome::Exited { .. } | Outcome::TimeLimit => assert_eq!(began, 1),

@@ -83,6 +83,18 @@ fn cancel(grace_ms: u64) -> Event {
     Event::CancelRequested { grace_ms }
 }
 
+const ENDS_MS: u64 = 1_790_000_000_000;
+const ENDING: Event = Event::CredentialEnding {
+    not_after_ms: ENDS_MS,
+};
+
+fn given(name: &str) -> Event {
+    Event::CredentialGiven {
+        name: name.into(),
+        not_after_ms: ENDS_MS,
+    }
+}
+
 const DONE: Outcome = Outcome::Exited { status: 0 };
 const REMOVED: Event = Event::Removed { expired: false };
 
@@ -183,6 +195,21 @@ fn what_cannot_follow_is_illegal() {
             "no shorter grace",
         ),
         (vec![submitted(), planned(1), LEFT], "needs nobody"),
+        (vec![submitted(), planned(1), ENDING], "no such credential"),
+        (
+            vec![submitted(), given("a"), planned(1), ENDING, ENDING],
+            "told already",
+        ),
+        (
+            vec![
+                submitted(),
+                given("a"),
+                planned(1),
+                ended(1, DONE, false),
+                given("b"),
+            ],
+            "has ended",
+        ),
         (
             vec![submitted_attended(), planned(1), cancel(5), LEFT],
             "a cancel stands",
@@ -344,4 +371,45 @@ fn a_job_that_nobody_attends_is_cancelled_once_and_says_why() {
     let plain = job(vec![submitted(), planned(1)]);
     assert!(!decide(&plain).contains(&countdown));
     assert_eq!(respond::unattended(&plain, 9), []);
+}
+
+#[test]
+fn a_credential_is_given_again_told_of_once_and_is_nothing_to_an_ended_job() {
+    let first = job(vec![submitted(), given("a"), planned(1), started(1)]);
+    let told = respond::credential_ending(&first, 2);
+    assert_eq!(told, [ENDING]);
+    assert_eq!(first.view(0, 0).credential_ends_ms, Some(ENDS_MS));
+    let told = job(vec![submitted(), given("a"), planned(1), ENDING]);
+    assert!(respond::credential_ending(&told, 2).is_empty());
+    assert!(!decide(&told).contains(&Action::Remind { job: ID, number: 2 }));
+
+    let renewed = job(vec![
+        submitted(),
+        given("a"),
+        planned(1),
+        ENDING,
+        given("b"),
+    ]);
+    assert!(respond::credential_ending(&renewed, 2).is_empty());
+    assert_eq!(respond::credential_ending(&renewed, 5), [ENDING]);
+    for action in [
+        Action::Place { job: ID, number: 5 },
+        Action::Remind { job: ID, number: 5 },
+    ] {
+        assert!(decide(&renewed).contains(&action), "{action:?}");
+    }
+
+    let over = job(vec![
+        submitted(),
+        given("a"),
+        planned(1),
+        ended(1, DONE, false),
+    ]);
+    assert!(respond::credential_ending(&over, 2).is_empty());
+    assert_eq!(
+        respond::renew(&over, "b".into(), ENDS_MS),
+        Err(respond::NoRenewal::Ended)
+    );
+    assert_eq!(over.view(0, 0).credential_ends_ms, None);
+    assert!(decide(&over).contains(&Action::Discard { job: ID }));
 }
