@@ -84,11 +84,11 @@ mod tests {
 
     #[test]
     fn the_template_says_the_defaults() {
-        let spelled: String = TEMPLATE
+        let spelled: Vec<&str> = TEMPLATE
             .lines()
             .filter_map(|l| l.strip_prefix("# ").filter(|l| l.contains(" = ")))
-            .map(|l| format!("{l}\n"))
             .collect();
+        let spelled = spelled.join("\n");
         let settings: Settings = toml::from_str(&spelled).unwrap();
         assert_eq!(
             format!("{settings:?}"),
