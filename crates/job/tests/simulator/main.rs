@@ -5,13 +5,15 @@
 //! and the state is what replay makes. `KUMIKO_SEED=n` runs history n alone and tells it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod clients;
+
 use kumiko_job::attempt::{AttemptReport, Outcome};
 use kumiko_job::contract::Caller;
 use kumiko_job::decide::{Action, decide, new_actions};
 use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, Record};
 use kumiko_job::id::{AttemptId, JobId};
-use kumiko_job::respond::{self, Here, NoRenewal, OutputBytes};
+use kumiko_job::respond::{self, Here, OutputBytes};
 use kumiko_job::state::{Job, Stage, apply};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -192,73 +194,6 @@ impl World {
         true
     }
 
-    fn submit(&mut self, index: usize) {
-        let key = self.clients[index].key.clone();
-        let known = self.up().jobs.values().find_map(|job| {
-            let same = job.key.as_ref() == Some(&key);
-            (same && !matches!(job.stage, Stage::Removed { .. })).then_some(job.id)
-        });
-        let id = known.unwrap_or(JobId(self.disk.last_job + 1));
-        let boot = self.boots.to_string();
-        let here = Here {
-            batch: "simulated",
-            boot: &boot,
-        };
-        let mut description = JobDescription::clone(&self.description);
-        description.attended_s = (index == ATTENDED).then_some(60);
-        let trusted = index == TRUSTED;
-        description.credential = trusted.then(|| "first".to_owned());
-        let description = Arc::new(description);
-        let ends_ms = trusted.then_some(self.now_ms);
-        let events = match known {
-            Some(_) => Vec::new(),
-            None => respond::submit(&self.caller, Some(key), description, ends_ms, here),
-        };
-        let recorded = self.record(id, events);
-        // The answer may be lost; the client asks again with the same key.
-        if recorded && !self.dice.one_in(4) {
-            let client = &mut self.clients[index];
-            assert!(
-                client.acknowledged.is_none_or(|before| before == id),
-                "one key, two jobs"
-            );
-            client.acknowledged = Some(id);
-        }
-    }
-
-    fn job_of(&mut self, index: usize) -> Option<Arc<Job>> {
-        let id = self.clients[index].acknowledged?;
-        self.up().jobs.get(&id).cloned()
-    }
-
-    fn cancel(&mut self, index: usize) {
-        let Some(job) = self.job_of(index) else {
-            return;
-        };
-        self.clients[index].cancel_asked = true;
-        let grace_ms = self.dice.roll(3);
-        let events = respond::cancel(&job, grace_ms);
-        // One that came after the end promises nothing: there is nothing left that could be ended.
-        let promised = !events.is_empty();
-        let recorded = self.record(job.id, events);
-        self.clients[index].cancel_acknowledged |= promised && recorded;
-    }
-
-    fn renew(&mut self, index: usize) {
-        let Some(job) = self.job_of(index) else {
-            return;
-        };
-        let name = format!("after {}", job.last_event);
-        let events = match respond::renew(&job, name, self.now_ms) {
-            Ok(events) => events,
-            Err(NoRenewal::Ended) => return assert!(!job.is_live()),
-            Err(NoRenewal::NoCredential) => return assert_ne!(index, TRUSTED),
-        };
-        if self.record(job.id, events) {
-            self.clients[index].renewed = job.last_event + 1;
-        }
-    }
-
     /// A credential is put into the directory of a job that lives.
     fn place(&mut self, id: JobId) {
         let job = self.up().jobs.get(&id).cloned();
@@ -270,16 +205,6 @@ impl World {
     fn remind(&mut self, id: JobId, number: u64) {
         if let Some(job) = self.up().jobs.get(&id).cloned() {
             self.record(id, respond::credential_ending(&job, number));
-        }
-    }
-
-    fn remove(&mut self, index: usize) {
-        let Some(job) = self.job_of(index) else {
-            return;
-        };
-        if let Ok(events) = respond::remove(&job, self.dice.one_in(2)) {
-            self.clients[index].remove_asked |= !self.disk.full;
-            self.record(job.id, events);
         }
     }
 
