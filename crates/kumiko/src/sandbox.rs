@@ -2,7 +2,7 @@
 
 use crate::args::{self, Format, Sandbox, Under};
 use crate::fail::{Failure, While};
-use crate::output::{self, Show};
+use crate::output::{self, Show, say};
 use crate::site::Throwaway;
 use kumiko_policy::{GuestPath, Policy, Real, Seen};
 use kumiko_sandbox::{Choice, Ended, Launch, Machine, SandboxError, Streams, choose};
@@ -283,14 +283,14 @@ fn check(under: &Under, paths: &[String], format: Format) -> Result<u8, Failure>
         .collect();
     output::many(format, &decided)?;
     if format == Format::Human && paths.is_empty() {
-        println!(
+        say!(
             "network {:?}; further processes {}; mechanism {}",
             policy.network(),
             policy.further_processes(),
             choice.mechanism
-        );
+        )?;
         for what in &choice.not_enforced {
-            println!("not enforced by it: {what}");
+            say!("not enforced by it: {what}")?;
         }
     }
     Ok(0)

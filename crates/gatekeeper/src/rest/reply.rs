@@ -57,7 +57,7 @@ fn status(code: &str) -> StatusCode {
         "bad_request" | "bad_description" | "bad_key" | "bad_archive" | "not_a_command" => {
             StatusCode::BAD_REQUEST
         }
-        "limited_proxy" | "not_admitted" | "policy_refused" => StatusCode::FORBIDDEN,
+        "limited_proxy" | "not_admitted" | "policy_asks_more" => StatusCode::FORBIDDEN,
         "no_such_job" | "no_such_file" | "no_such_upload" | "no_such_resource" => {
             StatusCode::NOT_FOUND
         }

@@ -37,7 +37,7 @@ impl Policies {
     /// What a job may see and use, for the manager.
     pub fn effective(&self, description: &JobDescription) -> Result<Policy, Refusal> {
         if self.draining.exists() {
-            return Err(refusal(
+            return Err(Refusal::new(
                 "site_draining",
                 "the site takes no new jobs (its owner drains it)".to_owned(),
             ));
@@ -45,13 +45,13 @@ impl Policies {
         let site = self.site()?;
         let below = match &description.policy {
             Some(text) => kumiko_policy::parse(text, "the job's policy")
-                .map_err(|e| refusal("policy_syntax", e.to_string()))?,
+                .map_err(|e| Refusal::new(e.code(), e.to_string()))?,
             None => Policy::empty(),
         };
         let effective = kumiko_policy::narrow(&site, &below)
-            .map_err(|e| refusal("policy_refused", e.to_string()))?;
+            .map_err(|e| Refusal::new(e.code(), e.to_string()))?;
         kumiko_sandbox::choose(&effective, description.mechanism.as_deref(), &self.machine)
-            .map_err(|e| refusal(e.code(), e.to_string()))?;
+            .map_err(|e| Refusal::new(e.code(), e.to_string()))?;
         Ok(effective)
     }
 
@@ -75,28 +75,21 @@ fn stamp(path: &Path) -> Option<SystemTime> {
 
 fn read(path: &Path) -> Result<Policy, Refusal> {
     let text = std::fs::read_to_string(path).map_err(|e| {
-        refusal(
+        Refusal::new(
             "site_policy",
             format!("the site's policy {} cannot be read: {e}", path.display()),
         )
     })?;
     let said = kumiko_policy::parse(&text, &path.display().to_string()).map_err(|e| {
-        refusal(
+        Refusal::new(
             "site_policy",
             format!("the site's policy cannot be used: {e}"),
         )
     })?;
     kumiko_policy::narrow(&Policy::default(), &said).map_err(|e| {
-        refusal(
+        Refusal::new(
             "site_policy",
             format!("the site's policy {} cannot be used: {e}", path.display()),
         )
     })
-}
-
-fn refusal(code: &str, message: String) -> Refusal {
-    Refusal {
-        code: code.to_owned(),
-        message,
-    }
 }
