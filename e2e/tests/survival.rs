@@ -18,10 +18,7 @@ fn a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down() {
     });
     let view: serde_json::Value =
         serde_json::from_str(&person.ok(["--output", "json", "job", "show", job])).unwrap();
-    let directory = person
-        .kumiko_home()
-        .join("state/jobs")
-        .join(job);
+    let directory = person.kumiko_home().join("state/jobs").join(job);
     assert!(directory.exists(), "{view}");
     person.kill_site();
     std::fs::write(directory.join("go"), "").unwrap();
@@ -86,10 +83,7 @@ fn stopping_and_starting_with_a_job_running_is_how_the_program_is_upgraded() {
     let person = Person::with_site();
     let job = person.ok(["job", "submit", "--", "sh", "-c", COUNTED]);
     let job = job.trim();
-    let directory = person
-        .kumiko_home()
-        .join("state/jobs")
-        .join(job);
+    let directory = person.kumiko_home().join("state/jobs").join(job);
     until("it counts", || directory.join("starts").exists());
     let said = person.ok(["site", "stop"]);
     assert!(said.contains("1 job"), "{said}");
