@@ -166,7 +166,6 @@ pub trait Jobs: Send + Sync + 'static {
 }
 
 /// A delegated credential on its way to a job: a proxy file with its key. Wipes itself, and is not printed.
-#[derive(Clone)]
 pub struct Delegated {
     pub pem: Zeroizing<Vec<u8>>,
     /// When it ends; Unix time.

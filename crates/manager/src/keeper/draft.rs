@@ -284,6 +284,7 @@ impl Keeper {
     }
 
     fn sweep(&mut self, draft: &mut Draft) -> rusqlite::Result<()> {
+        self.credentials.sweep(self.limits.upload_keep);
         let now = self.running_ms();
         self.log.set_run_ms(now)?;
         let keep_ms = u64::try_from(self.limits.keep.as_millis()).unwrap_or(u64::MAX);
