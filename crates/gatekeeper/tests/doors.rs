@@ -315,3 +315,51 @@ async fn a_body_that_does_not_go_on_is_refused() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_independent_proxy_has_no_rights_and_is_told_so() {
+    if !kumiko_testkit::has_program("openssl") {
+        return kumiko_testkit::skip(
+            "an_independent_proxy_has_no_rights_and_is_told_so",
+            "openssl",
+        );
+    }
+    let site = Site::start().await;
+    let dir = site.ca.dir();
+    let path = |name: &str| dir.join(name).display().to_string();
+    site.alice
+        .save_pair(&dir.join("alice.pem"), &dir.join("alice.key"))
+        .unwrap();
+    std::fs::write(
+        dir.join("independent.cnf"),
+        "proxyCertInfo=critical,language:id-ppl-independent\n",
+    )
+    .unwrap();
+    // None of our own programs makes one.
+    let subject = format!("{}/CN=7", site.alice.subject());
+    let steps = [
+        format!(
+            "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {} -out {} -subj {subject}",
+            path("proxy.key"),
+            path("proxy.csr")
+        ),
+        format!(
+            "x509 -req -in {} -CA {} -CAkey {} -set_serial 7 -days 1 -extfile {} -out {}",
+            path("proxy.csr"),
+            path("alice.pem"),
+            path("alice.key"),
+            path("independent.cnf"),
+            path("proxy.pem")
+        ),
+    ];
+    for step in &steps {
+        kumiko_testkit::run(std::process::Command::new("openssl").args(step.split(' ')));
+    }
+    let mut chain = std::fs::read(dir.join("proxy.pem")).unwrap();
+    chain.extend(std::fs::read(dir.join("alice.pem")).unwrap());
+    std::fs::write(dir.join("chain.pem"), chain).unwrap();
+    let proxy = Credential::load_pair(&dir.join("chain.pem"), &dir.join("proxy.key")).unwrap();
+    let told = asked_by(&site, &proxy, &site.ca.trust()).await.unwrap_err();
+    assert!(told.contains("has no rights here"), "{told}");
+    assert_eq!(refused_so_far(&site, "independent").await, 1);
+}
