@@ -79,8 +79,12 @@ impl Registry {
             (None, None) => {
                 let of_owner = sessions.per_owner.get(&key.0).copied().unwrap_or(0);
                 if of_owner >= self.options.max_sessions_per_owner {
-                    let text = "too many sessions of this owner";
-                    return refused(goodbye::TOO_MANY_SESSIONS, text);
+                    // Who comes now goes before a connection of the same owner that has gone.
+                    let Some(oldest) = sessions.oldest_detached_of(&key.0) else {
+                        let text = "too many sessions of this owner";
+                        return refused(goodbye::TOO_MANY_SESSIONS, text);
+                    };
+                    oldest.with(|core| core.end(SessionError::Lost(LostReason::Evicted)));
                 }
                 sessions.insert(&key, hello, self.options.clone())
             }
@@ -266,6 +270,20 @@ impl Sessions {
             }
         }
         true
+    }
+
+    /// Takes out the session of this owner whose connection has been gone for longest.
+    fn oldest_detached_of(&mut self, owner: &Arc<str>) -> Option<Arc<Shared>> {
+        let (_, key, shared) = self
+            .entries
+            .iter()
+            .filter(|(key, _)| key.0 == *owner)
+            .filter_map(|(key, entry)| {
+                Some((entry.detached?.cut, key.clone(), entry.shared.clone()))
+            })
+            .min_by_key(|(cut, ..)| *cut)?;
+        self.remove(&key, &shared);
+        Some(shared)
     }
 
     /// Takes out the oldest detached sessions until number and bytes are within their limits.

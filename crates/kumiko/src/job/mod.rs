@@ -24,37 +24,47 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
         Job::Submit(submit) => run::submit(submit, format, home).await,
         Job::Run(submit) => run::run(submit, home).await.map_err(Failure::own),
         Job::List { target, live } => list(&target, live, format, home).await,
-        Job::Wait(select) => wait(&select, home).await.map_err(Failure::own),
+        Job::Wait(select) => on(&select, home, wait).await.map_err(Failure::own),
         Job::Log {
             select,
             stderr,
             follow,
             from,
-        } => log(&select, stderr, follow, from, home).await,
-        Job::Watch { select, after } => watch(&select, after, format, home).await,
+        } => {
+            on(&select, home, async |client, jobs| {
+                log(client, jobs, stderr, follow, from).await
+            })
+            .await
+        }
+        Job::Watch { select, after } => {
+            on(&select, home, async |client, jobs| {
+                watch(client, jobs, after, format).await
+            })
+            .await
+        }
         Job::Show(select) => {
-            let (client, jobs) = chosen(&select, home).await?;
-            let mut views = Vec::new();
-            for job in jobs {
-                views.push(Whole(client.show(job).await?));
-            }
-            output::many(format, &views)?;
-            Ok(0)
+            let show = async |client: &Client, jobs| {
+                let mut views = Vec::new();
+                for job in jobs {
+                    views.push(Whole(client.show(job).await?));
+                }
+                output::many(format, &views)?;
+                Ok(0)
+            };
+            on(&select, home, show).await
         }
         Job::Cancel { select, grace } => {
-            let (client, jobs) = chosen(&select, home).await?;
-            for job in jobs {
-                client.cancel(job, grace).await?;
-            }
-            Ok(0)
+            each(&select, home, async |client, job| {
+                Ok(client.cancel(job, grace).await?)
+            })
+            .await
         }
         Job::Signal { signal, select } => {
             let signal = signal_number(&signal)?;
-            let (client, jobs) = chosen(&select, home).await?;
-            for job in jobs {
-                client.signal(job, signal).await?;
-            }
-            Ok(0)
+            each(&select, home, async |client, job| {
+                Ok(client.signal(job, signal).await?)
+            })
+            .await
         }
         Job::Delegate { target, rights } => {
             let client = connect::open(target.site.as_deref(), home).await?;
@@ -63,61 +73,88 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             Ok(0)
         }
         Job::Renew { select, rights } => {
-            let (client, jobs) = chosen(&select, home).await?;
-            for job in jobs {
+            let renew = async |client: &Client, job| {
                 let renewed = client.renew(job, rights.into()).await?;
-                eprintln!(
-                    "kumiko: job {job} has a credential for {}",
-                    view::left(renewed.not_after_ms)
-                );
-            }
-            Ok(0)
+                let left = view::left(renewed.not_after_ms);
+                eprintln!("kumiko: job {job} has a credential for {left}");
+                Ok(())
+            };
+            each(&select, home, renew).await
         }
         Job::Fetch { select, into } => {
-            let (client, jobs) = chosen(&select, home).await?;
-            for job in jobs {
+            let fetch = async |client: &Client, job| {
                 client.download_into(job, &into, None).await?;
-            }
-            Ok(0)
+                Ok(())
+            };
+            each(&select, home, fetch).await
         }
         Job::Explain(select) => {
-            let (client, jobs) = chosen(&select, home).await?;
-            for job in jobs {
+            let explain = async |client: &Client, job| {
                 for sentence in client.explain(job).await? {
                     say!("{sentence}")?;
                 }
-            }
-            Ok(0)
+                Ok(())
+            };
+            each(&select, home, explain).await
         }
         Job::Remove(select) => {
-            let (client, jobs) = chosen(&select, home).await?;
-            for job in jobs {
-                client.remove(job).await?;
-            }
-            Ok(0)
+            each(&select, home, async |client, job| {
+                Ok(client.remove(job).await?)
+            })
+            .await
         }
     }
 }
 
-/// Opens the session and resolves the selectors; the list is asked for only where one needs it.
-async fn chosen(select: &Select, home: &Home) -> Result<(Client, Vec<JobId>), Failure> {
+/// Opens a session, resolves the selectors, works on the jobs meant, and closes the session in order: one that is only
+/// dropped is kept by the site for a while, as after a cut.
+async fn on(
+    select: &Select,
+    home: &Home,
+    work: impl AsyncFnOnce(&Client, Vec<JobId>) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
     let selectors: Vec<Selector> = select
         .jobs
         .iter()
         .map(|t| Selector::parse(t))
         .collect::<Result<_, _>>()?;
     let client = connect::open(select.target.site.as_deref(), home).await?;
+    let result = match chosen(&client, &selectors).await {
+        Ok(jobs) => work(&client, jobs).await,
+        Err(failure) => Err(failure),
+    };
+    client.close().await;
+    result
+}
+
+/// As `on`, one job after the other.
+async fn each(
+    select: &Select,
+    home: &Home,
+    work: impl AsyncFn(&Client, JobId) -> Result<(), Failure>,
+) -> Result<u8, Failure> {
+    let all = async |client: &Client, jobs: Vec<JobId>| {
+        for job in jobs {
+            work(client, job).await?;
+        }
+        Ok(0)
+    };
+    on(select, home, all).await
+}
+
+/// The list is asked for only where a selector needs it.
+async fn chosen(client: &Client, selectors: &[Selector]) -> Result<Vec<JobId>, Failure> {
     let single = |s: &Selector| matches!(s, Selector::Range(from, to) if from == to);
     let known: Vec<JobId> = if selectors.iter().all(single) {
         Vec::new()
     } else {
         client.list().await?.iter().map(|v| v.id).collect()
     };
-    let jobs = pick(&selectors, &known);
+    let jobs = pick(selectors, &known);
     if jobs.is_empty() && selectors.contains(&Selector::Last) {
         return Err(Failure::from_text("you have no jobs there"));
     }
-    Ok((client, jobs))
+    Ok(jobs)
 }
 
 async fn list(target: &Target, live: bool, format: Format, home: &Home) -> Result<u8, Failure> {
@@ -128,6 +165,7 @@ async fn list(target: &Target, live: bool, format: Format, home: &Home) -> Resul
         .into_iter()
         .filter(|v| !(live && v.state.has_ended()))
         .collect();
+    client.close().await;
     if format == Format::Human {
         let rows: Vec<Vec<String>> = views.iter().map(view::row).collect();
         say!(
@@ -142,8 +180,7 @@ async fn list(target: &Target, live: bool, format: Format, home: &Home) -> Resul
 }
 
 /// Waits for all; the status is that of the first that did not end with 0.
-async fn wait(select: &Select, home: &Home) -> Result<u8, Failure> {
-    let (client, jobs) = chosen(select, home).await?;
+async fn wait(client: &Client, jobs: Vec<JobId>) -> Result<u8, Failure> {
     let mut status = 0;
     for job in jobs {
         let mut events = client.watch(job, 0).await?;
@@ -168,13 +205,12 @@ async fn wait(select: &Select, home: &Home) -> Result<u8, Failure> {
 }
 
 async fn log(
-    select: &Select,
+    client: &Client,
+    jobs: Vec<JobId>,
     stderr: bool,
     follow: bool,
     from: u64,
-    home: &Home,
 ) -> Result<u8, Failure> {
-    let (client, jobs) = chosen(select, home).await?;
     let stream = if stderr {
         OutputStream::Stderr
     } else {
@@ -210,8 +246,12 @@ async fn log(
     Ok(0)
 }
 
-async fn watch(select: &Select, after: u64, format: Format, home: &Home) -> Result<u8, Failure> {
-    let (client, jobs) = chosen(select, home).await?;
+async fn watch(
+    client: &Client,
+    jobs: Vec<JobId>,
+    after: u64,
+    format: Format,
+) -> Result<u8, Failure> {
     for job in jobs {
         let mut events = client.watch(job, after).await?;
         while let Some(event) = events.next().await? {

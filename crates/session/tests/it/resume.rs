@@ -410,6 +410,31 @@ async fn sessions_of_one_owner_and_detached_ones_are_bounded() {
 }
 
 #[tokio::test]
+async fn a_new_session_goes_before_a_detached_one_of_the_same_owner() {
+    let options = Options {
+        max_sessions_per_owner: 1,
+        ..Options::default()
+    };
+    let mut site = site(options, "/CN=a", echo).await;
+    let hello = |name: u8, resume| Hello {
+        session: [name; 16],
+        token: [name; 16],
+        resume,
+    };
+    let (io, answer) = greet(site.address, hello(1, None)).await;
+    assert!(matches!(answer, Frame::Welcome(_)), "{answer:?}");
+    drop(io);
+    let cut = within("a cut", site.ends.recv()).await.unwrap();
+    assert!(matches!(cut, Ok(Served::Detached)), "{cut:?}");
+    let (_io, answer) = greet(site.address, hello(2, None)).await;
+    assert!(matches!(answer, Frame::Welcome(_)), "{answer:?}");
+    assert_eq!(
+        refusal(&greet(site.address, hello(1, Some(0))).await.1),
+        goodbye::UNKNOWN_SESSION
+    );
+}
+
+#[tokio::test]
 async fn whoever_drops_the_serving_of_a_connection_cuts_it_and_the_session_waits() {
     let server = kumiko_session::Server::new(Options::default());
     let hello = Hello {
