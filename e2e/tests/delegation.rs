@@ -55,9 +55,10 @@ fn a_job_finds_a_proxy_of_its_caller_and_none_is_kept_when_it_has_ended() {
         let said = person.ok(["job", "run", flag, "--", "sh", "-c", look]);
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[0], "600");
+        // OpenSSL 3.0 writes "CN = x", later ones "CN=x".
+        let plain = |name: &str| name.replace(" = ", "=").trim().to_owned();
         assert!(
-            lines[1].starts_with(&format!("{}, CN = ", me.trim()))
-                || lines[1].starts_with(&format!("{},CN=", me.trim())),
+            plain(lines[1]).starts_with(&format!("{}, CN=", plain(&me))),
             "{said}\n{me}"
         );
         assert!(said.contains(language), "{said}");
