@@ -1,0 +1,61 @@
+package silf.jojo.launch;
+
+import java.util.List;
+
+/**
+ * The first words on a far host: a POSIX shell script that takes the bootstrap jar from standard input and becomes the
+ * JVM (spec/jojo, bootstrap). It has no single quote, backslash, newline or exclamation mark, so that it passes
+ * unharmed, in single quotes, through whatever login shell is there (sh, csh, fish). Pure.
+ *
+ * <p>The jar's file is unlinked before a byte is in it, and opened again through /proc/self/fd: nothing is left behind
+ * whenever the node dies. The link gets descriptors of its own; standard input is empty and standard output goes where
+ * errors go, so that programs, native code and children of the node cannot disturb it.
+ */
+public final class Script {
+    /** Begins every line that is ours on a stream that login scripts may have written to. */
+    public static final String MARK = "jojo-";
+
+    public static final String MAIN = "silf.jojo.boot.Boot";
+
+    private Script() {}
+
+    /**
+     * @param nonce letters and digits, fresh for each start
+     * @param jarBytes how many bytes of standard input are the jar
+     * @param java path of the JVM, or its name; {@link #unfit} is null for it and for each option
+     */
+    static String of(String nonce, int jarBytes, String java, List<String> options) {
+        StringBuilder words = new StringBuilder();
+        for (String option : options) {
+            words.append('"').append(option).append("\" ");
+        }
+        // dd with bs=1 alone reads not a byte too many everywhere; `head -c` of busybox does.
+        return "umask 077; n=" + nonce + "; j=\"" + java + "\"; "
+                + "say() { echo \"" + MARK + "$n $*\"; exit 1; }; "
+                + "command -v \"$j\" >/dev/null 2>&1 || say no-java; "
+                + "f=; for d in \"${TMPDIR:-/tmp}\" /var/tmp /dev/shm \"$HOME\"; do "
+                + "f=$(mktemp \"$d/jojo.XXXXXX\" 2>/dev/null) && break; done; "
+                + "[ -n \"$f\" ] || say no-place; "
+                + "exec 3<>\"$f\" || say no-place; p=/proc/self/fd; "
+                + "if [ -e $p/3 ]; then rm -f \"$f\"; c=$p/3 i=$p/5 o=$p/4; else c=$f i=- o=-; fi; "
+                + "dd bs=1 count=" + jarBytes + " >&3 2>/dev/null || { rm -f \"$f\"; say no-space; }; "
+                + "if [ $i = - ]; then exec \"$j\" " + words + "-cp \"$c\" " + MAIN + " $n $i $o \"$f\"; fi; "
+                + "exec 4>&1 5<&0 1>&2 </dev/null; "
+                + "exec \"$j\" " + words + "-cp $c " + MAIN + " $n $i $o";
+    }
+
+    /** As one command for a login shell. */
+    static String quoted(String script) {
+        return "exec sh -c '" + script + "'";
+    }
+
+    /** Null, or the character because of which {@code text} cannot stand in the script's double quotes. */
+    public static String unfit(String text) {
+        for (char c : text.toCharArray()) {
+            if (c < ' ' || c == 0x7f || "'\"\\`!".indexOf(c) >= 0) {
+                return c < ' ' || c == 0x7f ? "a control character" : String.valueOf(c);
+            }
+        }
+        return null;
+    }
+}
