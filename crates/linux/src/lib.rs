@@ -5,12 +5,16 @@
 //! * [`process`]: pidfds, signals, ends · [`signals`]: signals to be read · [`poll`]: epoll
 //! * [`detach`], [`this_process`]: what this process is to others, and to itself
 //! * [`terminal`]: sizes and raw mode
+//! * [`accounts`], [`privileges`]: who there is, and becoming somebody · [`packets`]: messages that carry descriptors
 //! * [`spooling`]: splice, holes, locks · [`tcp`]: socket options · [`unix_socket`]: sockets at long paths
 
+pub mod accounts;
 pub mod cell;
 pub mod detach;
 pub mod dir;
+pub mod packets;
 pub mod poll;
+pub mod privileges;
 pub mod process;
 pub mod signals;
 pub mod spooling;
