@@ -2,16 +2,17 @@
 
 use crate::Refused;
 use crate::bounds::{Budget, Budgeted};
-use crate::config::Config;
+use crate::config::{Config, Service};
 use crate::keys::Loaded;
 use bytes::BytesMut;
 use kumiko_identity::tls::TlsStream;
 use kumiko_identity::{Peer, ProxyKind};
 use kumiko_job::contract::Caller;
 use kumiko_wire::frame::{Frame, goodbye};
+pub(crate) use kumiko_wire::relay::Door;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// For the word to one who is not let in.
@@ -30,7 +31,12 @@ pub(crate) async fn until(end: SystemTime) {
     }
 }
 
-pub(crate) type Link = TlsStream<Budgeted<TcpStream>>;
+/// A connection with a stranger as the front has it.
+pub(crate) type Tls = TlsStream<Budgeted<TcpStream>>;
+
+/// A connection as a door has it: TLS itself, or the front's relay of what was in it.
+pub(crate) trait Link: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<L: AsyncRead + AsyncWrite + Unpin + Send + 'static> Link for L {}
 
 /// Who came in.
 #[derive(Clone, Debug)]
@@ -42,25 +48,13 @@ pub(crate) struct Visitor {
     pub may_start: bool,
 }
 
-/// What a connection is for, as its ALPN says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
-    Session,
-    Http1,
-    Http2,
-    /// No ALPN: GRAM as GT2 and GCT speak it. Not built yet.
-    Gram,
-}
-
-impl Door {
-    /// TLS has chosen among [`crate::keys::ALPN`] already.
-    fn of(alpn: Option<&[u8]>) -> Door {
-        match alpn {
-            Some(b"kumiko/1") => Door::Session,
-            Some(b"h2") => Door::Http2,
-            Some(_) => Door::Http1,
-            None => Door::Gram,
-        }
+/// The door that ALPN names; TLS has chosen among [`crate::keys::ALPN`] already.
+fn door(alpn: Option<&[u8]>) -> Door {
+    match alpn {
+        Some(b"kumiko/1") => Door::Session,
+        Some(b"h2") => Door::Http2,
+        Some(_) => Door::Http1,
+        None => Door::Gram,
     }
 }
 
@@ -69,7 +63,7 @@ pub(crate) async fn authenticate(
     config: &Config,
     keys: &Loaded,
     tcp: TcpStream,
-) -> Result<(Link, Peer, Door), Refused> {
+) -> Result<(Tls, Peer, Door), Refused> {
     kumiko_linux::tcp::tune(&tcp).map_err(|e| Refused::Socket {
         cause: e.to_string(),
     })?;
@@ -85,7 +79,7 @@ pub(crate) async fn authenticate(
     let cause = match tokio::time::timeout(limits.handshake_within, handshake).await {
         Ok(Ok((link, peer))) => {
             budget.lift();
-            let door = Door::of(link.alpn().as_deref());
+            let door = door(link.alpn().as_deref());
             return Ok((link, peer, door));
         }
         Err(_) => {
@@ -116,13 +110,13 @@ async fn linger(socket: OwnedFd) {
     let _ = tokio::time::timeout(TURN_AWAY_WITHIN, lingering).await;
 }
 
-/// What the grid-mapfile makes of a peer. Of several accounts the first counts, or the one that the site serves.
+/// The account that the grid-mapfile gives a peer. Of several the first counts, or the one that the site serves.
 pub(crate) fn authorise(
     config: &Config,
     keys: &Loaded,
     peer: &Peer,
     door: Door,
-) -> Result<Visitor, Refused> {
+) -> Result<String, Refused> {
     let subject = peer.identity.to_string();
     if peer.kind == ProxyKind::Independent {
         return Err(Refused::Independent { subject });
@@ -143,16 +137,25 @@ pub(crate) fn authorise(
     if door == Door::Gram {
         return Err(Refused::Gram);
     }
-    let may_start = config.accept_limited || peer.kind != ProxyKind::Limited;
-    Ok(Visitor {
-        caller: Caller { subject, account },
-        peer: peer.clone(),
-        may_start,
-    })
+    Ok(account)
+}
+
+impl Visitor {
+    /// Of a verified peer that is mapped to an account.
+    pub fn new(service: &Service, peer: Peer, account: String) -> Visitor {
+        Visitor {
+            caller: Caller {
+                subject: peer.identity.to_string(),
+                account,
+            },
+            may_start: service.accept_limited || peer.kind != ProxyKind::Limited,
+            peer,
+        }
+    }
 }
 
 /// Tells a peer that is known by its certificate why it is not let in, in its door's own words.
-pub(crate) async fn turn_away(link: Link, door: Door, why: &Refused) {
+pub(crate) async fn turn_away(link: impl Link, door: Door, why: &Refused) {
     match door {
         Door::Session => {
             let mut goodbye = BytesMut::new();
@@ -169,7 +172,7 @@ pub(crate) async fn turn_away(link: Link, door: Door, why: &Refused) {
 }
 
 /// Says one thing, and lingers.
-async fn say(mut link: Link, what: &[u8]) {
+async fn say(mut link: impl Link, what: &[u8]) {
     let said = async {
         link.write_all(what).await?;
         link.shutdown().await?;

@@ -39,6 +39,24 @@ pub struct Config {
     pub limits: Limits,
 }
 
+/// What the doors need of it, whichever process they are in.
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub name: String,
+    pub accept_limited: bool,
+    pub limits: Limits,
+}
+
+impl Config {
+    pub(crate) fn service(&self) -> Service {
+        Service {
+            name: self.name.clone(),
+            accept_limited: self.accept_limited,
+            limits: self.limits.clone(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub connections: usize,

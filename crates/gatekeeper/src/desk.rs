@@ -1,10 +1,10 @@
 //! What every answer needs, whichever door the question came through.
 
-use crate::Config;
 use crate::admit::Visitor;
 use crate::bounds::Bounds;
+use crate::config::Service;
 use crate::files::staging_refusal;
-use crate::keys::Keys;
+use crate::keys::Trust;
 use crate::meter::{Gauges, Meter};
 use bytes::Bytes;
 use kumiko_job::attempt::STDIN_WINDOW_BYTES;
@@ -18,34 +18,49 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub(crate) struct Desk<J> {
-    pub config: Config,
-    pub jobs: Arc<J>,
-    pub sessions: kumiko_session::Server,
-    pub keys: Keys,
-    pub bounds: Arc<Bounds>,
-    pub meter: Meter,
+/// Opaque outside this crate.
+pub struct Desk<J> {
+    pub(crate) config: Service,
+    pub(crate) jobs: Arc<J>,
+    pub(crate) sessions: kumiko_session::Server,
+    pub(crate) trust: Trust,
+    pub(crate) bounds: Arc<Bounds>,
+    pub(crate) meter: Arc<Meter>,
     transfers: Arc<Semaphore>,
+}
+
+impl<J> std::fmt::Debug for Desk<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk")
+            .field("site", &self.config.name)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Archives on their way in or out at once; each has a thread and some 300 kB.
 const TRANSFERS: usize = 64;
 
 impl<J> Desk<J> {
-    pub fn new(config: Config, jobs: Arc<J>, keys: Keys, bounds: Arc<Bounds>) -> Desk<J> {
+    pub(crate) fn new(
+        config: Service,
+        jobs: Arc<J>,
+        trust: Trust,
+        bounds: Arc<Bounds>,
+        meter: Arc<Meter>,
+    ) -> Desk<J> {
         let sessions = kumiko_session::Server::new(config.limits.session.clone());
         Desk {
             config,
             jobs,
             sessions,
-            keys,
+            trust,
             bounds,
-            meter: Meter::default(),
+            meter,
             transfers: Arc::new(Semaphore::new(TRANSFERS)),
         }
     }
 
-    pub fn site(&self, visitor: &Visitor) -> SiteView {
+    pub(crate) fn site(&self, visitor: &Visitor) -> SiteView {
         SiteView {
             name: self.config.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -59,7 +74,7 @@ impl<J> Desk<J> {
         }
     }
 
-    pub fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         self.meter.text(&Gauges {
             connections: self.bounds.count(),
             session: self.sessions.stats(),
@@ -67,7 +82,7 @@ impl<J> Desk<J> {
     }
 
     /// Before anything is started: facts of the connection that the manager does not know.
-    pub fn may_start(visitor: &Visitor) -> Result<(), Refusal> {
+    pub(crate) fn may_start(visitor: &Visitor) -> Result<(), Refusal> {
         if visitor.may_start {
             return Ok(());
         }
@@ -81,7 +96,7 @@ impl<J> Desk<J> {
     }
 
     /// A place for one archive, until it is dropped.
-    pub fn transfer(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    pub(crate) fn transfer(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         self.transfers.clone().try_acquire_owned().map_err(|_| {
             Refusal::new(
                 "too_many_transfers",
@@ -91,14 +106,14 @@ impl<J> Desk<J> {
     }
 
     /// Counts a refusal on its way out.
-    pub fn refused(&self, refusal: &Refusal) {
+    pub(crate) fn refused(&self, refusal: &Refusal) {
         self.meter.refusals.fetch_add(1, Relaxed);
         tracing::info!(code = %refusal.code, "{refusal}");
     }
 }
 
 impl<J: Jobs> Desk<J> {
-    pub async fn submit(
+    pub(crate) async fn submit(
         &self,
         visitor: &Visitor,
         description: JobDescription,
@@ -108,7 +123,7 @@ impl<J: Jobs> Desk<J> {
         self.jobs.submit(&visitor.caller, description, key).await
     }
     /// What the end of a job's events means: in order if the job was removed, else the site is going down.
-    pub async fn events_ended(&self, visitor: &Visitor, job: JobId) -> Result<(), Refusal> {
+    pub(crate) async fn events_ended(&self, visitor: &Visitor, job: JobId) -> Result<(), Refusal> {
         match self.jobs.show(&visitor.caller, job).await {
             Err(_) => Ok(()),
             Ok(view) => Err(Refusal::new(
@@ -122,7 +137,7 @@ impl<J: Jobs> Desk<J> {
     }
 
     /// Begins to take a folder in.
-    pub async fn upload(&self, visitor: &Visitor) -> Result<Upload, Refusal> {
+    pub(crate) async fn upload(&self, visitor: &Visitor) -> Result<Upload, Refusal> {
         Self::may_start(visitor)?;
         let place = self.transfer()?;
         let (input, folder) = self.jobs.new_upload(&visitor.caller).await?;

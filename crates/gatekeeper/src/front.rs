@@ -1,16 +1,17 @@
 //! Accepts connections, each in a task of its own, until it is told to stop.
 
-use crate::admit::{Door, authenticate, authorise, turn_away, until};
+use crate::admit::{Door, Tls, Visitor, authenticate, authorise, turn_away};
 use crate::bounds::{Bounds, Place};
 use crate::desk::Desk;
-use crate::keys::Keys;
-use crate::{Config, KeysError, Refused, rest, session};
+use crate::keys::{Keys, Trust};
+use crate::meter::Meter;
+use crate::{Config, KeysError, Refused, doors};
+use kumiko_identity::Peer;
 use kumiko_job::contract::Jobs;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -33,14 +34,74 @@ pub enum FrontError {
     },
 }
 
-/// A gatekeeper that listens and does not serve yet.
-pub struct Front<J> {
-    listener: TcpListener,
-    address: SocketAddr,
-    desk: Arc<Desk<J>>,
+/// What serves a connection once it is known who speaks: the doors in this process, or a relay to an agent's.
+pub trait Behind: Send + Sync + 'static {
+    /// Serves it until it ends, or `stopped` says so.
+    fn receive(
+        self: Arc<Self>,
+        known: Known,
+        stopped: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// Ends what lives longer than a connection.
+    fn shutdown(&self) -> impl Future<Output = ()> + Send;
 }
 
-impl<J> std::fmt::Debug for Front<J> {
+/// A connection whose peer is verified and mapped.
+pub struct Known {
+    pub(crate) link: Tls,
+    pub(crate) who: Peer,
+    pub(crate) account: String,
+    pub(crate) door: Door,
+    pub(crate) address: SocketAddr,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Known")
+            .field("who", &self.who.subject)
+            .field("account", &self.account)
+            .field("door", &self.door)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J: Jobs> Behind for Desk<J> {
+    async fn receive(self: Arc<Self>, known: Known, stopped: watch::Receiver<bool>) {
+        let visitor = Visitor::new(&self.config, known.who, known.account);
+        doors::serve(
+            self,
+            visitor,
+            known.link,
+            known.door,
+            known.address,
+            stopped,
+        )
+        .await;
+    }
+
+    async fn shutdown(&self) {
+        self.sessions.shutdown().await;
+    }
+}
+
+/// A gatekeeper that listens and does not serve yet.
+pub struct Front<B> {
+    listener: TcpListener,
+    address: SocketAddr,
+    hall: Arc<Hall<B>>,
+}
+
+/// What every connection needs before it is served.
+struct Hall<B> {
+    config: Config,
+    keys: Keys,
+    bounds: Arc<Bounds>,
+    meter: Arc<Meter>,
+    behind: Arc<B>,
+}
+
+impl<B> std::fmt::Debug for Front<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Front")
             .field("address", &self.address)
@@ -48,28 +109,50 @@ impl<J> std::fmt::Debug for Front<J> {
     }
 }
 
-impl<J: Jobs> Front<J> {
-    /// Reads the keys and takes the port; connections wait in the kernel until `run`.
+impl<J: Jobs> Front<Desk<J>> {
+    /// Reads the keys and takes the port; connections wait in the kernel until `run`. The doors are in this process.
     ///
     /// # Errors
     /// A file that cannot be used, or an address that is taken.
-    pub async fn bind(config: Config, jobs: Arc<J>) -> Result<Front<J>, FrontError> {
-        let keys = Keys::load(&config)?;
+    pub async fn bind(config: Config, jobs: Arc<J>) -> Result<Self, FrontError> {
+        let trust = Trust::load(&config.trust)?;
         let wrong = |cause| FrontError::Listen {
             address: config.listen,
             cause,
         };
         let listener = TcpListener::bind(config.listen).await.map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
+        let service = config.service();
+        Front::new(config, listener, address, |bounds, meter| {
+            Desk::new(service, jobs, trust, bounds, meter)
+        })
+    }
+}
+
+impl<B: Behind> Front<B> {
+    pub(crate) fn new(
+        config: Config,
+        listener: TcpListener,
+        address: SocketAddr,
+        behind: impl FnOnce(Arc<Bounds>, Arc<Meter>) -> B,
+    ) -> Result<Self, FrontError> {
+        let keys = Keys::load(&config)?;
         let bounds = Bounds::new(
             config.limits.connections,
             config.limits.connections_per_address,
         );
-        let desk = Arc::new(Desk::new(config, jobs, keys, bounds));
+        let meter = Arc::new(Meter::default());
+        let behind = Arc::new(behind(bounds.clone(), meter.clone()));
         Ok(Front {
             listener,
             address,
-            desk,
+            hall: Arc::new(Hall {
+                config,
+                keys,
+                bounds,
+                meter,
+                behind,
+            }),
         })
     }
 
@@ -80,7 +163,7 @@ impl<J: Jobs> Front<J> {
 
     /// Serves until `shutdown`; then takes no more, lets answers under way end for a moment, and closes the rest.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Front { listener, desk, .. } = self;
+        let Front { listener, hall, .. } = self;
         let (stop, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
@@ -89,11 +172,11 @@ impl<J: Jobs> Front<J> {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {} // a panic there is that connection's alone
                 accepted = listener.accept() => match accepted {
-                    Ok((tcp, peer)) => match desk.bounds.take(peer.ip()) {
+                    Ok((tcp, peer)) => match hall.bounds.take(peer.ip()) {
                         Ok(place) => {
-                            connections.spawn(connection(desk.clone(), tcp, peer, place, stopped.clone()));
+                            connections.spawn(connection(hall.clone(), tcp, peer, place, stopped.clone()));
                         }
-                        Err(why) => refuse(&desk, peer, &why),
+                        Err(why) => refuse(&hall.meter, peer, &why),
                     },
                     Err(e) if is_of_one_connection(&e) => {}
                     Err(cause) => {
@@ -107,10 +190,10 @@ impl<J: Jobs> Front<J> {
         // The receivers are in the connections; there may be none.
         let _ = stop.send(true);
         let drained = async {
-            desk.sessions.shutdown().await;
+            hall.behind.shutdown().await;
             while connections.join_next().await.is_some() {}
         };
-        if tokio::time::timeout(desk.config.limits.drain_within, drained)
+        if tokio::time::timeout(hall.config.limits.drain_within, drained)
             .await
             .is_err()
         {
@@ -131,54 +214,44 @@ fn is_of_one_connection(e: &io::Error) -> bool {
     )
 }
 
-fn refuse<J>(desk: &Desk<J>, peer: SocketAddr, why: &Refused) {
-    desk.meter.refused(why);
+pub(crate) fn refuse(meter: &Meter, peer: SocketAddr, why: &Refused) {
+    meter.refused(why);
     tracing::warn!(%peer, reason = why.name(), "refused: {why}");
 }
 
-async fn connection<J: Jobs>(
-    desk: Arc<Desk<J>>,
+async fn connection<B: Behind>(
+    hall: Arc<Hall<B>>,
     tcp: TcpStream,
-    peer: SocketAddr,
+    address: SocketAddr,
     _place: Place,
     mut stopped: watch::Receiver<bool>,
 ) {
     let known = async {
-        let keys = desk.keys.current(&desk.meter).await;
-        let known = authenticate(&desk.config, &keys, tcp).await?;
+        let keys = hall.keys.current(&hall.meter).await;
+        let known = authenticate(&hall.config, &keys, tcp).await?;
         Ok((known, keys))
     };
-    let ((link, caller, door), keys) = tokio::select! {
+    let ((link, who, door), keys) = tokio::select! {
         _ = stopped.wait_for(|stop| *stop) => return,
         known = known => match known {
             Ok(known) => known,
-            Err(why) => return refuse(&desk, peer, &why),
+            Err(why) => return refuse(&hall.meter, address, &why),
         },
     };
-    let visitor = match authorise(&desk.config, &keys, &caller, door) {
-        Ok(visitor) => visitor,
+    let account = match authorise(&hall.config, &keys, &who, door) {
+        Ok(account) => account,
         Err(why) => {
-            refuse(&desk, peer, &why);
+            refuse(&hall.meter, address, &why);
             return turn_away(link, door, &why).await;
         }
     };
     drop(keys); // a connection lives longer than they are in force
-    tracing::debug!(%peer, subject = %visitor.caller.subject, ?door, "let in");
-    let visitor = Arc::new(visitor);
-    match door {
-        Door::Session => {
-            desk.meter.sessions.fetch_add(1, Relaxed);
-            session::serve(desk, visitor, link, peer).await;
-        }
-        Door::Http1 | Door::Http2 => {
-            desk.meter.rest.fetch_add(1, Relaxed);
-            let end = until(visitor.peer.not_after);
-            let (meter, subject) = (desk.clone(), visitor.caller.subject.clone());
-            tokio::select! {
-                () = rest::serve(desk, visitor, link, door, peer, stopped) => {}
-                () = end => refuse(&meter, peer, &Refused::Ended { subject }),
-            }
-        }
-        Door::Gram => {} // `authorise` lets nobody in here yet
-    }
+    let known = Known {
+        link,
+        who,
+        account,
+        door,
+        address,
+    };
+    hall.behind.clone().receive(known, stopped).await;
 }

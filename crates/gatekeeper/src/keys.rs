@@ -38,44 +38,74 @@ pub enum KeysError {
     Tls { certificate: PathBuf, cause: String },
 }
 
+/// What lets people in: the host's credential, whom it trusts, who is mapped.
 pub(crate) struct Loaded {
     pub acceptor: Acceptor,
     pub map: GridMap,
-    pub trust: TrustStore,
 }
 
-#[derive(Debug, Clone)]
-struct Places {
-    host_certificate: PathBuf,
-    host_key: PathBuf,
-    trust: PathBuf,
-    mapfile: PathBuf,
+/// For whoever meets strangers.
+pub(crate) type Keys = Reread<Loaded>;
+/// For whoever judges certificates: whom the site trusts.
+pub(crate) type Trust = Reread<TrustStore>;
+
+/// Something made of files, and made again when one of them changes.
+pub(crate) struct Reread<T> {
+    files: Files,
+    make: Arc<dyn Fn() -> Result<T, KeysError> + Send + Sync>,
+    state: Mutex<State<T>>,
 }
 
-pub(crate) struct Keys {
-    places: Places,
-    state: Mutex<State>,
-}
-
-struct State {
-    loaded: Arc<Loaded>,
+struct State<T> {
+    loaded: Arc<T>,
     stamp: Stamp,
     looked: Instant,
 }
 
+/// Single files, and a folder of which each file counts.
+#[derive(Clone, Debug)]
+struct Files {
+    single: Vec<PathBuf>,
+    folder: PathBuf,
+}
+
 impl Keys {
     pub fn load(config: &Config) -> Result<Keys, KeysError> {
-        let places = Places {
-            host_certificate: config.host_certificate.clone(),
-            host_key: config.host_key.clone(),
-            trust: config.trust.clone(),
-            mapfile: config.mapfile.clone(),
+        let files = Files {
+            single: vec![
+                config.host_certificate.clone(),
+                config.host_key.clone(),
+                config.mapfile.clone(),
+            ],
+            folder: config.trust.clone(),
         };
+        let config = config.clone();
+        Reread::new(files, move || load(&config))
+    }
+}
+
+impl Trust {
+    pub fn load(folder: &Path) -> Result<Trust, KeysError> {
+        let files = Files {
+            single: Vec::new(),
+            folder: folder.to_owned(),
+        };
+        let folder = folder.to_owned();
+        Reread::new(files, move || trust(&folder))
+    }
+}
+
+impl<T: Send + Sync + 'static> Reread<T> {
+    fn new(
+        files: Files,
+        make: impl Fn() -> Result<T, KeysError> + Send + Sync + 'static,
+    ) -> Result<Self, KeysError> {
         // The stamp first: what changes while we read is read again.
-        let stamp = Stamp::of(&places);
-        let loaded = Arc::new(load(&places)?);
-        Ok(Keys {
-            places,
+        let stamp = Stamp::of(&files);
+        let loaded = Arc::new(make()?);
+        Ok(Reread {
+            files,
+            make: Arc::new(make),
             state: Mutex::new(State {
                 loaded,
                 stamp,
@@ -85,22 +115,24 @@ impl Keys {
     }
 
     /// What is in force now.
-    pub async fn current(&self, meter: &Meter) -> Arc<Loaded> {
+    pub async fn current(&self, meter: &Meter) -> Arc<T> {
         let mut state = self.state.lock().await;
         if state.looked.elapsed() < LOOK_EVERY {
             return state.loaded.clone();
         }
-        let (places, old) = (self.places.clone(), state.stamp.clone());
+        let (files, make, old) = (self.files.clone(), self.make.clone(), state.stamp.clone());
         let looked = tokio::task::spawn_blocking(move || {
-            let stamp = Stamp::of(&places);
-            (stamp != old).then(|| (load(&places), stamp))
+            let stamp = Stamp::of(&files);
+            (stamp != old).then(|| (make(), stamp))
         });
         if let Ok(Some((result, stamp))) = looked.await {
             state.stamp = stamp;
             match result {
                 Ok(loaded) => {
                     meter.reloads.fetch_add(1, Relaxed);
-                    tracing::info!("certificates and grid-mapfile have changed and are read again");
+                    tracing::info!(
+                        "certificates or the grid-mapfile have changed and are read again"
+                    );
                     state.loaded = Arc::new(loaded);
                 }
                 Err(cause) => {
@@ -114,35 +146,29 @@ impl Keys {
     }
 }
 
-fn load(places: &Places) -> Result<Loaded, KeysError> {
-    let Places {
-        host_certificate,
-        host_key,
-        trust,
-        mapfile,
-    } = places;
-    let credential =
-        Credential::load_pair(host_certificate, host_key).map_err(|e| KeysError::Host {
-            certificate: host_certificate.clone(),
-            key: host_key.clone(),
-            cause: e.to_string(),
-        })?;
-    let store = TrustStore::load(trust).map_err(|e| KeysError::Trust {
-        path: trust.clone(),
+fn load(config: &Config) -> Result<Loaded, KeysError> {
+    let (certificate, key) = (&config.host_certificate, &config.host_key);
+    let credential = Credential::load_pair(certificate, key).map_err(|e| KeysError::Host {
+        certificate: certificate.clone(),
+        key: key.clone(),
         cause: e.to_string(),
     })?;
-    let map = GridMap::load(mapfile).map_err(|e| KeysError::Mapfile {
-        path: mapfile.clone(),
+    let store = trust(&config.trust)?;
+    let map = GridMap::load(&config.mapfile).map_err(|e| KeysError::Mapfile {
+        path: config.mapfile.clone(),
         cause: e.to_string(),
     })?;
     let acceptor = Acceptor::new(&credential, &store, &ALPN).map_err(|e| KeysError::Tls {
-        certificate: host_certificate.clone(),
+        certificate: certificate.clone(),
         cause: e.to_string(),
     })?;
-    Ok(Loaded {
-        acceptor,
-        map,
-        trust: store,
+    Ok(Loaded { acceptor, map })
+}
+
+fn trust(folder: &Path) -> Result<TrustStore, KeysError> {
+    TrustStore::load(folder).map_err(|e| KeysError::Trust {
+        path: folder.to_owned(),
+        cause: e.to_string(),
     })
 }
 
@@ -153,13 +179,9 @@ struct Stamp(Vec<(PathBuf, Option<Seen>)>);
 type Seen = (u64, i64, i64, u64);
 
 impl Stamp {
-    fn of(places: &Places) -> Stamp {
-        let mut paths = vec![
-            places.host_certificate.clone(),
-            places.host_key.clone(),
-            places.mapfile.clone(),
-        ];
-        if let Ok(entries) = std::fs::read_dir(&places.trust) {
+    fn of(files: &Files) -> Stamp {
+        let mut paths = files.single.clone();
+        if let Ok(entries) = std::fs::read_dir(&files.folder) {
             paths.extend(entries.flatten().map(|e| e.path()));
         }
         paths.sort();

@@ -10,6 +10,7 @@ mod admit;
 mod bounds;
 mod config;
 mod desk;
+mod doors;
 mod files;
 mod front;
 mod keys;
@@ -18,7 +19,7 @@ mod refused;
 mod rest;
 mod session;
 
-pub use config::{Config, Limits};
+pub use config::{Config, Limits, Service};
 pub use front::{Front, FrontError};
 pub use keys::KeysError;
 pub use refused::Refused;

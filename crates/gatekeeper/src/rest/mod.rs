@@ -32,7 +32,7 @@ const PONG_WITHIN: Duration = Duration::from_secs(20);
 pub(crate) async fn serve<J: Jobs>(
     desk: Arc<Desk<J>>,
     visitor: Arc<Visitor>,
-    link: Link,
+    link: impl Link,
     door: Door,
     peer: SocketAddr,
     stopped: watch::Receiver<bool>,
@@ -48,7 +48,7 @@ pub(crate) async fn serve<J: Jobs>(
 }
 
 /// Answers whatever is asked with the reason why nothing is.
-pub(crate) async fn turn_away(link: Link, door: Door, why: String) {
+pub(crate) async fn turn_away(link: impl Link, door: Door, why: String) {
     let refusal = Refusal::new("not_admitted", why);
     let answer = move |_: Request<Incoming>| {
         let answer = reply::refused(&refusal);
@@ -60,7 +60,7 @@ pub(crate) async fn turn_away(link: Link, door: Door, why: String) {
 }
 
 async fn converse<A, F>(
-    link: Link,
+    link: impl Link,
     door: Door,
     idle: Duration,
     stopped: watch::Receiver<bool>,

@@ -63,7 +63,7 @@ async fn take<J: Jobs>(
         let what = format!("a message of kind {:#04x} is no certificate", message.kind);
         return Err(Refusal::new("bad_request", what).into());
     }
-    let keys = desk.keys.current(&desk.meter).await;
+    let trust = desk.trust.current(&desk.meter).await;
     let peer = visitor.peer.clone();
     let judged = tokio::task::spawn_blocking(move || {
         let credential = waiting
@@ -71,7 +71,7 @@ async fn take<J: Jobs>(
             .map_err(|e| bad(&e))?;
         let now = SystemTime::now();
         // The chain begins with what TLS verified; since then a list may have come that revokes it.
-        let verified = verify(credential.chain(), &keys.trust, now, &Purpose::Client);
+        let verified = verify(credential.chain(), &trust, now, &Purpose::Client);
         let verified = verified.map_err(|e| bad(&e))?;
         let left = verified.not_after.duration_since(UNIX_EPOCH);
         Ok(Delegated {

@@ -27,7 +27,7 @@ pub(crate) const OUTPUT_MESSAGE_BYTES: usize = kumiko_wire::frame::PART_BYTES - 
 pub(crate) async fn serve<J: Jobs>(
     desk: Arc<Desk<J>>,
     visitor: Arc<Visitor>,
-    link: Link,
+    link: impl Link,
     peer: SocketAddr,
 ) {
     let owner = visitor.caller.subject.clone();
