@@ -1,0 +1,234 @@
+//! What a submission becomes (spec/rsl R30 to R35): a job's description. What a site of ours cannot do is refused by
+//! GRAM's number for it, never left out silently.
+
+use super::code::GramCode;
+use super::error::{RslError, RslProblem};
+use super::request::{Goes, JobType, Submission};
+use super::syntax::Place;
+use crate::description::{Destination, JobDescription, StageIn, StageOut, Stdin};
+use crate::staging::in_job_directory;
+use crate::url::looks_like_url;
+use crate::validate::DescriptionError;
+
+/// RSL's times are minutes.
+const SECONDS_A_MINUTE: u64 = 60;
+const CACHE: &str = "x-gass-cache:";
+
+fn refuse(code: GramCode, what: impl Into<String>) -> RslError {
+    RslProblem::Description {
+        code,
+        what: what.into(),
+    }
+    .at(Place::default())
+}
+
+impl Submission {
+    /// The job's description, checked. `account` is the one that it will run in.
+    ///
+    /// # Errors
+    /// What this kind of site cannot do, with GRAM's number.
+    pub fn describe(&self, account: &str) -> Result<JobDescription, RslError> {
+        self.possible(account)?;
+        let mut description = JobDescription::new(&self.executable, &self.arguments);
+        description.directory = self.directory.clone();
+        description.environment = self.environment.iter().cloned().collect();
+        if !self.library_path.is_empty() {
+            let path = self.library_path.join(":");
+            description
+                .environment
+                .insert("LD_LIBRARY_PATH".to_owned(), path);
+        }
+        description.stdin = self.stdin()?;
+        description.stdout = destinations(&self.stdout, GramCode::OPENING_STDOUT)?;
+        description.stderr = destinations(&self.stderr, GramCode::OPENING_STDERR)?;
+        description.stage_in = stage_in(&self.stage_in, GramCode::RSL_STAGE_IN)?;
+        description.stage_in_shared =
+            stage_in(&self.stage_in_shared, GramCode::RSL_STAGE_IN_SHARED)?;
+        description.stage_out = self
+            .stage_out
+            .iter()
+            .map(|(from, to)| {
+                Ok(StageOut {
+                    from: below(from, GramCode::RSL_STAGE_OUT)?,
+                    to: to.clone(),
+                })
+            })
+            .collect::<Result<_, RslError>>()?;
+        description.clean_up = self
+            .clean_up
+            .iter()
+            .map(|path| below(path, GramCode::RSL_CLEAN_UP))
+            .collect::<Result<_, _>>()?;
+        description.scratch = self
+            .scratch_dir
+            .as_deref()
+            .map(|path| below(path, GramCode::RSL_SCRATCH))
+            .transpose()?;
+        description.count = match self.job_type {
+            JobType::Single => 1,
+            _ => u32::try_from(self.count).unwrap_or(u32::MAX),
+        };
+        description.time_limit_s = [self.max_wall_time_min, self.max_time_min]
+            .into_iter()
+            .flatten()
+            .filter(|minutes| *minutes > 0)
+            .min()
+            .map(|minutes| minutes.saturating_mul(SECONDS_A_MINUTE));
+        description.mechanism = self.sandbox.clone();
+        description.name = self.name.clone();
+        description.policy = match (&self.policy, self.max_memory_mib) {
+            (Some(_), Some(_)) => {
+                let what =
+                    "policy and max_memory cannot both be given: say memory_mib in the policy";
+                return Err(refuse(GramCode::RSL_MAX_MEMORY, what));
+            }
+            (policy, None | Some(0)) => policy.clone(),
+            (None, Some(mib)) => Some(format!("[limits]\nmemory_mib = {mib}\n")),
+        };
+        description.validate().map_err(|error| {
+            let code = code_of(&error);
+            refuse(code, error.to_string())
+        })?;
+        Ok(description)
+    }
+
+    fn possible(&self, account: &str) -> Result<(), RslError> {
+        if let Some(wanted) = self.username.as_deref().filter(|wanted| *wanted != account) {
+            let what = format!("username is {wanted}, and the job would run as {account}");
+            return Err(refuse(GramCode::INVALID_USER_NAME, what));
+        }
+        match self.job_type {
+            JobType::Single | JobType::Multiple => {}
+            JobType::Mpi => {
+                let what = "job_type mpi: this site starts no MPI; start mpiexec as the executable";
+                return Err(refuse(GramCode::JOBTYPE_NOT_SUPPORTED, what));
+            }
+            JobType::Condor => {
+                let what = "job_type condor: this site is no HTCondor pool";
+                return Err(refuse(GramCode::JOBTYPE_NOT_SUPPORTED, what));
+            }
+        }
+        if self.queue.is_some() {
+            let what = "queue: this site has no queues; leave it out";
+            return Err(refuse(GramCode::INVALID_QUEUE, what));
+        }
+        if self.project.is_some() {
+            let what = "project: this site keeps no accounts of projects; leave it out";
+            return Err(refuse(GramCode::INVALID_PROJECT, what));
+        }
+        if self.host_count.is_some_and(|hosts| hosts > 1) {
+            let what = "host_count: jobs run on one host here";
+            return Err(refuse(GramCode::INVALID_HOST_COUNT, what));
+        }
+        if self.max_cpu_time_min.is_some_and(|minutes| minutes > 0) {
+            let what = "max_cpu_time: processor time is not limited here; say max_wall_time";
+            return Err(refuse(GramCode::RSL_MAX_CPU_TIME, what));
+        }
+        if self.gass_cache.is_some() {
+            let what = "gass_cache: the cache of the account has its own place; leave it out";
+            return Err(refuse(GramCode::RSL_GASS_CACHE, what));
+        }
+        if self
+            .remote_io_url
+            .as_deref()
+            .is_some_and(|url| !looks_like_url(url))
+        {
+            let what = "remote_io_url: is no URL";
+            return Err(refuse(GramCode::RSL_REMOTE_IO_URL, what));
+        }
+        Ok(())
+    }
+
+    fn stdin(&self) -> Result<Stdin, RslError> {
+        match &self.stdin {
+            None => Ok(Stdin::Empty),
+            Some(url) if looks_like_url(url) => Ok(Stdin::Url(url.clone())),
+            Some(path) => match in_job_directory(path) {
+                Some(path) => Ok(Stdin::File(path.to_owned())),
+                None => {
+                    let what = format!(
+                        "stdin: {path} is outside of the job's own directory: give a URL (file:///... for one of the site's)"
+                    );
+                    Err(refuse(GramCode::STDIN_NOT_FOUND, what))
+                }
+            },
+        }
+    }
+}
+
+/// Destinations of an output, as the description has them: `/dev/null` is none at all.
+pub fn destinations(goes: &[Goes], code: GramCode) -> Result<Vec<Destination>, RslError> {
+    goes.iter()
+        .filter(|goes| goes.to != "/dev/null")
+        .map(|goes| {
+            let to = if looks_like_url(&goes.to) {
+                goes.to.clone()
+            } else {
+                below(&goes.to, code)?
+            };
+            if goes.tag.is_some() && !to.starts_with(CACHE) {
+                let what = format!("{to}: only a destination of the form {CACHE}//... takes a tag");
+                return Err(refuse(code, what));
+            }
+            Ok(Destination {
+                to,
+                tag: goes.tag.clone(),
+                position: 0,
+            })
+        })
+        .collect()
+}
+
+fn stage_in(pairs: &[(String, String)], code: GramCode) -> Result<Vec<StageIn>, RslError> {
+    pairs
+        .iter()
+        .map(|(from, to)| {
+            Ok(StageIn {
+                from: from.clone(),
+                to: below(to, code)?,
+                bytes: None,
+                sha256: None,
+            })
+        })
+        .collect()
+}
+
+fn below(path: &str, code: GramCode) -> Result<String, RslError> {
+    in_job_directory(path).map(str::to_owned).ok_or_else(|| {
+        let what = format!("{path}: is no path below the job's own directory ($(HOME))");
+        refuse(code, what)
+    })
+}
+
+/// The number for a field that the description's own check refuses.
+fn code_of(error: &DescriptionError) -> GramCode {
+    let path = match error {
+        DescriptionError::TooLong { .. } => "",
+        DescriptionError::Conflict { path, .. } => path,
+        DescriptionError::Form { path, .. }
+        | DescriptionError::Empty { path, .. }
+        | DescriptionError::ZeroByte { path }
+        | DescriptionError::TooBig { path, .. }
+        | DescriptionError::TooMany { path, .. }
+        | DescriptionError::OutOfRange { path, .. }
+        | DescriptionError::Url { path, .. }
+        | DescriptionError::Bad { path, .. } => path.as_str(),
+    };
+    match path.split(['[', '.', ' ']).next().unwrap_or_default() {
+        "executable" => GramCode::RSL_EXECUTABLE,
+        "arguments" => GramCode::RSL_ARGUMENTS,
+        "environment" => GramCode::RSL_ENVIRONMENT,
+        "directory" => GramCode::RSL_DIRECTORY,
+        "stdin" => GramCode::RSL_STDIN,
+        "stdout" => GramCode::RSL_STDOUT,
+        "stderr" => GramCode::RSL_STDERR,
+        "stage_in" => GramCode::RSL_STAGE_IN,
+        "stage_in_shared" => GramCode::RSL_STAGE_IN_SHARED,
+        "stage_out" => GramCode::RSL_STAGE_OUT,
+        "clean_up" => GramCode::RSL_CLEAN_UP,
+        "scratch" => GramCode::RSL_SCRATCH,
+        "count" => GramCode::INVALID_COUNT,
+        "time_limit_s" => GramCode::INVALID_MAX_WALL_TIME,
+        _ => GramCode::SCHEDULER_SPECIFIC,
+    }
+}
