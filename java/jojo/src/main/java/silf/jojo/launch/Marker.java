@@ -1,0 +1,41 @@
+package silf.jojo.launch;
+
+import java.io.IOException;
+import java.io.InputStream;
+
+/** Finds the marker of spec/jojo J2 in a stream, and keeps what login scripts wrote before it. */
+final class Marker {
+    private static final byte[] BYTES = {0, 'J', 'O', 'J', 'O', '/', '1', '\n'};
+
+    private Marker() {}
+
+    /**
+     * Reads to the marker's last byte and not one further.
+     *
+     * @param stray takes what came before
+     * @return false when the stream ended first
+     */
+    static boolean find(InputStream in, Tail stray) throws IOException {
+        int matched = 0;
+        byte[] one = new byte[1];
+        while (matched < BYTES.length) {
+            int c = in.read();
+            if (c < 0) {
+                stray.add(BYTES, 0, matched);
+                return false;
+            }
+            if (c == BYTES[matched]) {
+                matched++;
+                continue;
+            }
+            // Only the first byte is NUL, so a match cannot begin inside a failed one except with this byte.
+            stray.add(BYTES, 0, matched);
+            matched = c == BYTES[0] ? 1 : 0;
+            if (matched == 0) {
+                one[0] = (byte) c;
+                stray.add(one, 0, 1);
+            }
+        }
+        return true;
+    }
+}

@@ -1,0 +1,200 @@
+package silf.jojo.launch;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.file.Path;
+import java.security.SecureRandom;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.BiConsumer;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.core.Deadline;
+import silf.jojo.core.Wire;
+import silf.jojo.launch.LaunchException.Why;
+
+/**
+ * Starts nodes by one command each: the local shell, ssh, rsh, {@code kumiko exec}, or any template (spec/jojo,
+ * bootstrap). Not here: what is said over the wire.
+ */
+public final class ProcessLauncher implements Launcher {
+    /** Enough for ssh's banner and a JVM's complaint. */
+    private static final int WORDS_MOST_BYTES = 16 << 10;
+
+    /** Stray output is kept to be quoted (spec/jojo J2). */
+    private static final int STRAY_MOST_BYTES = 64 << 10;
+
+    /** A server that is too busy (MaxStartups) turns away at random: this often again, after a pause that doubles. */
+    private static final int TRIES_MOST = 5;
+
+    private static final long PAUSE_MS = 100;
+
+    /** For the last words to arrive once a command has ended. */
+    private static final long LAST_WORDS_MS = 500;
+
+    private final BiConsumer<NodeSpec, String> words;
+
+    /** @param words takes each line that a running node, or the command to it, writes to stderr; from several threads */
+    public ProcessLauncher(BiConsumer<NodeSpec, String> words) {
+        this.words = words;
+    }
+
+    @Override
+    public Wire launch(NodeSpec node, byte[] opening, Deadline deadline) throws LaunchException {
+        for (int tries = 1; ; tries++) {
+            try {
+                return once(node, opening, deadline);
+            } catch (LaunchException e) {
+                if (e.why() != Why.TURNED_AWAY || tries == TRIES_MOST) {
+                    throw e;
+                }
+                long pause_ms = (PAUSE_MS << tries) + new SecureRandom().nextInt((int) PAUSE_MS);
+                if (pause_ms > deadline.left_ms()) {
+                    throw e;
+                }
+                try {
+                    Thread.sleep(pause_ms);
+                } catch (InterruptedException i) {
+                    Thread.currentThread().interrupt();
+                    throw e;
+                }
+            }
+        }
+    }
+
+    private Wire once(NodeSpec node, byte[] opening, Deadline deadline) throws LaunchException {
+        byte[] random = new byte[8];
+        new SecureRandom().nextBytes(random);
+        String nonce = HexFormat.of().formatHex(random);
+        byte[] jar = FirstStage.jar();
+        List<String> command = Template.of(node, Script.of(nonce, jar.length, java(node), node.invocation().javaOptions()));
+        Process process;
+        try {
+            process = new ProcessBuilder(command).start();
+        } catch (IOException e) {
+            throw new LaunchException(Why.NO_COMMAND, node.name() + ": `" + command.get(0) + "` cannot be run here: " + e.getMessage()
+                    + "; install it, or name another (rjavaRsh)");
+        }
+        Tail said = new Tail(WORDS_MOST_BYTES);
+        Tail stray = new Tail(STRAY_MOST_BYTES);
+        CompletableFuture<Boolean> up = new CompletableFuture<>();
+        CompletableFuture<Void> written = new CompletableFuture<>();
+        CompletableFuture<Void> silent = new CompletableFuture<>();
+        thread("words of " + node.name(), () -> listen(process, node, said, up, silent));
+        thread("first stage to " + node.name(), () -> write(process, jar, opening, written));
+        thread("marker of " + node.name(), () -> {
+            try {
+                up.complete(Marker.find(process.getInputStream(), stray));
+            } catch (IOException e) {
+                up.complete(false);
+            }
+        });
+        boolean well = false;
+        boolean late = false;
+        try {
+            well = up.get(deadline.left_ms(), TimeUnit.MILLISECONDS);
+            if (well) {
+                written.get(deadline.left_ms(), TimeUnit.MILLISECONDS);
+                tell(node, stray.text());
+                return new ProcessWire(node.name() + " (" + node.invocation().protocol() + ")", process, said);
+            }
+        } catch (TimeoutException e) {
+            late = true;
+        } catch (ExecutionException e) {
+            well = false; // it ended while it was written to
+        } catch (InterruptedException e) {
+            ProcessWire.end(process);
+            Thread.currentThread().interrupt();
+            throw new LaunchException(Why.SILENT, node.name() + ": its start was interrupted");
+        }
+        throw failure(node, command, nonce, process, late, said, stray, silent);
+    }
+
+    private LaunchException failure(NodeSpec node, List<String> command, String nonce, Process process, boolean late,
+            Tail said, Tail stray, CompletableFuture<Void> silent) {
+        int status = -1;
+        try {
+            if (!late && process.waitFor(LAST_WORDS_MS, TimeUnit.MILLISECONDS)) {
+                status = process.exitValue();
+                silent.get(LAST_WORDS_MS, TimeUnit.MILLISECONDS);
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } catch (ExecutionException | TimeoutException e) {
+            // something that it started holds its stderr: what has come will do
+        }
+        ProcessWire.end(process);
+        Diagnosis diagnosis = Diagnosis.of(nonce, stray.text(), said.text(), status);
+        StringBuilder message = new StringBuilder();
+        message.append(node.name()).append(" on ").append(node.host()).append(": ").append(diagnosis.what())
+                .append("; ").append(diagnosis.advice())
+                .append("\n  tried: ").append(command.get(0)).append(command.contains(node.host()) ? " ... " + node.host() : "");
+        quote(message, "it said", said.text());
+        quote(message, "before that", stray.text().replaceAll(Script.MARK + nonce + " [^\n]*\n?", ""));
+        return new LaunchException(diagnosis.why(), message.toString());
+    }
+
+    private static void quote(StringBuilder message, String what, String text) {
+        if (!text.isBlank()) {
+            message.append("\n  ").append(what).append(": ").append(text.strip().replace("\n", "\n    "));
+        }
+    }
+
+    private static String java(NodeSpec node) {
+        String path = node.invocation().javaPath();
+        boolean same = node.invocation().protocol().equals(NodeSpec.LOCAL) && path.equals(NodeSpec.Invocation.USUAL.javaPath());
+        // On our own host, our own JVM, whether or not it is in PATH.
+        return same ? Path.of(System.getProperty("java.home"), "bin", "java").toString() : path;
+    }
+
+    private static void write(Process process, byte[] jar, byte[] opening, CompletableFuture<Void> written) {
+        try {
+            OutputStream out = process.getOutputStream();
+            out.write(jar);
+            out.write(opening);
+            out.flush();
+            written.complete(null);
+        } catch (IOException e) {
+            written.completeExceptionally(e);
+        }
+    }
+
+    /** Reads stderr to its end: a full pipe would stop the node. Lines are passed on once the node is up. */
+    private void listen(Process process, NodeSpec node, Tail said, CompletableFuture<Boolean> up, CompletableFuture<Void> silent) {
+        byte[] buffer = new byte[4096];
+        Tail line = new Tail(WORDS_MOST_BYTES);
+        try (InputStream err = process.getErrorStream()) {
+            int n;
+            while ((n = err.read(buffer)) >= 0) {
+                said.add(buffer, 0, n);
+                line.add(buffer, 0, n);
+                if (up.getNow(false) && buffer[n - 1] == '\n') {
+                    tell(node, line.text());
+                    line = new Tail(WORDS_MOST_BYTES);
+                }
+            }
+        } catch (IOException e) {
+            // The command has been ended.
+        }
+        silent.complete(null);
+        if (up.getNow(false)) {
+            tell(node, line.text());
+        }
+    }
+
+    private void tell(NodeSpec node, String text) {
+        if (!text.isBlank()) {
+            text.lines().forEach(one -> words.accept(node, one));
+        }
+    }
+
+    private static void thread(String name, Runnable work) {
+        Thread thread = new Thread(work, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+}
