@@ -48,6 +48,7 @@ fn the_site() {
         directory: directory.join("state"),
         limits: Limits::default(),
         effective: Box::new(|_, _| Ok(Policy::default())),
+        transfer: None,
         after_commit: Some(Box::new(move |_, _| {
             if recorded.fetch_add(1, Ordering::Relaxed) + 1 == die_after {
                 // As with kill -9, nothing is flushed, dropped or said.

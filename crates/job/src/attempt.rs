@@ -2,6 +2,7 @@
 
 use crate::description::{OutputMode, Stdin, WindowSize};
 use crate::id::AttemptId;
+use crate::staging::Item;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -100,6 +101,12 @@ pub enum Outcome {
     },
     /// Runner and guest are gone without a word (killed, host lost).
     Lost {
+        message: String,
+    },
+    /// The job's files could not be moved: before it ran (then no attempt was made), or after. Of jobs, not of attempts.
+    StagingFailed {
+        item: Item,
+        code: String,
         message: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Contracts between services that do not know each other: each is a trait with numbered duties.
 
 use crate::attempt::{AttemptCommand, AttemptReport, AttemptSpec, OutputStream};
-use crate::description::JobDescription;
+use crate::description::{Destination, JobDescription};
 use crate::id::{AttemptId, JobId};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -132,6 +132,14 @@ pub trait Jobs: Send + Sync + 'static {
         caller: &Caller,
         job: JobId,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
+    /// Sends the output streams of a job that has not ended elsewhere from now on (GRAM's stdio update); None: as before.
+    fn redirect(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        stdout: Option<Vec<Destination>>,
+        stderr: Option<Vec<Destination>>,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send;
     fn output(
         &self,
         caller: &Caller,
@@ -228,16 +236,32 @@ pub struct JobView {
     /// When the credential of a job that has not ended ends; Unix time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_ends_ms: Option<u64>,
+    /// How far its files are, of a job that has some to move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staging: Option<StagingView>,
     /// Number of the job's last event.
     pub last_event: u64,
+}
+
+/// How far the files of a job are, in the stage that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagingView {
+    pub files_done: u32,
+    pub files: u32,
+    /// Of those that are done.
+    pub bytes_done: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
+    /// Files are fetched before it can be planned.
+    StagingIn,
     Pending,
     Active,
     Suspended,
+    /// The program is over; its files and streams are still being sent.
+    StagingOut,
     Done,
     Failed,
     Cancelled,

@@ -1,6 +1,7 @@
 //! What a state asks to be done (spec/jobs, "Actions"). Every action is idempotent, so that doing the list again after a
 //! crash is recovery, and there is no other recovery path. Not here: how an action is done (manager).
 
+use crate::attempt::OutputStream;
 use crate::id::{AttemptId, JobId};
 use crate::state::{Job, Stage};
 
@@ -15,6 +16,16 @@ pub enum Action {
     Remind { job: JobId, number: u64 },
     /// Tell in time that nobody has been attached to the job for `after_s`.
     Attend { job: JobId, after_s: u64 },
+    /// Fetch the job's files that are not there yet.
+    StageIn { job: JobId },
+    /// Send this stream to the destinations that event `given` gave it, while it grows and to its end.
+    Stream {
+        job: JobId,
+        stream: OutputStream,
+        given: u64,
+    },
+    /// Send the files that are not sent yet, and clean up.
+    StageOut { job: JobId },
     /// The job has ended: no credential of it is kept.
     Discard { job: JobId },
     /// Tell the attempt to end.
@@ -28,6 +39,21 @@ pub enum Action {
 /// All that `job` asks for now.
 pub fn decide(job: &Job) -> Vec<Action> {
     match &job.stage {
+        Stage::StagingIn(_) => {
+            let mut actions = vec![Action::StageIn { job: job.id }];
+            actions.extend(attended(job));
+            actions.extend(reminder(job));
+            actions
+        }
+        Stage::StagingOut(end, _) => {
+            let mut actions: Vec<Action> = streams(job).collect();
+            actions.push(Action::StageOut { job: job.id });
+            actions.extend(reminder(job));
+            actions.extend(attended(job));
+            let attempt = end.attempt.iter();
+            actions.extend(attempt.map(|of| Action::Settle(job.attempt_id(of.epoch))));
+            actions
+        }
         // The two are recorded in one transaction (spec/jobs J42): a waiting job is never seen alone.
         Stage::Waiting { .. } => Vec::new(),
         Stage::Planned(attempt) | Stage::Running(attempt, _) => {
@@ -37,27 +63,17 @@ pub fn decide(job: &Job) -> Vec<Action> {
                 job.cancel_grace_ms
                     .map(|grace_ms| Action::Cancel { attempt, grace_ms }),
             );
-            if let (Some(after_s), None) = (job.description.attended_s, job.cancel_grace_ms) {
-                actions.push(Action::Attend {
-                    job: job.id,
-                    after_s,
-                });
-            }
+            actions.extend(streams(job));
+            actions.extend(attended(job));
             if let Some(credential) = &job.credential {
-                let (job_id, number) = (job.id, credential.number);
                 if job.description.credential.as_ref() != Some(&credential.name) {
                     actions.push(Action::Place {
-                        job: job_id,
-                        number,
-                    });
-                }
-                if !credential.told {
-                    actions.push(Action::Remind {
-                        job: job_id,
-                        number,
+                        job: job.id,
+                        number: credential.number,
                     });
                 }
             }
+            actions.extend(reminder(job));
             actions
         }
         Stage::Ended(end) => {
@@ -76,6 +92,38 @@ pub fn decide(job: &Job) -> Vec<Action> {
             last_epoch: *last_epoch,
         }],
     }
+}
+
+fn streams(job: &Job) -> impl Iterator<Item = Action> {
+    [OutputStream::Stdout, OutputStream::Stderr]
+        .into_iter()
+        .filter_map(|stream| {
+            let (given, list) = job.destinations(stream);
+            (!list.is_empty()).then_some(Action::Stream {
+                job: job.id,
+                stream,
+                given,
+            })
+        })
+}
+
+fn attended(job: &Job) -> Option<Action> {
+    let after_s = job
+        .description
+        .attended_s
+        .filter(|_| job.cancel_grace_ms.is_none())?;
+    Some(Action::Attend {
+        job: job.id,
+        after_s,
+    })
+}
+
+fn reminder(job: &Job) -> Option<Action> {
+    let credential = job.credential.as_ref().filter(|one| !one.told)?;
+    Some(Action::Remind {
+        job: job.id,
+        number: credential.number,
+    })
 }
 
 /// What `after` asks for and `before` did not: the actions of the events between them.

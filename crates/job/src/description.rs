@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobDescription {
-    /// A path in the guest's view, or a bare name looked up in the guest's PATH.
+    /// A path in the guest's view, a bare name looked up in the guest's PATH, or a URL to fetch it from.
     pub executable: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
@@ -25,6 +25,28 @@ pub struct JobDescription {
     pub credential: Option<String>,
     #[serde(default)]
     pub stdin: Stdin,
+    /// Files fetched before an attempt is planned, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stage_in: Vec<StageIn>,
+    /// As `stage_in`, but fetched once for all jobs of the account that name the same URL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stage_in_shared: Vec<StageIn>,
+    /// Files sent when the program has ended, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stage_out: Vec<StageOut>,
+    /// Files or directories below the job's own directory that are removed when all is sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clean_up: Vec<String>,
+    /// A directory below the job's own, made before staging and removed when all is sent; the guest finds its path in
+    /// SCRATCH_DIRECTORY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<String>,
+    /// Where stdout is sent to while the job runs, besides being kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stdout: Vec<Destination>,
+    /// Where stderr is sent to while the job runs, besides being kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stderr: Vec<Destination>,
     #[serde(default)]
     pub output: OutputMode,
     /// Run under a pseudo-terminal of this size; stdout and stderr are then one stream (stdout).
@@ -67,6 +89,13 @@ impl JobDescription {
             input: None,
             credential: None,
             stdin: Stdin::Empty,
+            stage_in: Vec::new(),
+            stage_in_shared: Vec::new(),
+            stage_out: Vec::new(),
+            clean_up: Vec::new(),
+            scratch: None,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
             output: OutputMode::Keep,
             terminal: None,
             count: one(),
@@ -91,6 +120,63 @@ pub enum Stdin {
     File(String),
     /// From whoever attaches.
     Live,
+    /// Fetched before the attempt is planned.
+    Url(String),
+}
+
+/// A file to fetch (file_stage_in in RSL's words).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageIn {
+    /// A URL (spec/staging U1).
+    pub from: String,
+    /// Below the job's own directory; directories on the way are made.
+    pub to: String,
+    /// What it has to have, else the transfer fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// As `bytes`: 64 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// A file to send (file_stage_out).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageOut {
+    /// Below the job's own directory.
+    pub from: String,
+    /// A URL.
+    pub to: String,
+}
+
+/// Where an output stream is sent to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Destination {
+    /// A URL, or a path below the job's own directory.
+    pub to: String,
+    /// The tag of an entry in the cache (`x-gass-cache:` only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// The bytes below this are there already and are not sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub position: u64,
+}
+
+impl Destination {
+    /// The whole stream, without a tag.
+    pub fn new(to: &str) -> Destination {
+        Destination {
+            to: to.to_owned(),
+            tag: None,
+            position: 0,
+        }
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What becomes of stdout and stderr.

@@ -3,8 +3,9 @@
 
 use crate::attempt::{Outcome, OutputStream};
 use crate::contract::{Caller, EventView, JobState};
-use crate::description::JobDescription;
+use crate::description::{Destination, JobDescription};
 use crate::id::JobId;
+use crate::staging::Item;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -32,6 +33,28 @@ pub enum Event {
     /// Its credential has less than `CREDENTIAL_WARNING_MS` left. Once for each credential.
     CredentialEnding {
         not_after_ms: u64,
+    },
+    /// Files are to be fetched first. In the place of the first `Planned`.
+    StagingIn {
+        files: u32,
+    },
+    /// Staging has done this.
+    Transferred {
+        item: Item,
+        bytes: u64,
+    },
+    /// Staging cannot do this. Before an attempt it ends the job.
+    TransferFailed {
+        item: Item,
+        code: String,
+        message: String,
+    },
+    /// The output streams go elsewhere from now on; None: as before.
+    Redirected {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stdout: Option<Vec<Destination>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<Vec<Destination>>,
     },
     /// From here on an attempt of this epoch may exist on `batch`. `boot` names the run of the machine that planned it.
     Planned {
@@ -69,11 +92,23 @@ pub enum Event {
         retry: bool,
         stdout_bytes: u64,
         stderr_bytes: u64,
+        /// Files and streams are still to be sent: the job's end is `StagedOut`. Recorded for the same reason as `retry`.
+        #[serde(default, skip_serializing_if = "is_false")]
+        staging_out: bool,
+    },
+    /// All is sent, or cannot be.
+    StagedOut {
+        /// The job's.
+        outcome: Outcome,
     },
     /// The job is forgotten: by its owner, or because its time to be kept is over.
     Removed {
         expired: bool,
     },
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// An event in its place in the log.
@@ -117,6 +152,11 @@ impl Event {
             Event::Submitted { .. } => "submitted",
             Event::CredentialGiven { .. } => "credential_given",
             Event::CredentialEnding { .. } => "credential_ending",
+            Event::StagingIn { .. } => "staging_in",
+            Event::Transferred { .. } => "transferred",
+            Event::TransferFailed { .. } => "transfer_failed",
+            Event::Redirected { .. } => "redirected",
+            Event::StagedOut { .. } => "staged_out",
             Event::Planned { .. } => "planned",
             Event::Started { .. } => "started",
             Event::Suspended { .. } => "suspended",
@@ -134,7 +174,10 @@ impl Event {
         matches!(
             self,
             Event::Submitted { .. }
+                // Forgotten in a power cut, it would be planned again as if there had been no guest.
+                | Event::Planned { epoch: 1, .. }
                 | Event::CredentialGiven { .. }
+                | Event::Redirected { .. }
                 | Event::CancelRequested { .. }
                 | Event::Removed { .. }
         )
@@ -145,7 +188,18 @@ impl Record {
     /// As told to watchers; `state` is the job's after this event.
     pub fn view(&self, job: JobId, state: JobState) -> EventView {
         let outcome = match &self.event {
-            Event::AttemptEnded { outcome, .. } => Some(outcome.clone()),
+            Event::AttemptEnded { outcome, .. } | Event::StagedOut { outcome } => {
+                Some(outcome.clone())
+            }
+            Event::TransferFailed {
+                item,
+                code,
+                message,
+            } if state.has_ended() => Some(Outcome::StagingFailed {
+                item: *item,
+                code: code.clone(),
+                message: message.clone(),
+            }),
             _ => None,
         };
         EventView {

@@ -1,8 +1,10 @@
 //! Why a job waits, runs, failed: in words, from its log alone (`kumiko job explain`).
 
 use crate::attempt::Outcome;
+use crate::description::Destination;
 use crate::event::{Event, Record};
 use crate::respond::CREDENTIAL_WARNING_MS;
+use crate::staging::Item;
 use crate::state::{Job, Stage};
 
 /// One event in words.
@@ -23,6 +25,28 @@ pub fn event(event: &Event) -> String {
             "its credential ends within {} min: renew it with `kumiko job renew`",
             CREDENTIAL_WARNING_MS / 60_000
         ),
+        Event::StagingIn { files } => format!("{files} files are to be fetched first"),
+        Event::Transferred {
+            item: Item::CleanUp,
+            ..
+        } => "what was to be removed is removed".to_owned(),
+        Event::Transferred { item, bytes } => format!("{item} is moved: {bytes} bytes"),
+        Event::TransferFailed {
+            item,
+            code,
+            message,
+        } => format!("{item} is not moved: {message} ({code})"),
+        Event::Redirected { stdout, stderr } => {
+            let told = |name: &str, list: &Option<Vec<Destination>>| {
+                list.as_ref().map(|list| {
+                    let list: Vec<&str> = list.iter().map(|one| one.to.as_str()).collect();
+                    format!("{name} goes to {} from now on", words(&list))
+                })
+            };
+            let both = [told("stdout", stdout), told("stderr", stderr)];
+            both.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        }
+        Event::StagedOut { outcome: how } => format!("all is sent: {}", outcome(how)),
         Event::Planned { epoch, batch, .. } => format!("attempt {epoch} goes to {batch}"),
         Event::Started {
             epoch,
@@ -61,6 +85,13 @@ pub fn event(event: &Event) -> String {
     }
 }
 
+fn words(list: &[&str]) -> String {
+    match list {
+        [] => "nobody".to_owned(),
+        list => list.join(", "),
+    }
+}
+
 /// An outcome in words.
 pub fn outcome(outcome: &Outcome) -> String {
     match outcome {
@@ -80,6 +111,11 @@ pub fn outcome(outcome: &Outcome) -> String {
         Outcome::SpoolFailed { message } => {
             format!("the site could not keep the output, which is incomplete: {message}")
         }
+        Outcome::StagingFailed {
+            item,
+            code,
+            message,
+        } => format!("{item} could not be moved: {message} ({code})"),
         Outcome::Lost { message } => {
             format!("runner and program are gone without a word: {message}")
         }
@@ -104,6 +140,18 @@ pub fn job(job: &Job, records: &[Record]) -> Vec<String> {
 fn conclusion(job: &Job, unattended_s: Option<u64>) -> String {
     let cancelling = job.cancel_grace_ms.is_some();
     match &job.stage {
+        Stage::StagingIn(_) | Stage::StagingOut(..) => {
+            let left = job.to_move();
+            let next = left.first().map(Item::to_string).unwrap_or_default();
+            let what = match &job.stage {
+                Stage::StagingIn(_) => "fetched",
+                _ => "sent",
+            };
+            format!(
+                "It waits for its files to be {what}: {} are left, {next} is next.",
+                left.len()
+            )
+        }
         Stage::Waiting { .. } => "It waits for an attempt to be planned.".to_owned(),
         Stage::Planned(attempt) => format!(
             "It waits for {} to begin attempt {}{}.",

@@ -1,11 +1,12 @@
 //! Which events follow from what clients and runners say (spec/jobs, "Idempotence"). Pure; said twice, nothing follows the
 //! second time. Not here: recording (manager), meaning of events (`state`).
 
-use crate::attempt::{AttemptReport, NOT_BEGUN, Outcome};
-use crate::contract::Caller;
-use crate::description::JobDescription;
-use crate::event::Event;
-use crate::state::{Attempt, Job, Stage};
+use crate::attempt::{AttemptReport, NOT_BEGUN, Outcome, OutputStream};
+use crate::contract::{Caller, Refusal};
+use crate::description::{Destination, JobDescription, OutputMode};
+use crate::event::{Event, Record};
+use crate::staging::{self, Item};
+use crate::state::{Attempt, Job, Stage, apply};
 use std::sync::Arc;
 
 /// Attempts of one job, all together. An attempt that never began costs nothing, but a site that dies each time before it
@@ -25,18 +26,129 @@ pub fn submit(
     here: Here<'_>,
 ) -> Vec<Event> {
     let given = description.credential.clone().zip(credential_ends_ms);
+    let files = staging::items_in(&description).len();
     let mut events = vec![Event::Submitted {
         caller: caller.clone(),
         key,
         description,
     }];
     events.extend(given.map(|(name, not_after_ms)| Event::CredentialGiven { name, not_after_ms }));
-    events.push(Event::Planned {
-        epoch: 1,
-        batch: here.batch.to_owned(),
-        boot: here.boot.to_owned(),
+    events.push(match files {
+        0 => planned(1, here),
+        files => Event::StagingIn {
+            files: u32::try_from(files).unwrap_or(u32::MAX),
+        },
     });
     events
+}
+
+fn planned(epoch: u32, here: Here<'_>) -> Event {
+    Event::Planned {
+        epoch,
+        batch: here.batch.to_owned(),
+        boot: here.boot.to_owned(),
+    }
+}
+
+/// Staging has done `item`, or cannot. None, if it was said before or is of no use any more. `given`: of a stream, the
+/// event that gave its destination.
+pub fn moved(
+    job: &Job,
+    item: Item,
+    given: Option<u64>,
+    how: Result<u64, Refusal>,
+    here: Here<'_>,
+) -> Vec<Event> {
+    let left = job.to_move();
+    let is_current = match (staging::destination(job, item), given) {
+        (Some((stream, _)), Some(given)) => job.destinations(stream).0 == given,
+        _ => true,
+    };
+    if !left.contains(&item) || !is_current {
+        return Vec::new();
+    }
+    let is_last = left.len() == 1;
+    let mut failure = None;
+    let event = match how {
+        Ok(bytes) => Event::Transferred { item, bytes },
+        Err(Refusal { code, message }) => {
+            failure = Some((item, Refusal::new(&code, message.clone())));
+            Event::TransferFailed {
+                item,
+                code,
+                message,
+            }
+        }
+    };
+    let mut events = vec![event];
+    match &job.stage {
+        Stage::StagingIn(_) if is_last && failure.is_none() => events.push(planned(1, here)),
+        Stage::StagingOut(end, moved) if is_last => events.push(Event::StagedOut {
+            outcome: outcome_after(&end.outcome, moved.failure.clone().or(failure)),
+        }),
+        _ => {}
+    }
+    events
+}
+
+/// A program that came to its end, but whose files did not: the job failed. Any other end says more.
+fn outcome_after(outcome: &Outcome, failure: Option<(Item, Refusal)>) -> Outcome {
+    match (outcome, failure) {
+        (Outcome::Exited { status }, Some((item, Refusal { code, message }))) => {
+            Outcome::StagingFailed {
+                item,
+                code,
+                message: format!("{message} (the program ended with status {status})"),
+            }
+        }
+        _ => outcome.clone(),
+    }
+}
+
+/// Why the streams of a job cannot be redirected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRedirect {
+    #[error("the job has ended")]
+    Ended,
+    #[error("its output is not kept but flows to whoever attached")]
+    Flows,
+}
+
+/// The events of a new destination for one or both streams; none, if nothing changes.
+pub fn redirect(
+    job: &Job,
+    stdout: Option<Vec<Destination>>,
+    stderr: Option<Vec<Destination>>,
+) -> Result<Vec<Event>, NoRedirect> {
+    if !job.is_live() {
+        return Err(NoRedirect::Ended);
+    }
+    if job.description.output == OutputMode::Flow {
+        return Err(NoRedirect::Flows);
+    }
+    let same = |stream, list: &Option<Vec<Destination>>| {
+        list.as_deref()
+            .is_none_or(|list| list == job.destinations(stream).1)
+    };
+    if same(OutputStream::Stdout, &stdout) && same(OutputStream::Stderr, &stderr) {
+        return Ok(Vec::new());
+    }
+    let event = Event::Redirected { stdout, stderr };
+    let mut events = vec![event.clone()];
+    // With nowhere to send to nothing may be left to do, and nobody would say so.
+    if let Stage::StagingOut(end, moved) = &job.stage {
+        let record = Record {
+            number: job.last_event + 1,
+            at_ms: 0,
+            event,
+        };
+        let nothing_left =
+            apply(job.id, Some(job), &record).is_ok_and(|after| after.to_move().is_empty());
+        events.extend(nothing_left.then(|| Event::StagedOut {
+            outcome: outcome_after(&end.outcome, moved.failure.clone()),
+        }));
+    }
+    Ok(events)
 }
 
 /// Why a job's credential cannot be renewed.
@@ -155,19 +267,17 @@ fn ended(
         },
         outcome => outcome,
     };
+    let staging_out = !retry && !staging::items_out(job, &outcome).is_empty();
     let mut events = vec![Event::AttemptEnded {
         epoch,
         outcome,
         retry,
         stdout_bytes: output.stdout,
         stderr_bytes: output.stderr,
+        staging_out,
     }];
     if retry {
-        events.push(Event::Planned {
-            epoch: epoch + 1,
-            batch: here.batch.to_owned(),
-            boot: here.boot.to_owned(),
-        });
+        events.push(planned(epoch + 1, here));
     }
     events
 }

@@ -1,11 +1,13 @@
 //! States of a job and the one way from one to the next: `apply` (spec/jobs, "States").
 //! Each stage's type holds what is known in that stage only. Not here: who causes events (`respond`), what follows (`decide`).
 
-use crate::attempt::Outcome;
-use crate::contract::{Caller, EventView, JobState, JobView};
-use crate::description::JobDescription;
+use crate::attempt::{Outcome, OutputStream};
+use crate::contract::{Caller, EventView, JobState, JobView, Refusal, StagingView};
+use crate::description::{Destination, JobDescription};
 use crate::event::{Event, Record};
 use crate::id::{AttemptId, JobId};
+use crate::staging::{self, Item};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A job as replay of its events makes it.
@@ -20,9 +22,19 @@ pub struct Job {
     pub cancel_grace_ms: Option<u64>,
     /// The last one given.
     pub credential: Option<GivenCredential>,
+    /// Where the output streams go, if it was changed since the submission.
+    pub redirected: Option<Redirected>,
     /// Number of the last event.
     pub last_event: u64,
     pub stage: Stage,
+}
+
+/// Destinations given after the submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirected {
+    /// For each stream, the number of the event that gave them.
+    pub stdout: Option<(u64, Vec<Destination>)>,
+    pub stderr: Option<(u64, Vec<Destination>)>,
 }
 
 /// A credential that a job has.
@@ -38,6 +50,8 @@ pub struct GivenCredential {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Files are fetched; no attempt was ever planned.
+    StagingIn(Moved),
     /// No attempt is planned. `last_epoch` is 0 before the first.
     Waiting {
         last_epoch: u32,
@@ -45,11 +59,23 @@ pub enum Stage {
     /// An attempt may exist; its guest is not known to have begun.
     Planned(Attempt),
     Running(Attempt, Run),
+    /// The attempt is over; files and streams are sent. The end has the outcome of the attempt.
+    StagingOut(End, Moved),
     Ended(End),
     /// Nothing is kept but the number of attempts whose spools must go.
     Removed {
         last_epoch: u32,
     },
+}
+
+/// What staging has behind it, in the present stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Done, or given up.
+    pub settled: BTreeSet<Item>,
+    pub bytes: u64,
+    /// The first that could not be done.
+    pub failure: Option<(Item, Refusal)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +119,8 @@ pub struct Illegal {
 impl Stage {
     fn name(&self) -> &'static str {
         match self {
+            Stage::StagingIn(_) => "staging_in",
+            Stage::StagingOut(..) => "staging_out",
             Stage::Waiting { .. } => "waiting",
             Stage::Planned(_) => "planned",
             Stage::Running(..) => "running",
@@ -109,7 +137,11 @@ impl Job {
             Stage::Planned(attempt) | Stage::Running(attempt, _) => {
                 Some(self.attempt_id(attempt.epoch))
             }
-            Stage::Waiting { .. } | Stage::Ended(_) | Stage::Removed { .. } => None,
+            Stage::StagingIn(_)
+            | Stage::Waiting { .. }
+            | Stage::StagingOut(..)
+            | Stage::Ended(_)
+            | Stage::Removed { .. } => None,
         }
     }
 
@@ -123,9 +155,12 @@ impl Job {
 
     pub fn last_epoch(&self) -> u32 {
         match &self.stage {
+            Stage::StagingIn(_) => 0,
             Stage::Waiting { last_epoch } | Stage::Removed { last_epoch } => *last_epoch,
             Stage::Planned(attempt) | Stage::Running(attempt, _) => attempt.epoch,
-            Stage::Ended(end) => end.attempt.as_ref().map_or(0, |attempt| attempt.epoch),
+            Stage::StagingOut(end, _) | Stage::Ended(end) => {
+                end.attempt.as_ref().map_or(0, |attempt| attempt.epoch)
+            }
         }
     }
 
@@ -136,15 +171,60 @@ impl Job {
         }
     }
 
+    /// Its program has ended, or never will begin; files may still be on their way.
+    pub fn program_is_over(&self) -> bool {
+        matches!(self.stage, Stage::StagingOut(..)) || !self.is_live()
+    }
+
     /// Neither ended nor removed.
     pub fn is_live(&self) -> bool {
         !matches!(self.stage, Stage::Ended(_) | Stage::Removed { .. })
     }
 
+    /// The number of the event that gave the destinations of a stream (1: the description), and the destinations.
+    pub fn destinations(&self, stream: OutputStream) -> (u64, &[Destination]) {
+        let (changed, first) = match stream {
+            OutputStream::Stdout => (
+                self.redirected.as_ref().and_then(|to| to.stdout.as_ref()),
+                &self.description.stdout,
+            ),
+            OutputStream::Stderr => (
+                self.redirected.as_ref().and_then(|to| to.stderr.as_ref()),
+                &self.description.stderr,
+            ),
+        };
+        changed.map_or((1, first), |(number, list)| (*number, list))
+    }
+
+    /// What staging has still to do in this stage, in order.
+    pub fn to_move(&self) -> Vec<Item> {
+        let (mut items, moved) = match &self.stage {
+            Stage::StagingIn(moved) => (staging::items_in(&self.description), moved),
+            Stage::StagingOut(end, moved) => (staging::items_out(self, &end.outcome), moved),
+            _ => return Vec::new(),
+        };
+        items.retain(|item| !moved.settled.contains(item));
+        items
+    }
+
+    fn staging_view(&self) -> Option<StagingView> {
+        let (Stage::StagingIn(moved) | Stage::StagingOut(_, moved)) = &self.stage else {
+            return None;
+        };
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Some(StagingView {
+            files_done: count(moved.settled.len()),
+            files: count(moved.settled.len() + self.to_move().len()),
+            bytes_done: moved.bytes,
+        })
+    }
+
     /// The word that clients see (spec/jobs J12).
     pub fn state(&self) -> JobState {
         match &self.stage {
+            Stage::StagingIn(_) => JobState::StagingIn,
             Stage::Waiting { .. } | Stage::Planned(_) => JobState::Pending,
+            Stage::StagingOut(..) => JobState::StagingOut,
             Stage::Running(_, run) if run.suspended => JobState::Suspended,
             Stage::Running(..) => JobState::Active,
             Stage::Ended(end) => match end.outcome {
@@ -162,8 +242,15 @@ impl Job {
         let (attempt, run, end) = match &self.stage {
             Stage::Planned(attempt) => (Some(attempt), None, None),
             Stage::Running(attempt, run) => (Some(attempt), Some(run), None),
+            Stage::StagingOut(end, _) => (end.attempt.as_ref(), end.run.as_ref(), None),
             Stage::Ended(end) => (end.attempt.as_ref(), end.run.as_ref(), Some(end)),
-            Stage::Waiting { .. } | Stage::Removed { .. } => (None, None, None),
+            Stage::StagingIn(_) | Stage::Waiting { .. } | Stage::Removed { .. } => {
+                (None, None, None)
+            }
+        };
+        let output = match &self.stage {
+            Stage::StagingOut(end, _) | Stage::Ended(end) => Some(end),
+            _ => None,
         };
         JobView {
             id: self.id,
@@ -181,13 +268,14 @@ impl Job {
             started_ms: run.map(|run| run.started_ms),
             ended_ms: end.map(|end| end.ended_ms),
             outcome: end.map(|end| end.outcome.clone()),
-            stdout_bytes: end.map_or(stdout_bytes, |end| end.stdout_bytes),
-            stderr_bytes: end.map_or(stderr_bytes, |end| end.stderr_bytes),
+            stdout_bytes: output.map_or(stdout_bytes, |end| end.stdout_bytes),
+            stderr_bytes: output.map_or(stderr_bytes, |end| end.stderr_bytes),
             credential_ends_ms: self
                 .credential
                 .as_ref()
                 .filter(|_| self.is_live())
                 .map(|credential| credential.not_after_ms),
+            staging: self.staging_view(),
             last_event: self.last_event,
         }
     }
@@ -216,6 +304,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
                 submitted_ms: record.at_ms,
                 cancel_grace_ms: None,
                 credential: None,
+                redirected: None,
                 last_event: 1,
                 stage: Stage::Waiting { last_epoch: 0 },
             }),
@@ -245,13 +334,33 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
         }
         _ => job.credential.clone(),
     };
+    let redirected = match &record.event {
+        Event::Redirected { stdout, stderr } => Some(redirect(job, record.number, stdout, stderr)),
+        _ => job.redirected.clone(),
+    };
     Ok(Job {
         last_event: record.number,
         stage,
         cancel_grace_ms,
         credential,
+        redirected,
         ..job.clone()
     })
+}
+
+fn redirect(
+    job: &Job,
+    number: u64,
+    stdout: &Option<Vec<Destination>>,
+    stderr: &Option<Vec<Destination>>,
+) -> Redirected {
+    let before = job.redirected.clone();
+    let (old_stdout, old_stderr) = before.map_or((None, None), |to| (to.stdout, to.stderr));
+    let new = |list: &Option<Vec<Destination>>| list.clone().map(|list| (number, list));
+    Redirected {
+        stdout: new(stdout).or(old_stdout),
+        stderr: new(stderr).or(old_stderr),
+    }
 }
 
 /// Replays a whole log of one job.
@@ -280,6 +389,39 @@ pub fn views(id: JobId, records: &[Record]) -> Vec<EventView> {
     views
 }
 
+const NOTHING_TO_MOVE: &str = "staging has no such thing to do";
+
+/// A job that ended before any attempt was planned.
+fn no_attempt(outcome: Outcome, record: &Record) -> End {
+    End {
+        outcome,
+        ended_ms: record.at_ms,
+        attempt: None,
+        run: None,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+    }
+}
+
+fn settle(
+    job: &Job,
+    moved: &Moved,
+    item: Item,
+    bytes: u64,
+    failure: Option<Refusal>,
+) -> Result<Moved, &'static str> {
+    if !job.to_move().contains(&item) {
+        return Err(NOTHING_TO_MOVE);
+    }
+    let mut moved = moved.clone();
+    moved.settled.insert(item);
+    moved.bytes = moved.bytes.saturating_add(bytes);
+    moved.failure = moved
+        .failure
+        .or_else(|| failure.map(|refusal| (item, refusal)));
+    Ok(moved)
+}
+
 fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
     const FENCED: &str = "it is of another epoch than the attempt that lives";
     match (&job.stage, &record.event) {
@@ -294,11 +436,19 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             }))
         }
         (
-            Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Stage::StagingIn(_)
+            | Stage::Waiting { .. }
+            | Stage::Planned(_)
+            | Stage::Running(..)
+            | Stage::StagingOut(..),
             Event::CredentialGiven { .. },
         ) => Ok(job.stage.clone()),
         (
-            Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Stage::StagingIn(_)
+            | Stage::Waiting { .. }
+            | Stage::Planned(_)
+            | Stage::Running(..)
+            | Stage::StagingOut(..),
             Event::CredentialEnding { not_after_ms },
         ) => match &job.credential {
             Some(credential) if credential.told => Err("it was told already"),
@@ -306,7 +456,11 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             _ => Err("the job has no such credential"),
         },
         (
-            Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Stage::StagingIn(_)
+            | Stage::Waiting { .. }
+            | Stage::Planned(_)
+            | Stage::Running(..)
+            | Stage::StagingOut(..),
             Event::Unattended { .. },
         ) => {
             if job.description.attended_s.is_none() {
@@ -317,14 +471,96 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             }
             Ok(job.stage.clone())
         }
-        (Stage::Waiting { .. }, Event::CancelRequested { .. }) => Ok(Stage::Ended(End {
+        (Stage::StagingIn(_) | Stage::Waiting { .. }, Event::CancelRequested { .. }) => {
+            Ok(Stage::Ended(no_attempt(Outcome::Cancelled, record)))
+        }
+        // What is not sent yet is given up, and a grace has no meaning any more.
+        (Stage::StagingOut(end, _), Event::CancelRequested { .. }) => Ok(Stage::Ended(End {
             outcome: Outcome::Cancelled,
             ended_ms: record.at_ms,
-            attempt: None,
-            run: None,
-            stdout_bytes: 0,
-            stderr_bytes: 0,
+            ..end.clone()
         })),
+        (Stage::Waiting { last_epoch: 0 }, Event::StagingIn { files }) => {
+            let known = staging::items_in(&job.description).len();
+            if usize::try_from(*files) != Ok(known) {
+                return Err("the description has another number of files");
+            }
+            Ok(Stage::StagingIn(Moved::default()))
+        }
+        (Stage::StagingIn(moved), Event::Transferred { item, bytes }) => {
+            Ok(Stage::StagingIn(settle(job, moved, *item, *bytes, None)?))
+        }
+        (
+            Stage::StagingIn(_),
+            Event::TransferFailed {
+                item,
+                code,
+                message,
+            },
+        ) => {
+            if !job.to_move().contains(item) {
+                return Err(NOTHING_TO_MOVE);
+            }
+            let outcome = Outcome::StagingFailed {
+                item: *item,
+                code: code.clone(),
+                message: message.clone(),
+            };
+            Ok(Stage::Ended(no_attempt(outcome, record)))
+        }
+        (Stage::StagingIn(_), Event::Planned { epoch, batch, boot }) => {
+            if *epoch != 1 {
+                return Err("epochs count without gaps");
+            }
+            if !job.to_move().is_empty() {
+                return Err("not all files are there");
+            }
+            Ok(Stage::Planned(Attempt {
+                epoch: *epoch,
+                batch: batch.clone(),
+                boot: boot.clone(),
+            }))
+        }
+        (Stage::StagingOut(end, moved), Event::Transferred { item, bytes }) => {
+            let moved = settle(job, moved, *item, *bytes, None)?;
+            Ok(Stage::StagingOut(end.clone(), moved))
+        }
+        (
+            Stage::StagingOut(end, moved),
+            Event::TransferFailed {
+                item,
+                code,
+                message,
+            },
+        ) => {
+            let refusal = Refusal::new(code, message.clone());
+            let moved = settle(job, moved, *item, 0, Some(refusal))?;
+            Ok(Stage::StagingOut(end.clone(), moved))
+        }
+        (Stage::StagingOut(end, _), Event::StagedOut { outcome }) => {
+            if !job.to_move().is_empty() {
+                return Err("not all is sent");
+            }
+            Ok(Stage::Ended(End {
+                outcome: outcome.clone(),
+                ended_ms: record.at_ms,
+                ..end.clone()
+            }))
+        }
+        // A stream that was sent to its end is sent anew to the new place.
+        (Stage::StagingOut(end, moved), Event::Redirected { stdout, stderr }) => {
+            let mut moved = moved.clone();
+            moved.settled.retain(|item| match item {
+                Item::Stdout(_) => stdout.is_none(),
+                Item::Stderr(_) => stderr.is_none(),
+                _ => true,
+            });
+            Ok(Stage::StagingOut(end.clone(), moved))
+        }
+        (
+            Stage::StagingIn(_) | Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Event::Redirected { .. },
+        ) => Ok(job.stage.clone()),
         (
             Stage::Planned(attempt),
             Event::Started {
@@ -379,6 +615,7 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 retry,
                 stdout_bytes,
                 stderr_bytes,
+                staging_out,
             },
         ) => {
             if *epoch != attempt.epoch {
@@ -394,14 +631,19 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             if *retry {
                 return Ok(Stage::Waiting { last_epoch: *epoch });
             }
-            Ok(Stage::Ended(End {
+            let end = End {
                 outcome: outcome.clone(),
                 ended_ms: record.at_ms,
                 attempt: Some(attempt.clone()),
                 run,
                 stdout_bytes: *stdout_bytes,
                 stderr_bytes: *stderr_bytes,
-            }))
+            };
+            Ok(if *staging_out {
+                Stage::StagingOut(end, Moved::default())
+            } else {
+                Stage::Ended(end)
+            })
         }
         (Stage::Ended(_), Event::Removed { .. }) => Ok(Stage::Removed {
             last_epoch: job.last_epoch(),

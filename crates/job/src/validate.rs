@@ -3,6 +3,7 @@
 
 use crate::contract::Refusal;
 use crate::description::{JobDescription, Stdin};
+use crate::url::UrlError;
 
 /// Bytes of a whole description: what execve takes at most (ARG_MAX with the default 8 MiB stack is 2 MiB), once.
 pub const MAX_DESCRIPTION_BYTES: usize = 2 * 1024 * 1024;
@@ -28,6 +29,11 @@ pub const MAX_TIME_LIMIT_S: u64 = 366 * 24 * 3600;
 pub const MAX_GRACE_MS: u64 = 24 * 3600 * 1000;
 /// Rows or columns of a terminal.
 pub const MAX_WINDOW: u16 = 4096;
+
+/// Files of one list: each is a connection, one after the other.
+pub const MAX_FILES: usize = 1024;
+/// Destinations of one stream: each is a connection as long as the job.
+pub const MAX_DESTINATIONS: usize = 16;
 
 /// What is wrong with a description. Always the caller's fault; never worth a retry as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +72,12 @@ pub enum DescriptionError {
         value: u64,
         least: u64,
         most: u64,
+    },
+    #[error("{path}: the URL {url} {cause}; spec/staging has the form")]
+    Url {
+        path: String,
+        url: String,
+        cause: UrlError,
     },
     #[error("{path}: {what}; {hint}")]
     Bad {
@@ -195,6 +207,7 @@ impl JobDescription {
                 });
             }
         }
+        self.validate_staging()?;
         if let Some(window) = self.terminal {
             range("terminal.rows", window.rows.into(), 0, MAX_WINDOW.into())?;
             range(
@@ -260,7 +273,7 @@ fn form(path: String, error: &serde_json::Error) -> DescriptionError {
     }
 }
 
-fn text(
+pub(crate) fn text(
     path: impl Fn() -> String,
     value: &str,
     most: usize,
@@ -280,7 +293,7 @@ fn text(
     Ok(())
 }
 
-fn path(field: &str, value: &str, hint: &'static str) -> Result<(), DescriptionError> {
+pub(crate) fn path(field: &str, value: &str, hint: &'static str) -> Result<(), DescriptionError> {
     if value.is_empty() {
         return Err(DescriptionError::Empty {
             path: field.to_owned(),
@@ -295,7 +308,7 @@ fn path(field: &str, value: &str, hint: &'static str) -> Result<(), DescriptionE
     )
 }
 
-fn word(field: &str, value: &str) -> Result<(), DescriptionError> {
+pub(crate) fn word(field: &str, value: &str) -> Result<(), DescriptionError> {
     if value.is_empty() {
         return Err(DescriptionError::Empty {
             path: field.to_owned(),
@@ -353,7 +366,7 @@ fn made_by_site(
     }
 }
 
-fn many(path: &str, count: usize, most: usize) -> Result<(), DescriptionError> {
+pub(crate) fn many(path: &str, count: usize, most: usize) -> Result<(), DescriptionError> {
     if count > most {
         return Err(DescriptionError::TooMany {
             path: path.to_owned(),

@@ -76,6 +76,7 @@ fn ended(epoch: u32, outcome: Outcome, retry: bool) -> Event {
         retry,
         stdout_bytes: 0,
         stderr_bytes: 0,
+        staging_out: false,
     }
 }
 

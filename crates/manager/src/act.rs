@@ -11,8 +11,12 @@ use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome};
 use kumiko_job::contract::{BatchError, BatchSystem, Refusal};
 use kumiko_job::decide::Action;
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::description::Stdin;
 use kumiko_job::respond::CREDENTIAL_WARNING_MS;
+use kumiko_job::staging::{EXECUTABLE, STDIN, in_job_directory};
 use kumiko_job::state::Job;
+use kumiko_job::transfer::Transfer;
+use kumiko_job::url::looks_like_url;
 use kumiko_policy::{JOB_DIRECTORY, Policy};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +33,7 @@ pub struct Actor<B> {
     pub credentials: Arc<Credentials>,
     pub effective: Effective,
     pub limits: Limits,
+    pub transfer: Option<Arc<dyn Transfer>>,
     pub runtime: Handle,
     pub asks: Sender<Ask>,
 }
@@ -72,6 +77,9 @@ impl<B: BatchSystem> Act for Actor<B> {
                 let sleep = move || tokio::time::sleep(after);
                 drop(runtime.spawn(attended::count_down(self.asks.clone(), ask, cell, sleep)));
             }
+            Action::StageIn { .. } => drop(runtime.spawn(self.stage_in(cell))),
+            Action::Stream { stream, given, .. } => self.send_streams(&cell, stream, given),
+            Action::StageOut { .. } => drop(runtime.spawn(self.stage_out(cell))),
             Action::Remind { number, .. } => drop(runtime.spawn(self.remind(cell, number))),
             Action::Discard { .. } => drop(runtime.spawn_blocking(move || self.discard(&cell))),
             Action::Settle(attempt) => drop(runtime.spawn(self.settle(attempt))),
@@ -93,6 +101,12 @@ pub enum Planned {
 impl<B: BatchSystem> Actor<B> {
     async fn start(self: Arc<Self>, attempt: AttemptId, cell: Arc<Cell>, policy: Option<Policy>) {
         let job = cell.job();
+        // A job that staged in has had it made.
+        if job.description.scratch.is_some() {
+            if let Err(refusal) = self.prepare(&cell).await {
+                return self.not_started(attempt, refusal);
+            }
+        }
         let outcome = match self.spec(attempt, &cell, &job, policy) {
             Ok(spec) => self
                 .batch
@@ -103,12 +117,14 @@ impl<B: BatchSystem> Actor<B> {
         };
         match outcome {
             Ok(()) => cell.update(attempt, |face| face.ready = true),
-            Err(Refusal { code, message }) => {
-                let report = AttemptReport::Ended(Outcome::NeverStarted { code, message });
-                // The keeper is gone only when the site goes down; the next one will find that nothing began.
-                let _ = self.asks.send(Ask::Report { attempt, report });
-            }
+            Err(refusal) => self.not_started(attempt, refusal),
         }
+    }
+
+    fn not_started(&self, attempt: AttemptId, Refusal { code, message }: Refusal) {
+        let report = AttemptReport::Ended(Outcome::NeverStarted { code, message });
+        // The keeper is gone only when the site goes down; the next one will find that nothing began.
+        let _ = self.asks.send(Ask::Report { attempt, report });
     }
 
     async fn adopt(self: Arc<Self>, attempt: AttemptId, cell: Arc<Cell>) {
@@ -128,20 +144,13 @@ impl<B: BatchSystem> Actor<B> {
             Some(policy) => policy,
             None => (self.effective)(&job.caller, description)?,
         };
-        let job_directory = self
-            .files
-            .prepare(attempt.job, description)
-            .map_err(|error| {
-                let path = self.files.job(attempt.job);
-                Refusal::new(
-                    "job_directory",
-                    format!(
-                        "the job's own directory in {} could not be made: {error}",
-                        path.display()
-                    ),
-                )
-            })?;
+        let job_directory = self.job_directory(job)?;
         let mut environment = description.environment.clone();
+        if let Some(scratch) = description.scratch.as_deref().and_then(in_job_directory) {
+            environment
+                .entry("SCRATCH_DIRECTORY".to_owned())
+                .or_insert_with(|| format!("{JOB_DIRECTORY}/{scratch}"));
+        }
         if job.credential.is_some() {
             self.credentials
                 .place(cell)
@@ -155,12 +164,19 @@ impl<B: BatchSystem> Actor<B> {
             .map(|limit| limit.saturating_mul(1000));
         Ok(AttemptSpec {
             id: attempt,
-            executable: description.executable.clone(),
+            executable: if looks_like_url(&description.executable) {
+                format!("{JOB_DIRECTORY}/{EXECUTABLE}")
+            } else {
+                description.executable.clone()
+            },
             arguments: description.arguments.clone(),
             environment,
             directory: description.directory.clone(),
             job_directory,
-            stdin: description.stdin.clone(),
+            stdin: match &description.stdin {
+                Stdin::Url(_) => Stdin::File(STDIN.to_owned()),
+                stdin => stdin.clone(),
+            },
             output: description.output,
             terminal: description.terminal,
             count: description.count,
@@ -170,6 +186,20 @@ impl<B: BatchSystem> Actor<B> {
             policy,
             mechanism: description.mechanism.clone(),
         })
+    }
+
+    /// Makes the job's own directory, if it is not there.
+    pub fn job_directory(&self, job: &Job) -> Result<PathBuf, Refusal> {
+        self.files
+            .prepare(job.id, &job.description)
+            .map_err(|error| {
+                let path = self.files.job(job.id);
+                let message = format!(
+                    "the job's own directory in {} could not be made: {error}",
+                    path.display()
+                );
+                Refusal::new("job_directory", message)
+            })
     }
 
     /// Waits until the credential of event `number` is about to end. tokio's clock runs without leaps and the
@@ -255,6 +285,9 @@ impl<B: BatchSystem> Actor<B> {
                 .erase(job, cell.job().description.input.as_deref())
         })
         .await;
+        if let Some(transfer) = &self.transfer {
+            transfer.forget(job).await;
+        }
         match erased {
             Ok(Ok(())) => drop(self.asks.send(Ask::Erased { job })),
             Ok(Err(error)) => {

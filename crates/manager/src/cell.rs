@@ -47,7 +47,7 @@ impl Cell {
         let old = views.len().saturating_sub(RECENT_EVENTS);
         recent.extend(views.into_iter().skip(old));
         let (stdout_bytes, stderr_bytes) = match &job.stage {
-            Stage::Ended(end) => (end.stdout_bytes, end.stderr_bytes),
+            Stage::StagingOut(end, _) | Stage::Ended(end) => (end.stdout_bytes, end.stderr_bytes),
             _ => (0, 0),
         };
         Cell {
@@ -139,8 +139,12 @@ impl Drop for Attendance {
 impl Face {
     pub fn length(&self, stream: OutputStream) -> u64 {
         match (&self.job.stage, stream) {
-            (Stage::Ended(end), OutputStream::Stdout) => end.stdout_bytes,
-            (Stage::Ended(end), OutputStream::Stderr) => end.stderr_bytes,
+            (Stage::StagingOut(end, _) | Stage::Ended(end), OutputStream::Stdout) => {
+                end.stdout_bytes
+            }
+            (Stage::StagingOut(end, _) | Stage::Ended(end), OutputStream::Stderr) => {
+                end.stderr_bytes
+            }
             (_, OutputStream::Stdout) => self.stdout_bytes,
             (_, OutputStream::Stderr) => self.stderr_bytes,
         }

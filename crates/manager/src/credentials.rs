@@ -241,6 +241,22 @@ impl Credentials {
         }
     }
 
+    /// What the job was given last, if anything: a proxy file with its key.
+    pub fn of_job(&self, job: &Job) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        let Some(given) = &job.credential else {
+            return Ok(None);
+        };
+        let store = Dir::open(&self.directory)?;
+        let (_, pem) = match read(&store, &file_of(&given.name)) {
+            // `place` took it over.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                read(&store, &file_of_job(job.id))?
+            }
+            found => found?,
+        };
+        Ok(Some(pem))
+    }
+
     /// Takes over what the job was given last, and puts a copy where its guest finds it. What the guest made of that name
     /// is replaced, and never followed.
     pub fn place(&self, cell: &Cell) -> io::Result<()> {

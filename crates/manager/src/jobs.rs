@@ -5,16 +5,18 @@ use crate::act::not_placed;
 use crate::cell::{Cell, Face};
 use crate::keeper::{Ask, Reply, Submission, damaged, no_such_job};
 use crate::output::Output;
+use crate::staging::{needs_transfer, unavailable};
 use crate::watch::Watch;
 use bytes::Bytes;
 use kumiko_job::attempt::{AttemptCommand, OutputStream, STDIN_WINDOW_BYTES};
 use kumiko_job::contract::{
     BatchSystem, Caller, Delegated, EventStream, JobView, Jobs, OutputReader, Refusal, StdinTaken,
 };
-use kumiko_job::description::{JobDescription, OutputMode};
+use kumiko_job::description::{Destination, JobDescription, OutputMode};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::state::Stage;
 use kumiko_job::validate::{MAX_GRACE_MS, MAX_NAME_BYTES};
+use kumiko_job::validate_staging::destinations;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -130,6 +132,9 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         }
         description.validate()?;
         key.as_deref().map_or(Ok(()), check_key)?;
+        if needs_transfer(&description) && self.actor.transfer.is_none() {
+            return Err(unavailable());
+        }
         let policy = (self.actor.effective)(caller, &description)?;
         let caller = caller.clone();
         let description = Arc::new(description);
@@ -260,7 +265,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         let cell = self.find(caller, job).await?;
         let told = |face: &Face| StdinTaken {
             offset: face.stdin_taken,
-            closed: face.stdin_closed || !face.job.is_live(),
+            closed: face.stdin_closed || face.job.program_is_over(),
         };
         let news = |face: &Face| {
             let StdinTaken { offset, closed } = told(face);
@@ -274,6 +279,29 @@ impl<B: BatchSystem> Jobs for Manager<B> {
     async fn remove(&self, caller: &Caller, job: JobId) -> Result<(), Refusal> {
         self.find(caller, job).await?;
         self.ask(|reply| Ask::Remove { job, reply }).await
+    }
+
+    async fn redirect(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        stdout: Option<Vec<Destination>>,
+        stderr: Option<Vec<Destination>>,
+    ) -> Result<(), Refusal> {
+        for (field, list) in [("stdout", &stdout), ("stderr", &stderr)] {
+            destinations(field, list.as_deref().unwrap_or_default())?;
+        }
+        if self.actor.transfer.is_none() {
+            return Err(unavailable());
+        }
+        self.find(caller, job).await?;
+        self.ask(|reply| Ask::Redirect {
+            job,
+            stdout,
+            stderr,
+            reply,
+        })
+        .await
     }
 
     async fn output(

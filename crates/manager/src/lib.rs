@@ -15,6 +15,7 @@ mod log;
 mod output;
 mod setup;
 mod sink;
+mod staging;
 mod watch;
 
 pub use keeper::Stats;
@@ -77,6 +78,7 @@ impl<B: BatchSystem> Manager<B> {
             directory,
             limits,
             effective,
+            transfer,
             after_commit,
         } = setup;
         let files = Files::new(&directory);
@@ -119,6 +121,7 @@ impl<B: BatchSystem> Manager<B> {
             files,
             effective,
             limits: limits.clone(),
+            transfer,
             runtime: Handle::current(),
             asks: asks.clone(),
         });

@@ -75,7 +75,7 @@ impl<B: BatchSystem> Output<B> {
                 return Ok(Next::Read { attempt, length });
             }
         }
-        if !face.job.is_live() {
+        if face.job.program_is_over() {
             return Ok(Next::End);
         }
         if face.closing {

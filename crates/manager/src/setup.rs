@@ -5,9 +5,11 @@ use kumiko_job::description::JobDescription;
 use kumiko_job::event::{BadEvent, Record};
 use kumiko_job::id::JobId;
 use kumiko_job::state::Illegal;
+use kumiko_job::transfer::Transfer;
 use kumiko_policy::Policy;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Computes the effective policy of a description: the site's, narrowed by what is below it.
@@ -21,6 +23,8 @@ pub struct Setup {
     pub directory: PathBuf,
     pub limits: Limits,
     pub effective: Effective,
+    /// Moves files for jobs; None: jobs that need it are refused.
+    pub transfer: Option<Arc<dyn Transfer>>,
     pub after_commit: Option<AfterCommit>,
 }
 

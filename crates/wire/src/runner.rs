@@ -100,7 +100,8 @@ fn encode_outcome(outcome: &Outcome, out: &mut Vec<u8>) {
         Outcome::Cancelled => out.push(2),
         Outcome::TimeLimit => out.push(3),
         Outcome::OutputQuota { stream } => out.extend_from_slice(&[4, stream_byte(*stream)]),
-        Outcome::NeverStarted { code, message } => {
+        // Files are not a runner's business: none has the second to say.
+        Outcome::NeverStarted { code, message } | Outcome::StagingFailed { code, message, .. } => {
             out.push(5);
             text(out, code);
             text(out, message);

@@ -10,7 +10,7 @@ use kumiko_job::contract::{
     Caller, Delegated, EventStream, EventView, JobState, JobView, Jobs, OutputReader, Refusal,
     StdinTaken,
 };
-use kumiko_job::description::{JobDescription, OutputMode, WindowSize};
+use kumiko_job::description::{Destination, JobDescription, OutputMode, WindowSize};
 use kumiko_job::id::JobId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -330,6 +330,16 @@ impl Jobs for Fake {
             }
             changed.changed().await.unwrap();
         }
+    }
+
+    async fn redirect(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        _stdout: Option<Vec<Destination>>,
+        _stderr: Option<Vec<Destination>>,
+    ) -> Result<(), Refusal> {
+        self.find(caller, job, |_| ())
     }
 
     async fn remove(&self, caller: &Caller, job: JobId) -> Result<(), Refusal> {

@@ -1,6 +1,6 @@
 //! What the clients of the simulated site ask for, and what they were promised.
 
-use super::{ATTENDED, TRUSTED, World};
+use super::{ATTENDED, STAGED, TRUSTED, World, staging};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
 use kumiko_job::respond::{self, Here, NoRenewal};
@@ -20,7 +20,11 @@ impl World {
             batch: "simulated",
             boot: &boot,
         };
-        let mut description = JobDescription::clone(&self.description);
+        let mut description = if index == STAGED {
+            staging::description(&self.description)
+        } else {
+            JobDescription::clone(&self.description)
+        };
         description.attended_s = (index == ATTENDED).then_some(60);
         let trusted = index == TRUSTED;
         description.credential = trusted.then(|| "first".to_owned());

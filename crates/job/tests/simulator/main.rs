@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod clients;
+mod staging;
 
 use kumiko_job::attempt::{AttemptReport, Outcome};
 use kumiko_job::contract::Caller;
@@ -14,6 +15,7 @@ use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, Record};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::respond::{self, Here, OutputBytes};
+use kumiko_job::staging::Item;
 use kumiko_job::state::{Job, Stage, apply};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,6 +28,9 @@ const JOBS: u64 = 3;
 const TRUSTED: usize = 1;
 /// The client whose job needs somebody to be attached.
 const ATTENDED: usize = 0;
+
+/// The client whose job has files to move.
+const STAGED: usize = 2;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and each seed a stream of its own.
 struct Dice(u64);
@@ -110,6 +115,8 @@ struct World {
     began: BTreeMap<JobId, u32>,
     /// Jobs whose guest finds a credential.
     given: BTreeSet<JobId>,
+    /// Files that were moved.
+    moved: BTreeSet<(JobId, Item)>,
     boots: u64,
     now_ms: u64,
     description: Arc<JobDescription>,
@@ -132,6 +139,7 @@ impl World {
             clients: (0..JOBS).map(client).collect(),
             began: BTreeMap::new(),
             given: BTreeSet::new(),
+            moved: BTreeSet::new(),
             boots: 0,
             now_ms: 1_000_000,
             description: Arc::new(JobDescription::new("/bin/true", &[])),
@@ -248,6 +256,9 @@ impl World {
             Action::Attend { job, .. } => self.leave(job, action),
             Action::Place { job, .. } => self.place(job),
             Action::Remind { job, number } => self.remind(job, number),
+            Action::StageIn { job } | Action::Stream { job, .. } | Action::StageOut { job } => {
+                self.stage(job, action);
+            }
             Action::Discard { job } => drop(self.given.remove(&job)),
             Action::Settle(_) => {}
             Action::Erase { job, last_epoch } => self.erase(job, last_epoch),
@@ -388,6 +399,9 @@ impl World {
         let began = self.began.entry(attempt.job).or_default();
         *began += 1;
         assert_eq!(*began, 1, "the guest of job {} runs twice", attempt.job);
+        if let Some(job) = self.replay().get(&attempt.job) {
+            self.check_files(job);
+        }
         let lives = |(id, trace): (&AttemptId, &Trace)| {
             id.job == attempt.job && matches!(trace, Trace::Alive { .. })
         };
@@ -499,6 +513,7 @@ impl World {
             3 => self.cancel(client),
             4 => self.remove(client),
             23 => self.renew(client),
+            24 => self.redirect(client),
             5 => self.cut(),
             6 => self.retry_backlog(),
             7..=11 if !self.clients[client].remove_asked => self.submit(client),
@@ -548,6 +563,7 @@ impl World {
                 panic!("job {} never ends: {:?}", job.id, job.stage);
             };
             assert!(!self.given.contains(&job.id), "a credential stays");
+            self.check_sent(&job, &end.outcome);
             let began = self.began.get(&job.id).copied().unwrap_or(0);
             match end.outcome {
                 Outcome::Exited { .. } | Outcome::TimeLimit => assert_eq!(began, 1),
@@ -578,6 +594,8 @@ struct Reached {
     lost: u64,
     cancelled: u64,
     unattended: u64,
+    staged: u64,
+    not_staged: u64,
 }
 
 fn history(seed: u64, tell: bool, reached: &mut Reached) {
@@ -595,6 +613,10 @@ fn history(seed: u64, tell: bool, reached: &mut Reached) {
             reached.lost += u64::from(matches!(end.outcome, Outcome::Lost { .. }));
             let cancelled = end.outcome == Outcome::Cancelled;
             reached.cancelled += u64::from(cancelled);
+            let exited = matches!(end.outcome, Outcome::Exited { .. });
+            reached.staged += u64::from(exited && !job.description.stage_in.is_empty());
+            let not_staged = matches!(end.outcome, Outcome::StagingFailed { .. });
+            reached.not_staged += u64::from(not_staged);
             reached.unattended += u64::from(cancelled && world.was_left(job.id));
         }
     }
@@ -638,6 +660,8 @@ fn whatever_happens_nothing_acknowledged_is_lost_nothing_runs_twice_and_every_jo
             reached.lost += one.lost;
             reached.cancelled += one.cancelled;
             reached.unattended += one.unattended;
+            reached.staged += one.staged;
+            reached.not_staged += one.not_staged;
         }
     });
     let least = [
@@ -646,6 +670,8 @@ fn whatever_happens_nothing_acknowledged_is_lost_nothing_runs_twice_and_every_jo
         reached.lost,
         reached.cancelled,
         reached.unattended,
+        reached.staged,
+        reached.not_staged,
     ];
     assert!(
         least.iter().all(|count| *count > HISTORIES / 100),

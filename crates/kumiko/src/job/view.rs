@@ -8,6 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub fn state_word(state: JobState) -> &'static str {
     match state {
+        JobState::StagingIn => "staging in",
+        JobState::StagingOut => "staging out",
         JobState::Pending => "pending",
         JobState::Active => "active",
         JobState::Suspended => "suspended",
@@ -92,6 +94,7 @@ pub fn outcome_words(outcome: &Outcome) -> String {
         Outcome::SpoolFailed { message } => {
             format!("stopped: its output could not be kept: {message}")
         }
+        Outcome::StagingFailed { item, message, .. } => format!("{item} was not moved: {message}"),
         Outcome::Lost { message } => format!("lost: {message}"),
     }
 }

@@ -37,6 +37,7 @@ pub async fn serve(
         directory: home.state(),
         limits: settings.limits(),
         effective: Box::new(move |_caller, description| policies.effective(description)),
+        transfer: None,
         after_commit: None,
     };
     let (spool, runner) = (home.spool(), runner()?);
@@ -47,7 +48,7 @@ pub async fn serve(
         host_certificate: home.host_certificate(),
         host_key: home.host_key(),
         trust: home.certificates(),
-        mapfile: home.mapfile(),
+        mapfile: Some(home.mapfile()),
         only_account: Some(this_process::account_name()),
         accept_limited: settings.accept_limited,
         limits: kumiko_gatekeeper::Limits::default(),

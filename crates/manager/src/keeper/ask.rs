@@ -6,8 +6,9 @@ use crate::log::ReadError;
 use kumiko_job::attempt::AttemptReport;
 use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::decide::Action;
-use kumiko_job::description::JobDescription;
+use kumiko_job::description::{Destination, JobDescription};
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::staging::Item;
 use kumiko_policy::Policy;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +47,20 @@ pub enum Ask {
         job: JobId,
         number: u64,
     },
+    /// Staging has done this, or cannot; see `respond::moved`.
+    Moved {
+        job: JobId,
+        item: Item,
+        given: Option<u64>,
+        how: Result<u64, Refusal>,
+    },
+    /// The output streams are to go elsewhere.
+    Redirect {
+        job: JobId,
+        stdout: Option<Vec<Destination>>,
+        stderr: Option<Vec<Destination>>,
+        reply: Reply<()>,
+    },
     /// Brings an ended job back into memory.
     Load {
         job: JobId,
@@ -80,6 +95,9 @@ impl Ask {
             | Ask::Unattended { .. }
             | Ask::Remove { .. }
             | Ask::Renew { .. }
+            | Ask::Redirect { .. }
+            // It may bring the first attempt with it.
+            | Ask::Moved { .. }
             | Ask::Sweep => true,
             Ask::Report { .. }
             | Ask::CredentialEnding { .. }

@@ -8,7 +8,8 @@ use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, Record};
 use kumiko_job::id::{AttemptId, JobId};
-use kumiko_job::respond::{self, NoRenewal, OutputBytes};
+use kumiko_job::respond::{self, NoRedirect, NoRenewal, OutputBytes};
+use kumiko_job::staging::Item;
 use kumiko_job::state::{Job, Stage, apply};
 use kumiko_policy::Policy;
 use std::collections::HashMap;
@@ -150,6 +151,37 @@ impl Keeper {
                 draft.keep.push(Ask::CredentialEnding { job, number });
                 failed
             }
+            Ask::Redirect {
+                job,
+                stdout,
+                stderr,
+                reply,
+            } => {
+                let done = self.change(draft, job, |job| {
+                    respond::redirect(job, stdout, stderr).map_err(|why| no_redirect(job.id, why))
+                });
+                let (done, failed) = answer(done);
+                draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::Moved {
+                job,
+                item,
+                given,
+                how,
+            } => {
+                let (done, failed) = answer(self.moved(draft, job, item, given, how.clone()));
+                if let Err(refusal) = done {
+                    tracing::error!(%job, %item, %refusal, "what became of a file could not be recorded");
+                }
+                draft.keep.push(Ask::Moved {
+                    job,
+                    item,
+                    given,
+                    how,
+                });
+                failed
+            }
             Ask::Report { attempt, report } => {
                 let (done, failed) = answer(self.report(draft, attempt, &report));
                 if let Err(refusal) = done {
@@ -267,6 +299,21 @@ impl Keeper {
         self.write(draft, attempt.job, Some(job), events)
     }
 
+    fn moved(
+        &mut self,
+        draft: &mut Draft,
+        id: JobId,
+        item: Item,
+        given: Option<u64>,
+        how: Result<u64, Refusal>,
+    ) -> Result<(), Stop> {
+        let Some(job) = self.current(draft, id)? else {
+            return Ok(());
+        };
+        let events = respond::moved(&job, item, given, how, self.here());
+        self.write(draft, id, Some(job), events)
+    }
+
     /// The last reported lengths, or what lies in the spool, if a site that died had heard more than this one.
     fn output_bytes(&self, attempt: AttemptId) -> OutputBytes {
         let spool = self.actor.spool(attempt);
@@ -361,7 +408,11 @@ impl Keeper {
                     .log
                     .end_job(&step.after.view(0, 0), self.running_ms())?,
                 Stage::Removed { .. } => self.log.hide_job(id)?,
-                Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..) => {}
+                Stage::StagingIn(_)
+                | Stage::Waiting { .. }
+                | Stage::Planned(_)
+                | Stage::Running(..)
+                | Stage::StagingOut(..) => {}
             }
             draft.newest.insert(id, Arc::clone(&step.after));
             draft.steps.push(step);
@@ -377,10 +428,14 @@ impl Draft {
             Ask::Submit(submission) => self
                 .answers
                 .push(Answer::Submit(submission.reply, Err(refusal))),
-            Ask::Cancel { reply, .. } | Ask::Remove { reply, .. } | Ask::Renew { reply, .. } => {
+            Ask::Cancel { reply, .. }
+            | Ask::Remove { reply, .. }
+            | Ask::Renew { reply, .. }
+            | Ask::Redirect { reply, .. } => {
                 self.answers.push(Answer::Done(reply, Err(refusal)));
             }
             Ask::Report { .. }
+            | Ask::Moved { .. }
             | Ask::CredentialEnding { .. }
             | Ask::Unattended { .. }
             | Ask::Erased { .. }
@@ -402,6 +457,14 @@ fn no_renewal(job: JobId, why: NoRenewal) -> Refusal {
     match why {
         NoRenewal::Ended => Refusal::new("job_ended", message),
         NoRenewal::NoCredential => Refusal::new("job_without_credential", message),
+    }
+}
+
+fn no_redirect(job: JobId, why: NoRedirect) -> Refusal {
+    let message = format!("the output of job {job} cannot be sent elsewhere: {why}");
+    match why {
+        NoRedirect::Ended => Refusal::new("job_ended", message),
+        NoRedirect::Flows => Refusal::new("output_flows", message),
     }
 }
 

@@ -99,6 +99,7 @@ pub fn setup(directory: &Path, limits: Limits) -> Setup {
             Some(text) => Err(Refusal::new("policy_too_wide", text.clone())),
             None => Ok(Policy::default()),
         }),
+        transfer: None,
         after_commit: None,
     }
 }

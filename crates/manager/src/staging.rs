@@ -1,0 +1,304 @@
+//! Doing what the log says of files (spec/staging, "Files of a job"): one after the other, each told to the keeper as it is
+//! done, each done again after a crash. Not here: which ones and in what order (`kumiko_job::staging`), moving them
+//! (the contract `Transfer`).
+
+use crate::act::Actor;
+use crate::cell::{Cell, Face};
+use crate::keeper::Ask;
+use crate::output::Output;
+use bytes::Bytes;
+use kumiko_job::attempt::OutputStream;
+use kumiko_job::contract::{BatchSystem, OutputReader, Refusal};
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::JobId;
+use kumiko_job::staging::{self, Item};
+use kumiko_job::state::Stage;
+use kumiko_job::transfer::{Answer, Fetch, Source, Streamed, Transfer, TransferFailure, Work};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Between two tries of what may work later: a server that restarts is back within these, and who waits for the job is
+/// told within half a minute that it is not.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(20),
+];
+
+/// Does the job need somebody to move files for it?
+pub fn needs_transfer(description: &JobDescription) -> bool {
+    !staging::items_in(description).is_empty()
+        || !description.stage_out.is_empty()
+        || !description.clean_up.is_empty()
+        || description.scratch.is_some()
+        || !description.stdout.is_empty()
+        || !description.stderr.is_empty()
+}
+
+pub fn unavailable() -> Refusal {
+    Refusal::new(
+        "no_staging",
+        "this site moves no files for jobs: send a folder with the job, and fetch its results",
+    )
+}
+
+impl<B: BatchSystem> Actor<B> {
+    pub async fn stage_in(self: Arc<Self>, cell: Arc<Cell>) {
+        let job = cell.job();
+        let items = job.to_move();
+        if let (Some(first), Err(failure)) = (items.first(), self.prepare(&cell).await) {
+            return self.moved(job.id, *first, None, Err(failure));
+        }
+        let gone = |face: &Face| !matches!(face.job.stage, Stage::StagingIn(_));
+        for item in items {
+            let Some(what) = staging::fetched(&job.description, item) else {
+                continue;
+            };
+            let how = Fetch {
+                item,
+                shared: matches!(item, Item::Shared(_)),
+                executable: item == Item::Executable,
+            };
+            let fetch = |work: Arc<Work>, transfer: Arc<dyn Transfer>| {
+                let what = what.clone();
+                async move { transfer.fetch(&work, &what, how).await }
+            };
+            let Some(done) = self.persist(&cell, gone, fetch).await else {
+                return;
+            };
+            let failed = done.is_err();
+            self.moved(job.id, item, None, done);
+            if failed {
+                break;
+            }
+        }
+        self.forget(&cell, gone).await;
+    }
+
+    /// Sends one stream to all its destinations.
+    pub fn send_streams(self: &Arc<Self>, cell: &Arc<Cell>, stream: OutputStream, given: u64) {
+        let job = cell.job();
+        let (current, list) = job.destinations(stream);
+        if current != given {
+            return;
+        }
+        for (index, to) in (0u32..).zip(list) {
+            let (actor, cell, to) = (Arc::clone(self), Arc::clone(cell), to.clone());
+            drop(self.runtime.spawn(async move {
+                let gone =
+                    move |face: &Face| !face.job.is_live() || face.job.destinations(stream).0 != given;
+                let bytes: Arc<dyn Source> = Arc::new(Spool {
+                    actor: Arc::clone(&actor),
+                    cell: Arc::clone(&cell),
+                    stream,
+                });
+                let send = |work: Arc<Work>, transfer: Arc<dyn Transfer>| {
+                    let (to, bytes) = (to.clone(), Arc::clone(&bytes));
+                    async move {
+                        let what = Streamed {
+                            stream,
+                            index,
+                            given,
+                            to: &to,
+                            bytes,
+                        };
+                        transfer.stream(&work, what).await
+                    }
+                };
+                let Some(done) = actor.persist(&cell, gone, send).await else {
+                    return;
+                };
+                // It may have failed while the program runs on: then it may still be redirected.
+                let over = |face: &Face| matches!(face.job.stage, Stage::StagingOut(..));
+                if until(&cell, |face| over(face) || gone(face)).await {
+                    let item = staging::stream_item(stream, index);
+                    actor.moved(cell.job().id, item, Some(given), done);
+                }
+            }));
+        }
+    }
+
+    pub async fn stage_out(self: Arc<Self>, cell: Arc<Cell>) {
+        let job = cell.job();
+        let gone = |face: &Face| !matches!(face.job.stage, Stage::StagingOut(..));
+        for item in job.to_move() {
+            let Item::Out(index) = item else {
+                continue;
+            };
+            let at = usize::try_from(index).unwrap_or(usize::MAX);
+            let Some(what) = job.description.stage_out.get(at) else {
+                continue;
+            };
+            let send = |work: Arc<Work>, transfer: Arc<dyn Transfer>| {
+                let what = what.clone();
+                async move { transfer.send(&work, &what).await }
+            };
+            let Some(done) = self.persist(&cell, gone, send).await else {
+                return;
+            };
+            self.moved(job.id, item, None, done);
+        }
+        let only_cleaning = |face: &Face| face.job.to_move() == [Item::CleanUp];
+        if !until(&cell, |face| only_cleaning(face) || gone(face)).await {
+            return;
+        }
+        if only_cleaning(&cell.look()) {
+            let clean = |work: Arc<Work>, transfer: Arc<dyn Transfer>| {
+                let description = Arc::clone(&job.description);
+                async move {
+                    let scratch = description.scratch.iter();
+                    let paths: Vec<String> =
+                        description.clean_up.iter().chain(scratch).cloned().collect();
+                    transfer.clean_up(&work, &paths).await.map(|()| 0)
+                }
+            };
+            let Some(done) = self.persist(&cell, gone, clean).await else {
+                return;
+            };
+            self.moved(job.id, Item::CleanUp, None, done);
+        }
+        self.forget(&cell, gone).await;
+    }
+
+    /// Tries until it is done, cannot be done, or is `gone`: then None. Each time with the newest credential.
+    async fn persist<T, F: Future<Output = Result<T, TransferFailure>>>(
+        self: &Arc<Self>,
+        cell: &Arc<Cell>,
+        gone: impl Fn(&Face) -> bool + Copy,
+        work: impl Fn(Arc<Work>, Arc<dyn Transfer>) -> F,
+    ) -> Option<Result<T, Refusal>> {
+        let Some(transfer) = self.transfer.clone() else {
+            return Some(Err(unavailable()));
+        };
+        let mut pauses = PAUSES.iter();
+        loop {
+            let given = match self.work(cell).await {
+                Ok(given) => given,
+                Err(refusal) => return Some(Err(refusal)),
+            };
+            let mut face = cell.watch();
+            let done = tokio::select! {
+                done = work(Arc::new(given), Arc::clone(&transfer)) => done,
+                () = end(&mut face, gone) => return None,
+            };
+            let TransferFailure {
+                code,
+                message,
+                retry,
+            } = match done {
+                Ok(done) => return Some(Ok(done)),
+                Err(failure) => failure,
+            };
+            // While the program runs there is no hurry: it is told at the end.
+            let pause = match pauses.next() {
+                _ if !retry => None,
+                None if cell.job().attempt().is_some() => PAUSES.last(),
+                pause => pause,
+            };
+            let Some(pause) = pause else {
+                return Some(Err(Refusal::new(&code, message)));
+            };
+            tracing::info!(job = %cell.job().id, %code, %message, "a transfer is tried again");
+            tokio::select! {
+                () = tokio::time::sleep(*pause) => {}
+                () = end(&mut face, gone) => return None,
+            }
+        }
+    }
+
+    async fn work(self: &Arc<Self>, cell: &Arc<Cell>) -> Result<Work, Refusal> {
+        let (actor, job) = (Arc::clone(self), cell.job());
+        blocking(move || {
+            let credential = actor.credentials.of_job(&job).map_err(|error| {
+                Refusal::new(
+                    "credential_not_read",
+                    format!("the credential of job {} cannot be read: {error}", job.id),
+                )
+            })?;
+            Ok(Work {
+                job: job.id,
+                directory: actor.files.job(job.id),
+                policy: (actor.effective)(&job.caller, &job.description)?,
+                credential,
+            })
+        })
+        .await
+    }
+
+    /// The job's own directory, and its scratch.
+    pub async fn prepare(self: &Arc<Self>, cell: &Arc<Cell>) -> Result<(), Refusal> {
+        let (actor, job) = (Arc::clone(self), cell.job());
+        let named = Arc::clone(&job);
+        blocking(move || actor.job_directory(&named).map(|_| ())).await?;
+        let (Some(scratch), Some(transfer)) = (&job.description.scratch, &self.transfer) else {
+            return Ok(());
+        };
+        let work = self.work(cell).await?;
+        let made = transfer.make_scratch(&work, scratch).await;
+        made.map_err(|TransferFailure { code, message, .. }| Refusal::new(&code, message))
+    }
+
+    fn moved(&self, job: JobId, item: Item, given: Option<u64>, how: Result<u64, Refusal>) {
+        let ask = Ask::Moved {
+            job,
+            item,
+            given,
+            how,
+        };
+        // The keeper is gone only when the site goes down: the next one does it again.
+        let _ = self.asks.send(ask);
+    }
+
+    /// What transfers left may go once the stage is over.
+    async fn forget(&self, cell: &Cell, gone: impl Fn(&Face) -> bool) {
+        if let (true, Some(transfer)) = (until(cell, gone).await, &self.transfer) {
+            transfer.forget(cell.job().id).await;
+        }
+    }
+}
+
+/// Waits for it; false, if the site goes down before.
+async fn until(cell: &Cell, condition: impl Fn(&Face) -> bool) -> bool {
+    let mut face = cell.watch();
+    let come = face
+        .wait_for(|face| face.closing || condition(face))
+        .await
+        .is_ok_and(|face| condition(&face));
+    come
+}
+
+async fn end(face: &mut watch::Receiver<Face>, gone: impl Fn(&Face) -> bool) {
+    // An error says that the cell is gone, and so are we.
+    let _ = face.wait_for(|face| face.closing || gone(face)).await;
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Refusal::new("bug", error.to_string())),
+    }
+}
+
+/// The kept output of a job.
+struct Spool<B> {
+    actor: Arc<Actor<B>>,
+    cell: Arc<Cell>,
+    stream: OutputStream,
+}
+
+impl<B: BatchSystem> Source for Spool<B> {
+    fn read(&self, offset: u64, most: usize) -> Answer<'_, Result<Option<Bytes>, Refusal>> {
+        Box::pin(async move {
+            let (actor, cell) = (Arc::clone(&self.actor), Arc::clone(&self.cell));
+            let mut output = Output::new(actor, cell, self.stream, offset);
+            // A program that was tried again writes anew, but only one that wrote nothing is.
+            let read = output.read(most).await?;
+            Ok(read.map(|(_, bytes)| bytes))
+        })
+    }
+}
