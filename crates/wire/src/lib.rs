@@ -5,5 +5,7 @@ pub mod spool;
 pub mod api;
 pub mod exec;
 pub mod frame;
+pub mod gram;
+pub mod monitor;
 pub mod relay;
 pub mod target;

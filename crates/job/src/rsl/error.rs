@@ -45,7 +45,9 @@ pub enum RslProblem {
     #[error("with its variables filled in the request has more than {MAX_RSL_BYTES} bytes")]
     TooLongEvaluated,
 
-    #[error("{sign} makes several requests or alternatives of it; a site takes one: send one joined by &")]
+    #[error(
+        "{sign} makes several requests or alternatives of it; a site takes one: send one joined by &"
+    )]
     NotOne { sign: char },
     #[error("{attribute} {sign} ...: an attribute of a job is given by =")]
     Comparison {
