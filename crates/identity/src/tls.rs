@@ -52,7 +52,8 @@ pub enum TlsError {
 fn alert_text(alert: u8) -> &'static str {
     match alert {
         40 => "it did not accept our certificate or what we offered; its log says why",
-        42 | 43 | 46 => "it cannot use our certificate",
+        42 => "it cannot use our certificate, perhaps not valid yet by its clock; its log says why",
+        43 | 46 => "it cannot use our certificate",
         44 => "our certificate was revoked",
         45 => "our certificate has expired, or its revocation list is out of date",
         48 => "it does not trust the CA of our certificate",
@@ -376,6 +377,23 @@ impl Connector {
     {
         self.call(host, Purpose::Identity(identity.clone()), stream)
             .await
+    }
+
+    /// Calls a file server on a host: the host's own, or one of `identity`'s.
+    pub async fn connect_to_host_or<S>(
+        &self,
+        host: &str,
+        identity: &Dn,
+        stream: S,
+    ) -> Result<(TlsStream<S>, Peer), TlsError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let purpose = Purpose::HostOrIdentity {
+            host: host.to_owned(),
+            identity: identity.clone(),
+        };
+        self.call(host, purpose, stream).await
     }
 
     async fn call<S>(
