@@ -110,34 +110,35 @@ async fn linger(socket: OwnedFd) {
     let _ = tokio::time::timeout(TURN_AWAY_WITHIN, lingering).await;
 }
 
-/// The account that the grid-mapfile gives a peer. Of several the first counts, or the one that the site serves.
+/// The account that the grid-mapfile gives a peer; None where the monitor will say. Of several the first counts, or the
+/// one that the site serves.
 pub(crate) fn authorise(
     config: &Config,
     keys: &Loaded,
     peer: &Peer,
     door: Door,
-) -> Result<String, Refused> {
+) -> Result<Option<String>, Refused> {
     let subject = peer.identity.to_string();
     if peer.kind == ProxyKind::Independent {
         return Err(Refused::Independent { subject });
     }
-    let accounts = keys.map.lookup(&peer.identity);
-    let account = match (accounts.first(), &config.only_account) {
-        (None, _) => return Err(Refused::Unmapped { subject }),
-        (Some(_), Some(only)) if accounts.contains(only) => only.clone(),
-        (Some(first), Some(only)) => {
-            return Err(Refused::OtherAccount {
-                subject,
-                account: first.clone(),
-                only: only.clone(),
-            });
-        }
-        (Some(first), None) => first.clone(),
-    };
     if door == Door::Gram {
         return Err(Refused::Gram);
     }
-    Ok(account)
+    let Some(map) = &keys.map else {
+        return Ok(None);
+    };
+    let accounts = map.lookup(&peer.identity);
+    match (accounts.first(), &config.only_account) {
+        (None, _) => Err(Refused::Unmapped { subject }),
+        (Some(_), Some(only)) if accounts.contains(only) => Ok(Some(only.clone())),
+        (Some(first), Some(only)) => Err(Refused::OtherAccount {
+            subject,
+            account: first.clone(),
+            only: only.clone(),
+        }),
+        (Some(first), None) => Ok(Some(first.clone())),
+    }
 }
 
 impl Visitor {
@@ -160,13 +161,16 @@ pub(crate) async fn turn_away(link: impl Link, door: Door, why: &Refused) {
         Door::Session => {
             let mut goodbye = BytesMut::new();
             Frame::Goodbye {
-                code: goodbye::NOT_ADMITTED,
+                code: match why.passes() {
+                    true => goodbye::GOING_DOWN,
+                    false => goodbye::NOT_ADMITTED,
+                },
                 text: why.to_string(),
             }
             .encode(&mut goodbye);
             say(link, &goodbye).await;
         }
-        Door::Http1 | Door::Http2 => crate::rest::turn_away(link, door, why.to_string()).await,
+        Door::Http1 | Door::Http2 => crate::rest::turn_away(link, door, why).await,
         Door::Gram => {}
     }
 }

@@ -31,7 +31,8 @@ pub struct Config {
     pub host_key: PathBuf,
     /// Trust directory: CAs, signing policies, CRLs.
     pub trust: PathBuf,
-    pub mapfile: PathBuf,
+    /// None: who is mapped is found out by a monitor.
+    pub mapfile: Option<PathBuf>,
     /// A personal site serves its owner's account only: whoever maps to another is refused.
     pub only_account: Option<String>,
     /// Limited proxies may start jobs. As with GRAM, they may not unless this is set.

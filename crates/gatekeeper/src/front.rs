@@ -32,6 +32,10 @@ pub enum FrontError {
         address: SocketAddr,
         cause: io::Error,
     },
+    #[error(
+        "what the monitor gave this front cannot be used ({cause}): fronts are started by the monitor only"
+    )]
+    Given { cause: io::Error },
 }
 
 /// What serves a connection once it is known who speaks: the doors in this process, or a relay to an agent's.
@@ -51,7 +55,8 @@ pub trait Behind: Send + Sync + 'static {
 pub struct Known {
     pub(crate) link: Tls,
     pub(crate) who: Peer,
-    pub(crate) account: String,
+    /// None where the monitor says.
+    pub(crate) account: Option<String>,
     pub(crate) door: Door,
     pub(crate) address: SocketAddr,
 }
@@ -68,7 +73,13 @@ impl std::fmt::Debug for Known {
 
 impl<J: Jobs> Behind for Desk<J> {
     async fn receive(self: Arc<Self>, known: Known, stopped: watch::Receiver<bool>) {
-        let visitor = Visitor::new(&self.config, known.who, known.account);
+        let Some(account) = known.account else {
+            let subject = known.who.identity.to_string();
+            let why = Refused::Unmapped { subject };
+            refuse(&self.meter, known.address, &why);
+            return turn_away(known.link, known.door, &why).await;
+        };
+        let visitor = Visitor::new(&self.config, known.who, account);
         doors::serve(
             self,
             visitor,
@@ -154,6 +165,10 @@ impl<B: Behind> Front<B> {
                 behind,
             }),
         })
+    }
+
+    pub(crate) fn behind(&self) -> &B {
+        &self.hall.behind
     }
 
     /// Where it listens; the port is known even if 0 was asked for.

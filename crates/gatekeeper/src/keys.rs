@@ -41,7 +41,8 @@ pub enum KeysError {
 /// What lets people in: the host's credential, whom it trusts, who is mapped.
 pub(crate) struct Loaded {
     pub acceptor: Acceptor,
-    pub map: GridMap,
+    /// None where a monitor maps.
+    pub map: Option<GridMap>,
 }
 
 /// For whoever meets strangers.
@@ -72,11 +73,11 @@ struct Files {
 impl Keys {
     pub fn load(config: &Config) -> Result<Keys, KeysError> {
         let files = Files {
-            single: vec![
-                config.host_certificate.clone(),
-                config.host_key.clone(),
-                config.mapfile.clone(),
-            ],
+            single: [&config.host_certificate, &config.host_key]
+                .into_iter()
+                .chain(&config.mapfile)
+                .cloned()
+                .collect(),
             folder: config.trust.clone(),
         };
         let config = config.clone();
@@ -154,15 +155,19 @@ fn load(config: &Config) -> Result<Loaded, KeysError> {
         cause: e.to_string(),
     })?;
     let store = trust(&config.trust)?;
-    let map = GridMap::load(&config.mapfile).map_err(|e| KeysError::Mapfile {
-        path: config.mapfile.clone(),
-        cause: e.to_string(),
-    })?;
+    let map = config.mapfile.as_deref().map(mapfile).transpose()?;
     let acceptor = Acceptor::new(&credential, &store, &ALPN).map_err(|e| KeysError::Tls {
         certificate: certificate.clone(),
         cause: e.to_string(),
     })?;
     Ok(Loaded { acceptor, map })
+}
+
+fn mapfile(path: &Path) -> Result<GridMap, KeysError> {
+    GridMap::load(path).map_err(|e| KeysError::Mapfile {
+        path: path.to_owned(),
+        cause: e.to_string(),
+    })
 }
 
 fn trust(folder: &Path) -> Result<TrustStore, KeysError> {

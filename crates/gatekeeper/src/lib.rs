@@ -7,7 +7,9 @@
 //! Not here: jobs (the `Jobs` contract), certificates (kumiko-identity), frames (kumiko-session).
 
 mod admit;
+mod agent;
 mod bounds;
+mod channel;
 mod config;
 mod desk;
 mod doors;
@@ -15,11 +17,15 @@ mod files;
 mod front;
 mod keys;
 mod meter;
+pub mod monitor;
 mod refused;
+mod relay;
 mod rest;
 mod session;
 
+pub use agent::{Agent, AgentEnd};
 pub use config::{Config, Limits, Service};
 pub use front::{Front, FrontError};
 pub use keys::KeysError;
 pub use refused::Refused;
+pub use relay::Relay;

@@ -1,5 +1,6 @@
 //! Why a connection was not let in: each reason has a name, in the log and in /metrics.
 
+use kumiko_wire::monitor::NotIntroduced;
 use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
@@ -32,13 +33,16 @@ pub enum Refused {
     /// Of a connection that was let in.
     #[error("the certificate of {subject} has ended: make a new proxy and connect again")]
     Ended { subject: String },
+    /// At a site for many accounts: the monitor gave no way to an agent.
+    #[error("{subject}: {}", reason(*why))]
+    NotIntroduced { subject: String, why: NotIntroduced },
     #[error("the socket could not be set up: {cause}")]
     Socket { cause: String },
 }
 
 /// How many reasons there are.
 pub(crate) const REASONS: usize = NAMES.len();
-pub(crate) const NAMES: [&str; 11] = [
+pub(crate) const NAMES: [&str; 12] = [
     "too_many",
     "too_many_from_address",
     "too_slow",
@@ -50,7 +54,28 @@ pub(crate) const NAMES: [&str; 11] = [
     "socket",
     "ended",
     "independent",
+    "not_introduced",
 ];
+
+fn reason(why: NotIntroduced) -> &'static str {
+    match why {
+        NotIntroduced::Unmapped => "not in the grid-mapfile",
+        NotIntroduced::NotServed => {
+            "the account it is mapped to is not served here: it does not exist, is root's or one of the system's"
+        }
+        NotIntroduced::TooMany => {
+            "as many accounts are being served as the site has room for; try again soon"
+        }
+        NotIntroduced::Failing => {
+            "the agent of the account does not start; the operator finds why in its log"
+        }
+        NotIntroduced::Busy => "the agent of the account does not answer; try again soon",
+        NotIntroduced::Closing => "the site is going down; try again when it is back",
+        NotIntroduced::Unreadable => {
+            "the site cannot read its grid-mapfile or its accounts now; try again soon"
+        }
+    }
+}
 
 impl Refused {
     pub(crate) fn index(&self) -> usize {
@@ -66,7 +91,13 @@ impl Refused {
             Refused::Socket { .. } => 8,
             Refused::Ended { .. } => 9,
             Refused::Independent { .. } => 10,
+            Refused::NotIntroduced { .. } => 11,
         }
+    }
+
+    /// It may be otherwise soon: the peer is to try again.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Refused::NotIntroduced { why, .. } if why.passes())
     }
 
     /// The reason's name in the log and in /metrics.

@@ -1,4 +1,4 @@
-//! What a front tells an agent before it relays a connection to it (spec/monitor, clauses 4.x): what the peer showed and
+//! What a front tells an agent before it relays a connection to it (spec/monitor, M8): what the peer showed and
 //! asked for, nothing that the front concluded from it. Not in it: sockets, certificates beyond their bytes.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -70,21 +70,21 @@ impl Preface {
                 body.put_slice(&ip.octets());
             }
         }
-        body.put_u16(self.peer.port());
+        body.put_u16_le(self.peer.port());
         body.put_u8(u8::try_from(self.chain.len()).unwrap_or(u8::MAX));
         for certificate in &self.chain {
-            body.put_u32(length(certificate.len()));
+            body.put_u32_le(length(certificate.len()));
             body.put_slice(certificate);
         }
         let mut whole = BytesMut::with_capacity(LENGTH_BYTES + body.len());
-        whole.put_u32(length(body.len()));
+        whole.put_u32_le(length(body.len()));
         whole.put_slice(&body);
         whole
     }
 
     /// How many bytes follow the length.
     pub fn length(prefix: [u8; LENGTH_BYTES]) -> Result<usize, PrefaceError> {
-        let bytes = u32::from_be_bytes(prefix) as usize;
+        let bytes = u32::from_le_bytes(prefix) as usize;
         match bytes > PREFACE_MOST_BYTES {
             true => Err(PrefaceError::TooLong { bytes }),
             false => Ok(bytes),
@@ -114,14 +114,14 @@ impl Preface {
             }
             other => return Err(PrefaceError::Family(other)),
         };
-        let port = body.try_get_u16().map_err(short("port"))?;
+        let port = body.try_get_u16_le().map_err(short("port"))?;
         let count = usize::from(body.try_get_u8().map_err(short("chain"))?);
         if count == 0 || count > CERTIFICATES_MOST {
             return Err(PrefaceError::Certificates(count));
         }
         let mut chain = Vec::with_capacity(count);
         for _ in 0..count {
-            let bytes = body.try_get_u32().map_err(short("chain"))? as usize;
+            let bytes = body.try_get_u32_le().map_err(short("chain"))? as usize;
             if bytes == 0 {
                 return Err(PrefaceError::EmptyCertificate);
             }

@@ -4,6 +4,7 @@ mod body;
 mod reply;
 mod route;
 
+use crate::Refused;
 use crate::admit::{Door, Link, TURN_AWAY_WITHIN, Visitor};
 use crate::config::HTTP2_STREAMS;
 use crate::desk::Desk;
@@ -48,8 +49,11 @@ pub(crate) async fn serve<J: Jobs>(
 }
 
 /// Answers whatever is asked with the reason why nothing is.
-pub(crate) async fn turn_away(link: impl Link, door: Door, why: String) {
-    let refusal = Refusal::new("not_admitted", why);
+pub(crate) async fn turn_away(link: impl Link, door: Door, why: &Refused) {
+    let refusal = match why.passes() {
+        true => Refusal::new("agent_unavailable", why.to_string()),
+        false => Refusal::new("not_admitted", why.to_string()),
+    };
     let answer = move |_: Request<Incoming>| {
         let answer = reply::refused(&refusal);
         async move { answer }

@@ -69,7 +69,9 @@ fn status(code: &str) -> StatusCode {
         "too_many_live_jobs" | "too_many_kept_jobs" | "too_many_uploads" | "too_many_transfers" => {
             StatusCode::TOO_MANY_REQUESTS
         }
-        "site_closing" | "site_draining" | "site_full" => StatusCode::SERVICE_UNAVAILABLE,
+        "agent_unavailable" | "site_closing" | "site_draining" | "site_full" => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         "disk_full" | "log_full" => StatusCode::INSUFFICIENT_STORAGE,
         "bug" | "log_damaged" | "log_unwritable" | "spool_unreadable" | "staging_failed"
         | "upload_failed" | "unreadable_file" => StatusCode::INTERNAL_SERVER_ERROR,

@@ -188,6 +188,7 @@ impl Jobs for Fake {
             stdout_bytes: 0,
             stderr_bytes: 0,
             credential_ends_ms: None,
+            staging: None,
             last_event: 0,
         };
         let mut job = Job {

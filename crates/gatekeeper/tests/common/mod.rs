@@ -43,7 +43,7 @@ impl Site {
             host_certificate: certificate,
             host_key: key,
             trust: ca.trust_dir(),
-            mapfile,
+            mapfile: Some(mapfile),
             only_account: None,
             accept_limited: false,
             limits: Limits::default(),
@@ -91,7 +91,7 @@ impl Site {
     }
 
     pub fn mapfile(&self) -> PathBuf {
-        self.config.mapfile.clone()
+        self.config.mapfile.clone().unwrap()
     }
 
     pub fn site_address(&self) -> SiteAddress {
