@@ -197,3 +197,82 @@ async fn a_killed_site_loses_nothing() {
     assert_eq!(std::fs::read_to_string(job.join("ran")).unwrap(), "x\n");
     system.command(id(1), AttemptCommand::Settled).await;
 }
+
+/// Pids of the runners that wait in spools below the fixture, once there are `wanted` of them.
+async fn spares(fixture: &ForkFixture, wanted: usize) -> Vec<u32> {
+    let root = fixture.root().display().to_string();
+    let waits = |pid: u32| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("\0--spare\0") && line.contains(&root)
+    };
+    let look = async {
+        loop {
+            let all = std::fs::read_dir("/proc").unwrap().flatten();
+            let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            let found: Vec<u32> = pids.filter(|pid| waits(*pid)).collect();
+            if found.len() == wanted {
+                return found;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(common::DEADLINE, look).await.unwrap()
+}
+
+async fn run(system: &Fork, fixture: &ForkFixture, record: &Record, job: u64) -> u32 {
+    let spec = script(fixture.top(), job, "exit 0");
+    system.start(spec).await.unwrap();
+    let pid = record.started(id(job)).await;
+    assert_eq!(record.ended(id(job)).await, Outcome::Exited { status: 0 });
+    system.command(id(job), AttemptCommand::Settled).await;
+    pid
+}
+
+#[tokio::test]
+async fn the_runner_of_the_next_attempt_waits_already_and_ends_with_its_site() {
+    let Some(fixture) = ForkFixture::new("the_runner_of_the_next_attempt_waits_already") else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = fixture.open(record.clone());
+    run(&system, &fixture, &record, 1).await;
+    let waiting = spares(&fixture, 1).await;
+    // It has the attempt's spool for its own from now on, so it is told by its pid.
+    assert_eq!([run(&system, &fixture, &record, 2).await], waiting[..]);
+    drop(system);
+    spares(&fixture, 0).await;
+}
+
+#[tokio::test]
+async fn a_spare_of_a_program_that_was_replaced_is_not_used() {
+    let Some(mut fixture) = ForkFixture::new("a_spare_of_a_program_that_was_replaced") else {
+        return;
+    };
+    let (program, newer) = (fixture.top().join("run"), fixture.top().join("newer"));
+    std::fs::copy(&fixture.runner, &program).unwrap();
+    std::fs::copy(&fixture.runner, &newer).unwrap();
+    fixture.runner = program.clone();
+    let record = Arc::new(Record::default());
+    let system = fixture.open(record.clone());
+    run(&system, &fixture, &record, 1).await;
+    let old = spares(&fixture, 1).await;
+    std::fs::rename(&newer, &program).unwrap();
+    assert_ne!([run(&system, &fixture, &record, 2).await], old[..]);
+    let new = spares(&fixture, 1).await;
+    assert_eq!([run(&system, &fixture, &record, 3).await], new[..]);
+}
+
+#[tokio::test]
+async fn a_spare_that_died_is_no_loss() {
+    let Some(fixture) = ForkFixture::new("a_spare_that_died_is_no_loss") else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = fixture.open(record.clone());
+    run(&system, &fixture, &record, 1).await;
+    for pid in spares(&fixture, 1).await {
+        fixture.kill_runner(pid);
+    }
+    run(&system, &fixture, &record, 2).await;
+    spares(&fixture, 1).await;
+}

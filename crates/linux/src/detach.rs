@@ -44,7 +44,26 @@ pub fn guard() -> io::Result<()> {
 /// Takes over descriptor 0 under a number above 2 that closes on exec, and leaves /dev/null in its place.
 pub fn take_stdin() -> io::Result<OwnedFd> {
     let taken = std::io::stdin().as_fd().try_clone_to_owned()?;
-    let null = std::fs::File::open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdin(&std::fs::File::open("/dev/null")?)?;
+    Ok(taken)
+}
+
+/// As `take_stdin`, of descriptors 1 and 2.
+pub fn take_stdout_and_stderr() -> io::Result<[OwnedFd; 2]> {
+    let taken = [
+        std::io::stdout().as_fd().try_clone_to_owned()?,
+        std::io::stderr().as_fd().try_clone_to_owned()?,
+    ];
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(taken)
+}
+
+/// As [`take_stdin`], of descriptor 1.
+pub fn take_stdout() -> io::Result<OwnedFd> {
+    let taken = std::io::stdout().as_fd().try_clone_to_owned()?;
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
     Ok(taken)
 }

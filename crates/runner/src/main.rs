@@ -1,4 +1,4 @@
-//! `kumiko-run SPOOL`: the program beside the guests of one attempt (spec/jobs/runner.md).
+//! `kumiko-run [--spare] SPOOL`: the program beside the guests of one attempt (spec/jobs/runner.md).
 //!
 //! It starts them in their sandbox, owns their streams, keeps what they write and how they ended in the spool, and
 //! tells the site that is connected. One thread, one poll, no runtime: it has to cost little and outlive its site.
@@ -10,6 +10,7 @@ mod input;
 mod life;
 mod news;
 mod output;
+mod spare;
 mod spool;
 mod start;
 mod verdict;
@@ -18,7 +19,10 @@ use control::Control;
 use kumiko_linux::{detach, spooling};
 use life::Life;
 use output::Output;
+use spare::Spare;
 use spool::{Spool, SpoolError};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -40,15 +44,18 @@ enum RunnerError {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os().skip(1);
-    let (Some(path), None) = (arguments.next(), arguments.next()) else {
-        eprintln!("usage: kumiko-run SPOOL   (a site starts this; a spool holds one attempt)");
-        return ExitCode::from(MISUSE);
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let ran = match &arguments[..] {
+        [option, _] if option == "--spare" => spare(),
+        [spool] => absolute(spool).and_then(|spool| run(&spool)),
+        _ => {
+            eprintln!(
+                "usage: kumiko-run [--spare] SPOOL   (a site starts this; a spool holds one attempt)"
+            );
+            return ExitCode::from(MISUSE);
+        }
     };
-    match std::path::absolute(PathBuf::from(path))
-        .map_err(RunnerError::Detach)
-        .and_then(|path| run(&path))
-    {
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("kumiko-run: {error}");
@@ -60,6 +67,10 @@ fn main() -> ExitCode {
     }
 }
 
+fn absolute(path: &OsStr) -> Result<PathBuf, RunnerError> {
+    std::path::absolute(path).map_err(RunnerError::Detach)
+}
+
 fn run(path: &Path) -> Result<(), RunnerError> {
     detach::detach().map_err(RunnerError::Detach)?;
     let given = detach::take_stdin().map_err(RunnerError::Detach)?;
@@ -68,6 +79,23 @@ fn run(path: &Path) -> Result<(), RunnerError> {
         true => UnixListener::from(given),
         false => spool.listen()?,
     };
+    live(spool, files, listener)
+}
+
+/// Makes all ready for an attempt that is still to come, and waits for it.
+fn spare() -> Result<(), RunnerError> {
+    detach::detach().map_err(RunnerError::Detach)?;
+    let given = detach::take_stdin().map_err(RunnerError::Detach)?;
+    let [leash, directory] = detach::take_stdout_and_stderr().map_err(RunnerError::Detach)?;
+    let spare = Spare::take(directory, leash.into())?;
+    match spare.called() {
+        Some((spool, files)) => live(spool, files, given.into()),
+        None => Ok(()),
+    }
+}
+
+/// From the attempt to its end.
+fn live(spool: Spool, files: [File; 2], listener: UnixListener) -> Result<(), RunnerError> {
     let attempt = spool.attempt();
     let (mode, quota) = match &attempt {
         Ok(attempt) => (attempt.output, attempt.output_quota_bytes),

@@ -83,6 +83,11 @@ impl Spool {
         Ok((spool, files))
     }
 
+    /// The directory has this name now.
+    pub fn moved(&mut self, path: PathBuf) {
+        self.path = path;
+    }
+
     /// What this runner is to do.
     pub fn attempt(&self) -> Result<AttemptSpec, AttemptError> {
         let file = File::open(self.path.join("attempt.json")).map_err(AttemptError::Unreadable)?;

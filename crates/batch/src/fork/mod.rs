@@ -2,14 +2,15 @@
 //!
 //! Not here: what a runner does (kumiko-runner).
 
+mod blank;
 mod live;
 mod spool;
 
+use blank::Blank;
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem};
 use kumiko_job::id::AttemptId;
 use live::Live;
-use spool::Blank;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,16 +57,21 @@ impl Shared {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn blank(&self) -> MutexGuard<'_, Option<Blank>> {
+        self.blank.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It blocks.
     fn take_blank(&self) -> Option<Blank> {
-        let mut blank = self.blank.lock().unwrap_or_else(PoisonError::into_inner);
-        blank.take()
+        let mut blank = self.blank().take()?;
+        blank.serves(&self.runner).then_some(blank)
     }
 
     /// Makes the next blank, unless there is one. It blocks; without a blank a start only takes longer.
     fn make_blank(&self) {
-        let mut blank = self.blank.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blank = self.blank();
         if blank.is_none() {
-            *blank = Blank::make(&self.root).ok();
+            *blank = Blank::make(&self.root, &self.runner).ok();
         }
     }
 

@@ -1,6 +1,7 @@
 //! A spool from the site's side: made with a runner in it, read once the runner is gone (spec/jobs/runner.md, R1 to R6).
 //! All of this blocks, briefly.
 
+use super::blank::Blank;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::BatchError;
 use kumiko_job::id::AttemptId;
@@ -11,9 +12,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What came of preparing a spool.
 pub enum Prepared {
@@ -23,38 +23,6 @@ pub enum Prepared {
     Before,
 }
 
-/// A spool made ahead, for whichever attempt comes next: for each new inode a filesystem may take longer than a whole
-/// start should (ext4 passes over those freed lately, one by one). What is left of one is swept by the next site.
-#[derive(Debug)]
-pub struct Blank {
-    path: PathBuf,
-    listener: UnixListener,
-}
-
-/// No attempt's name begins so.
-const BLANK: &str = "blank-";
-
-impl Blank {
-    pub fn make(root: &Path) -> io::Result<Blank> {
-        static NUMBER: AtomicU64 = AtomicU64::new(1);
-        let path = root.join(format!("{BLANK}{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
-        private_dir(root, &path)?;
-        let listener = furnish(&path)?;
-        Ok(Blank { path, listener })
-    }
-
-    /// Removes those that a former site left behind.
-    pub fn sweep(root: &Path) {
-        let names = fs::read_dir(root).into_iter().flatten().flatten();
-        for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
-            if name.starts_with(BLANK) {
-                // One that stays is in nobody's way.
-                let _ = Dir::open(root).and_then(|root| root.remove_all(&name));
-            }
-        }
-    }
-}
-
 /// Makes the spool and starts its runner. After an error nothing of the attempt is left.
 ///
 /// Nothing is synced: a host that goes down takes the attempt with it, so its spool need not outlast that.
@@ -62,29 +30,29 @@ pub fn prepare(
     root: &Path,
     runner: &Path,
     spec: &AttemptSpec,
-    blank: Option<Blank>,
+    ahead: Option<Blank>,
 ) -> Result<Prepared, BatchError> {
     let spool = root.join(spec.id.to_string());
-    let taken = match blank.map(|blank| (fs::rename(&blank.path, &spool), blank.listener)) {
-        Some((Ok(()), listener)) => Some(listener),
-        // There before, or the blank is gone: what follows tells the two apart.
-        Some((Err(_), _)) | None => None,
-    };
-    let made = match &taken {
-        Some(_) => Ok(()),
-        None => private_dir(root, &spool),
-    };
-    match made {
+    if let Some(started) = ahead.and_then(|blank| blank.become_spool(&spool, spec)) {
+        return Ok(started);
+    }
+    // No blank, or not one to be used, or the spool was there before: what follows tells that apart.
+    match private_dir(root, &spool) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Prepared::Before),
         Err(error) => return Err(failed(&spool, &error)),
         Ok(()) => (),
     }
-    let started = taken
-        .map_or_else(|| furnish(&spool), Ok)
-        .and_then(|listener| Ok((fill(&spool, spec)?, listener)))
+    let started = furnish(&spool)
+        .and_then(|listener| {
+            fill(&spool, spec)?;
+            Ok((connect(&spool)?, listener))
+        })
         .map_err(|error| failed(&spool, &error))
         .and_then(|(stream, listener)| {
-            let child = spawn(runner, &spool, listener.into())?;
+            let mut runner = Command::new(runner);
+            runner.arg(&spool);
+            runner.stdout(Stdio::null()).stderr(Stdio::null());
+            let child = spawn(&mut runner, listener.into())?;
             Ok(Prepared::Started(stream, child))
         });
     if started.is_err() {
@@ -94,7 +62,7 @@ pub fn prepare(
 }
 
 /// Makes `path` in the spools' root, and the root if it is missing; `AlreadyExists` if `path` is there.
-fn private_dir(root: &Path, path: &Path) -> io::Result<()> {
+pub(super) fn private_dir(root: &Path, path: &Path) -> io::Result<()> {
     let mut private = DirBuilder::new();
     private.mode(0o700);
     match private.create(path) {
@@ -114,7 +82,7 @@ fn failed(spool: &Path, cause: &io::Error) -> BatchError {
 }
 
 /// What each spool holds before its runner is started. `attempt.json` is still empty.
-fn furnish(spool: &Path) -> io::Result<UnixListener> {
+pub(super) fn furnish(spool: &Path) -> io::Result<UnixListener> {
     let mut private = OpenOptions::new();
     private.create_new(true).write(true).mode(0o600);
     private.open(spool.join("attempt.json"))?;
@@ -125,11 +93,10 @@ fn furnish(spool: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Writes the attempt down; the connection is for us.
-fn fill(spool: &Path, spec: &AttemptSpec) -> io::Result<UnixStream> {
+/// Writes the attempt down.
+pub(super) fn fill(spool: &Path, spec: &AttemptSpec) -> io::Result<()> {
     let attempt = encode_attempt(spec).map_err(io::Error::other)?;
-    fs::write(spool.join("attempt.json"), attempt)?;
-    connect(spool)
+    fs::write(spool.join("attempt.json"), attempt)
 }
 
 /// Connects to the runner of a spool. `ConnectionRefused` and `NotFound`: there is none, and will be none (R6).
@@ -139,20 +106,14 @@ pub fn connect(spool: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// The runner makes its own session and closes what it need not have, so that this is a plain posix_spawn(3), whose cost
-/// does not grow with the memory of the site.
-fn spawn(runner: &Path, spool: &Path, listener: OwnedFd) -> Result<Child, BatchError> {
-    Command::new(runner)
-        .arg(spool)
-        .env_clear()
-        .stdin(Stdio::from(listener))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|cause| BatchError::NoRunner {
-            program: runner.display().to_string(),
-            cause: cause.to_string(),
-        })
+/// Starts a runner. It makes its own session and closes what it need not have, so that this is a plain posix_spawn(3),
+/// whose cost does not grow with the memory of the site.
+pub(super) fn spawn(runner: &mut Command, listener: OwnedFd) -> Result<Child, BatchError> {
+    runner.env_clear().stdin(listener);
+    runner.spawn().map_err(|cause| BatchError::NoRunner {
+        program: runner.get_program().display().to_string(),
+        cause: cause.to_string(),
+    })
 }
 
 /// What is to be reported of an attempt whose runner is gone: the lengths of its output, and its end.
