@@ -1,5 +1,6 @@
 package silf.jojo.config;
 
+import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
 
@@ -24,7 +25,8 @@ public record NodeSpec(
         FaultPolicy faults,
         boolean spare,
         List<FileRoot> files,
-        List<NodeSpec> children) {
+        List<NodeSpec> children)
+        implements Serializable {
 
     /** Its JVM is a child process on the parent's own host. */
     public static final String LOCAL = "local";
@@ -81,7 +83,8 @@ public record NodeSpec(
             List<String> javaOptions,
             List<String> command,
             long launchMost_ms,
-            Map<String, String> more) {
+            Map<String, String> more)
+            implements Serializable {
 
         /** As when nothing is said. */
         public static final Invocation USUAL =
@@ -102,7 +105,7 @@ public record NodeSpec(
      * @param within_ms RESTART: the time over which restarts are counted
      * @param backoff_ms RESTART: pause before the first new start; doubles with each, to 30 s at most
      */
-    public record FaultPolicy(Kind kind, int restartsMost, long within_ms, long backoff_ms) {
+    public record FaultPolicy(Kind kind, int restartsMost, long within_ms, long backoff_ms) implements Serializable {
         public enum Kind {
             /** The program ends, and says which node it was. */
             FAIL,
@@ -128,5 +131,5 @@ public record NodeSpec(
      * @param path where it is on the client
      * @param write whether nodes may create and change files in it
      */
-    public record FileRoot(String name, String path, boolean write) {}
+    public record FileRoot(String name, String path, boolean write) implements Serializable {}
 }

@@ -1,8 +1,5 @@
 package silf.jojo.config;
 
-import java.nio.ByteBuffer;
-import java.nio.charset.CharacterCodingException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -25,13 +22,7 @@ final class TomlReader {
 
     private TomlReader() {}
 
-    static Draft read(String file, byte[] bytes) throws ConfigException {
-        String text;
-        try {
-            text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
-        } catch (CharacterCodingException e) {
-            throw new ConfigException(new Place(file, 1, 1), "this is not UTF-8");
-        }
+    static Draft read(String file, String text) throws ConfigException {
         Draft root = null;
         Map<String, Draft> named = new LinkedHashMap<>();
         List<Draft> nodes = new ArrayList<>();

@@ -2,14 +2,22 @@ package silf.jojo.config;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** The tree that a configuration file describes: XML as in the paper, or TOML (spec/jojo, configuration). */
 public final class Tree {
     /** A tree of the largest size, with every node written out, is smaller. */
     private static final int FILE_MOST_BYTES = 16 << 20;
+
+    private static final Pattern DECLARED = Pattern.compile("<\\?xml [^>]*encoding *= *[\"']([^\"']*)[\"']");
 
     private Tree() {}
 
@@ -37,20 +45,27 @@ public final class Tree {
         if (text.length > FILE_MOST_BYTES) {
             throw new ConfigException(new Place(name, 1, 1), "it is larger than " + FILE_MOST_BYTES + " bytes");
         }
-        return Topology.of(looksLikeXml(text) ? XmlReader.read(name, text) : TomlReader.read(name, text), folder);
+        Charset charset = charset(name, text);
+        String decoded;
+        try {
+            decoded = charset.newDecoder().decode(ByteBuffer.wrap(text)).toString();
+        } catch (CharacterCodingException e) {
+            throw new ConfigException(new Place(name, 1, 1), "this is not " + charset);
+        }
+        boolean xml = decoded.replace('\ufeff', ' ').stripLeading().startsWith("<");
+        return Topology.of(xml ? XmlReader.read(name, decoded) : TomlReader.read(name, decoded), folder);
     }
 
-    private static boolean looksLikeXml(byte[] text) {
-        for (byte b : text) {
-            // A byte order mark, of UTF-8 or UTF-16, and what UTF-16 puts around a blank or a bracket.
-            if (b == '<') {
-                return true;
-            }
-            boolean skipped = b == ' ' || b == '\t' || b == '\r' || b == '\n' || b <= 0;
-            if (!skipped) {
-                return false;
-            }
+    /** UTF-8, but for XML that says otherwise (XML 1.0, appendix F), as files of the paper's time do. */
+    private static Charset charset(String name, byte[] text) throws ConfigException {
+        if (text.length >= 2 && ((text[0] == (byte) 0xfe && text[1] == (byte) 0xff) || (text[0] == (byte) 0xff && text[1] == (byte) 0xfe))) {
+            return StandardCharsets.UTF_16;
         }
-        return false;
+        Matcher declared = DECLARED.matcher(new String(text, 0, Math.min(text.length, 256), StandardCharsets.ISO_8859_1));
+        try {
+            return declared.lookingAt() ? Charset.forName(declared.group(1)) : StandardCharsets.UTF_8;
+        } catch (IllegalArgumentException e) {
+            throw new ConfigException(new Place(name, 1, 1), "the encoding " + declared.group(1) + " is not known here; write UTF-8");
+        }
     }
 }

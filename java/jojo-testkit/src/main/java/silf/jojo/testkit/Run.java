@@ -1,0 +1,103 @@
+package silf.jojo.testkit;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * Runs tests: each public method without parameters of the classes named, on a new object, in a thread of its own with a
+ * deadline. Prints what `cargo test` prints, so that one reader counts both. No library, so that tests of a core without
+ * dependencies need none either.
+ *
+ * <p>Arguments: class names, or {@code --only WORD} for methods whose name has that word.
+ */
+public final class Run {
+    /** Longer than anything takes on a loaded machine; reached only when something hangs. */
+    private static final long TEST_MOST_MS = 120_000;
+
+    /** Thrown by a test that cannot run here. */
+    public static final class Missing extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        public Missing(String what) {
+            super(what);
+        }
+    }
+
+    private Run() {}
+
+    public static void main(String[] args) throws Exception {
+        List<String> names = new ArrayList<>();
+        String only = "";
+        for (int i = 0; i < args.length; i++) {
+            if (args[i].equals("--only")) {
+                only = args[++i];
+            } else {
+                names.add(args[i]);
+            }
+        }
+        int passed = 0;
+        List<String> failed = new ArrayList<>();
+        for (String name : names) {
+            Class<?> of = Class.forName(name);
+            List<Method> tests = new ArrayList<>();
+            for (Method method : of.getDeclaredMethods()) {
+                boolean test = Modifier.isPublic(method.getModifiers()) && !Modifier.isStatic(method.getModifiers())
+                        && method.getParameterCount() == 0 && method.getName().contains(only);
+                if (test) {
+                    tests.add(method);
+                }
+            }
+            tests.sort(Comparator.comparing(Method::getName));
+            for (Method test : tests) {
+                String title = of.getSimpleName() + "::" + test.getName();
+                Throwable cause = run(of, test);
+                if (cause instanceof Missing) {
+                    System.err.println("SKIP " + title + ": missing " + cause.getMessage());
+                    cause = null;
+                }
+                System.out.println("test " + title + " ... " + (cause == null ? "ok" : "FAILED"));
+                if (cause == null) {
+                    passed++;
+                } else {
+                    failed.add(title);
+                    cause.printStackTrace();
+                }
+            }
+        }
+        System.out.println("test result: " + (failed.isEmpty() ? "ok" : "FAILED") + ". " + passed + " passed; "
+                + failed.size() + " failed; 0 ignored");
+        System.exit(failed.isEmpty() ? 0 : 1); // threads of failed tests do not hold us
+    }
+
+    /** Null, or why it failed. */
+    private static Throwable run(Class<?> of, Method test) throws InterruptedException {
+        FutureTask<Throwable> outcome = new FutureTask<>(() -> {
+            try {
+                test.invoke(of.getDeclaredConstructor().newInstance());
+                return null;
+            } catch (InvocationTargetException e) {
+                return e.getCause();
+            }
+        });
+        Thread thread = new Thread(outcome, test.getName());
+        thread.setDaemon(true);
+        thread.start();
+        try {
+            return outcome.get(TEST_MOST_MS, TimeUnit.MILLISECONDS);
+        } catch (ExecutionException e) {
+            return e.getCause();
+        } catch (TimeoutException e) {
+            AssertionError late = new AssertionError("not within " + TEST_MOST_MS + " ms; it was here:");
+            late.setStackTrace(thread.getStackTrace());
+            return late;
+        }
+    }
+}
