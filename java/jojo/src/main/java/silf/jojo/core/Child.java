@@ -1,0 +1,55 @@
+package silf.jojo.core;
+
+import java.util.ArrayDeque;
+import silf.jojo.config.NodeSpec;
+
+/** A place below this node, whoever holds it now. Guarded by the {@link Family}. */
+final class Child {
+    enum State {
+        /** Being launched, or launched and not READY. */
+        COMING,
+        READY,
+        /** Lost, and to be started again in a while. */
+        AGAIN,
+        /** Given up: the others go on, or the program is ending. */
+        GONE
+    }
+
+    final NodeSpec place;
+    final Path path;
+    final NodeHandle handle;
+    /** What runs there: the place's own, or a spare's. */
+    NodeSpec spec;
+    int epoch;
+    State state = State.COMING;
+    Link link;
+    ClassServer classes;
+    boolean greeted;
+    boolean done;
+    /** Whether GO was sent to this incarnation. */
+    boolean going;
+    /** When it was started again, by nanoTime. */
+    final ArrayDeque<Long> restarts = new ArrayDeque<>();
+
+    Child(NodeSpec place, NodeHandle handle) {
+        this.place = place;
+        this.spec = place;
+        this.path = handle.path;
+        this.handle = handle;
+        this.epoch = handle.epoch();
+    }
+
+    /** The spec to launch it by: the spare's host and start, the place's name, code and all below it. */
+    NodeSpec launched() {
+        return spec == place
+                ? place
+                : new NodeSpec(
+                        place.name(), spec.host(), place.code(), spec.invocation(), place.faults(), false,
+                        place.files(), place.children());
+    }
+
+    @Override
+    public String toString() {
+        return place.name();
+    }
+}

@@ -1,0 +1,438 @@
+package silf.jojo.core;
+
+import java.io.IOException;
+import java.security.SecureRandom;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import silf.jojo.JojoException;
+import silf.jojo.Node;
+import silf.jojo.NodeLostException;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.config.NodeSpec.FaultPolicy;
+
+/**
+ * The children of a node: starting them, what is done when one is lost (spec/jojo J16, J18), and who of them is ready or
+ * done. Not in it: messages, what the node itself runs.
+ */
+final class Family {
+    /** Parents start so many at a time: sshd drops connections that are more (MaxStartups 10). */
+    private static final int STARTS_AT_A_TIME = 8;
+    private static final long BACKOFF_MOST_ms = 30_000;
+    /** Siblings in one frame: names are at most 253 bytes where they are hosts'. */
+    private static final int FAMILY_MOST = 200;
+
+    /** How this node launches; its opening ends with START. */
+    interface Start {
+        Wire start(NodeSpec spec, byte[] birth, Deadline deadline) throws JojoException, IOException;
+    }
+
+    private final LocalNode here;
+    private final Start start;
+    private final Semaphore starting = new Semaphore(STARTS_AT_A_TIME);
+    private final ScheduledExecutorService later;
+    private final SecureRandom random = new SecureRandom();
+    // Guarded by this.
+    private final List<Child> children = new ArrayList<>();
+    private final Deque<NodeSpec> spares = new ArrayDeque<>();
+    private boolean going;
+    private boolean ending;
+    private volatile Child[] byRank = {};
+
+    Family(LocalNode here, Start start) {
+        this.here = here;
+        this.start = start;
+        this.later = Executors.newSingleThreadScheduledExecutor(work -> new LinkThread("family", work));
+        for (NodeSpec spec : here.birth.spec().children()) {
+            if (spec.spare()) {
+                spares.add(spec);
+            } else {
+                add(spec);
+            }
+        }
+    }
+
+    private synchronized Child add(NodeSpec spec) {
+        Path path = here.path.child(children.size());
+        Child child = new Child(spec, new NodeHandle(here, path, spec.name(), random.nextInt(Frame.EPOCHS), false));
+        children.add(child);
+        byRank = children.toArray(Child[]::new);
+        return child;
+    }
+
+    /** By rank; null where there is none. */
+    Child child(int rank) {
+        Child[] now = byRank;
+        return rank < now.length ? now[rank] : null;
+    }
+
+    Node[] nodes() {
+        Child[] now = byRank;
+        Node[] nodes = new Node[now.length];
+        for (int i = 0; i < nodes.length; i++) {
+            nodes[i] = now[i].handle;
+        }
+        return nodes;
+    }
+
+    Child[] all() {
+        return byRank;
+    }
+
+    /** The link to a child that is up, or coming. */
+    synchronized Link link(int rank) {
+        Child child = child(rank);
+        return child == null || child.state == Child.State.AGAIN || child.state == Child.State.GONE ? null : child.link;
+    }
+
+    // -- coming up ---------------------------------------------------------------------------------------------------
+
+    void startAll() {
+        for (Child child : all()) {
+            launch(child);
+        }
+    }
+
+    /** A new place behind the others, while the program runs. */
+    Node join(NodeSpec spec) throws JojoException {
+        Child child;
+        synchronized (this) {
+            if (ending) {
+                throw new JojoException("the program is ending: " + spec.name() + " cannot join");
+            }
+            for (Child other : children) {
+                if (other.place.name().equals(spec.name())) {
+                    throw new JojoException("there is a node named " + spec.name() + " already");
+                }
+            }
+            child = add(spec);
+        }
+        here.familyChanged();
+        launch(child);
+        return child.handle;
+    }
+
+    /** A place is given up on purpose. */
+    void leave(Node node) throws JojoException {
+        Child child = node instanceof NodeHandle handle ? child(handle.rank()) : null;
+        if (child == null || child.handle != node) {
+            throw new JojoException(node.name() + " is not directly below this node");
+        }
+        Link link;
+        synchronized (this) {
+            child.state = Child.State.GONE;
+            link = child.link;
+        }
+        if (link != null) {
+            link.goodbye(Link.GIVEN_UP, "left");
+        }
+        gone(child, "it left");
+    }
+
+    private void launch(Child child) {
+        Thread thread = new Thread(() -> {
+            boolean held = false;
+            try {
+                starting.acquire();
+                held = true;
+                bringUp(child);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            } catch (JojoException | IOException | RuntimeException e) {
+                failed(child, null, e.getMessage() == null ? e.toString() : e.getMessage());
+            } finally {
+                if (held) {
+                    starting.release();
+                }
+            }
+        }, "jojo start " + child);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private void bringUp(Child child) throws JojoException, IOException {
+        NodeSpec spec;
+        int epoch;
+        synchronized (this) {
+            if (ending || child.state == Child.State.GONE) {
+                return;
+            }
+            spec = child.launched();
+            epoch = child.epoch;
+        }
+        Deadline deadline = Deadline.in_ms(spec.invocation().launchMost_ms());
+        List<Birth.Sibling> siblings = new ArrayList<>();
+        for (Child each : all()) {
+            siblings.add(each == child
+                    ? new Birth.Sibling(child.handle.rank(), child.place.name(), epoch, true)
+                    : sibling(each));
+        }
+        Birth birth = new Birth(
+                child.path.toString(), epoch, spec, here.birth.spec().name(), here.birth.epoch(), siblings,
+                here.birth.properties());
+        Wire wire = start.start(spec, Birth.bytes(birth), deadline);
+        Link link = new Link(wire, here);
+        synchronized (this) {
+            if (ending || child.state == Child.State.GONE) {
+                wire.close();
+                return;
+            }
+            link.peer = child;
+            child.link = link;
+            child.greeted = false;
+            child.done = false;
+            child.going = false;
+            child.classes = new ClassServer(here.store(), link);
+        }
+        // What it will need is on its way before it has said a word.
+        child.classes.push(codesOf(spec, new ArrayList<>()));
+        link.open();
+        later.schedule(() -> {
+            if (!child.greeted && child.link == link) {
+                link.close("said nothing within " + spec.invocation().launchMost_ms() + " ms");
+            }
+        }, deadline.left_ms(), TimeUnit.MILLISECONDS);
+    }
+
+    private static List<String> codesOf(NodeSpec spec, List<String> into) {
+        String name = spec.code().replace('.', '/') + ".class";
+        if (!into.contains(name)) {
+            into.add(name);
+        }
+        for (NodeSpec child : spec.children()) {
+            codesOf(child, into);
+        }
+        return into;
+    }
+
+    void greeted(Child child, Hello hello) {
+        child.greeted = true;
+        child.link.watch();
+    }
+
+    void ready(Child child) {
+        boolean again;
+        synchronized (this) {
+            if (child.state != Child.State.COMING) {
+                return;
+            }
+            child.state = Child.State.READY;
+            again = going;
+            child.going = going;
+        }
+        child.handle.up(child.place.name(), child.epoch);
+        if (again) {
+            send(child, familyFrame(java.util.Arrays.stream(all()).map(this::sibling).limit(FAMILY_MOST).toList()));
+            send(child, Frame.of(Frame.GO, 0, 0, 0));
+        }
+        if (again) {
+            sendAll(familyFrame(List.of(sibling(child))), child);
+        }
+        here.joined(child.handle, again);
+        here.progress();
+    }
+
+    private Birth.Sibling sibling(Child child) {
+        return new Birth.Sibling(child.handle.rank(), child.handle.name(), child.handle.epoch(), child.handle.alive());
+    }
+
+    private static byte[] familyFrame(List<Birth.Sibling> changed) {
+        return Frame.of(Frame.FAMILY, Birth.bytes(new ArrayList<>(changed)));
+    }
+
+    /** To one that has been launched. */
+    private void send(Child child, byte[] frame) {
+        Link link = link(child.handle.rank());
+        if (link != null) {
+            link.send(frame);
+        }
+    }
+
+    /** To all but one. */
+    void sendAll(byte[] frame, Child except) {
+        for (Child child : all()) {
+            if (child != except) {
+                send(child, frame);
+            }
+        }
+    }
+
+    void go() {
+        List<Child> ready = new ArrayList<>();
+        synchronized (this) {
+            going = true;
+            for (Child child : children) {
+                if (child.state == Child.State.READY && !child.going) {
+                    child.going = true;
+                    ready.add(child);
+                }
+            }
+        }
+        // Before GO, in one piece: news of each to each would be a square.
+        List<byte[]> news = new ArrayList<>();
+        for (int from = 0; from < ready.size(); from += FAMILY_MOST) {
+            news.add(familyFrame(
+                    ready.subList(from, Math.min(ready.size(), from + FAMILY_MOST)).stream().map(this::sibling).toList()));
+        }
+        for (Child child : ready) {
+            news.forEach(frame -> send(child, frame));
+            send(child, Frame.of(Frame.GO, 0, 0, 0));
+        }
+    }
+
+    // -- loss --------------------------------------------------------------------------------------------------------
+
+    /** A link to a child has ended. */
+    void lost(Child child, Link link, Link.Loss loss) {
+        synchronized (this) {
+            if (child.link != link) {
+                return; // of an earlier incarnation
+            }
+        }
+        failed(child, link, loss.text());
+    }
+
+    private void failed(Child child, Link link, String why) {
+        FaultPolicy policy = child.place.faults();
+        boolean wasReady;
+        Runnable next = null;
+        String end = null;
+        synchronized (this) {
+            if (child.link != link && link != null || child.state == Child.State.GONE) {
+                here.progress();
+                return;
+            }
+            wasReady = child.state == Child.State.READY;
+            child.link = null;
+            child.done = false;
+            if (ending) {
+                child.state = Child.State.GONE;
+            } else {
+                switch (policy.kind()) {
+                    case GO_ON -> child.state = Child.State.GONE;
+                    case FAIL -> {
+                        child.state = Child.State.GONE;
+                        end = why;
+                    }
+                    case SPARE -> {
+                        NodeSpec spare = spares.poll();
+                        if (spare == null) {
+                            child.state = Child.State.GONE;
+                            end = why + "; no spare is left";
+                        } else {
+                            child.spec = spare;
+                            child.state = Child.State.AGAIN;
+                            next = () -> again(child);
+                        }
+                    }
+                    case RESTART -> {
+                        long now = System.nanoTime();
+                        child.restarts.removeIf(at -> now - at > policy.within_ms() * 1_000_000);
+                        if (child.restarts.size() >= policy.restartsMost()) {
+                            child.state = Child.State.GONE;
+                            end = why + "; it was started again " + child.restarts.size() + " times";
+                        } else {
+                            long pause = Math.min(
+                                    BACKOFF_MOST_ms, policy.backoff_ms() << Math.min(20, child.restarts.size()));
+                            child.restarts.add(now);
+                            child.state = Child.State.AGAIN;
+                            next = () -> later.schedule(() -> again(child), pause, TimeUnit.MILLISECONDS);
+                        }
+                    }
+                }
+            }
+        }
+        if (wasReady) {
+            gone(child, why);
+        } else if (end == null) {
+            here.note("node " + child + " did not come up: " + why);
+        }
+        if (end != null) {
+            here.report(new Birth.Report(child.place.name(),
+                    "node " + child + (wasReady ? " is lost: " : " did not come up: ") + end, "", 1));
+        }
+        if (next != null) {
+            next.run();
+        }
+        here.progress();
+    }
+
+    private void again(Child child) {
+        synchronized (this) {
+            if (ending || child.state != Child.State.AGAIN) {
+                return;
+            }
+            child.state = Child.State.COMING;
+            child.epoch = (child.epoch + 1) % Frame.EPOCHS;
+        }
+        launch(child);
+    }
+
+    private void gone(Child child, String why) {
+        child.handle.down(why);
+        Birth.Lost lost = new Birth.Lost(child.path.toString(), child.epoch, child.place.name(), why);
+        here.post().lose(child.path, child.epoch, new NodeLostException(child.place.name(), why));
+        byte[] frame = Frame.of(Frame.LOST, Birth.bytes(lost));
+        here.sendUp(frame);
+        sendAll(frame, child);
+        here.left(child.handle);
+    }
+
+    // -- progress ----------------------------------------------------------------------------------------------------
+
+    /** All are up, or given up. */
+    synchronized boolean allReady() {
+        return children.stream().allMatch(c -> c.state == Child.State.READY || c.state == Child.State.GONE);
+    }
+
+    synchronized boolean allDone() {
+        return children.stream().allMatch(c -> c.state == Child.State.GONE || c.state == Child.State.READY && c.done);
+    }
+
+    synchronized void done(Child child, boolean is) {
+        child.done = is;
+    }
+
+    /** Tells all to end; none is started any more. */
+    void end(int handlersMost_ms) {
+        synchronized (this) {
+            ending = true;
+        }
+        byte[] frame = Frame.of(Frame.END, 0, 0, 4);
+        Frame.INT.set(frame, Frame.HEADER, handlersMost_ms);
+        sendAll(frame, null);
+    }
+
+    synchronized boolean allGone() {
+        return children.stream().allMatch(c -> c.link == null);
+    }
+
+    /** Whoever is left is ended by its link. */
+    void close(String why) {
+        List<Link> links = new ArrayList<>();
+        synchronized (this) {
+            ending = true;
+            for (Child child : children) {
+                if (child.link != null) {
+                    links.add(child.link);
+                }
+            }
+        }
+        links.forEach(link -> link.close(why));
+        later.shutdownNow();
+    }
+
+    void tick(long now_ns) {
+        for (Child child : all()) {
+            Link link = child.link;
+            if (link != null) {
+                link.tick(now_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+package silf.jojo.core;
+
+import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * Threads for handlers: each task has one of its own from when it begins. Virtual ones where they are good ({@link Threads});
+ * else a pool that grows while tasks wait and none begins, so that handlers that block do not hold up others, and that
+ * does not grow for a flood of short ones. Tasks above a cap wait, unpaid, so that senders do.
+ */
+final class Handlers {
+    /** Handlers at a time: more would not be concurrency but a queue, and each costs a stack. */
+    static final int HANDLERS_MOST = 10_000;
+    /** Threads that are there whatever tasks do. */
+    private static final int USUAL = 2 * Runtime.getRuntime().availableProcessors();
+    /** No task has begun for so long: those that have are taken to block, and there must be more threads. */
+    private static final long STALL_ns = 500_000;
+    /** A thread that was of no use for so long ends. */
+    private static final long IDLE_ns = 20_000_000_000L;
+
+    private final ConcurrentLinkedQueue<Runnable> queue = new ConcurrentLinkedQueue<>();
+    private final AtomicInteger queued = new AtomicInteger();
+    private final AtomicInteger running = new AtomicInteger();
+    private final AtomicLong begun = new AtomicLong();
+    private final String name;
+    private final ClassLoader loader;
+    private final ExecutorService virtual;
+    private volatile boolean closed;
+
+    // The pool.
+    private final ConcurrentLinkedDeque<Worker> idle = new ConcurrentLinkedDeque<>();
+    private final AtomicInteger workers = new AtomicInteger();
+    private final AtomicBoolean waking = new AtomicBoolean();
+    private final LinkThread watch;
+    private volatile boolean watching;
+
+    /** @param virtually whether to use virtual threads, where the JVM has good ones */
+    Handlers(String name, ClassLoader loader, boolean virtually) {
+        this.name = name;
+        this.loader = loader;
+        this.virtual = virtually ? Threads.virtual() : null;
+        this.watch = new LinkThread(name + " handlers", this::watch);
+        if (virtual == null) {
+            watch.start();
+        }
+    }
+
+    boolean areVirtual() {
+        return virtual != null;
+    }
+
+    /** Never waits. */
+    void submit(Runnable task) {
+        if (virtual != null) {
+            if (running.incrementAndGet() <= HANDLERS_MOST) {
+                startVirtual(task);
+            } else {
+                running.decrementAndGet();
+                queue.add(task);
+                queued.incrementAndGet();
+                if (running.get() == 0) {
+                    nextVirtual();
+                }
+            }
+            return;
+        }
+        queue.add(task);
+        queued.incrementAndGet();
+        wake();
+    }
+
+    /** Tasks that have begun and not ended, and those that wait. */
+    int busy() {
+        return running.get() + queued.get();
+    }
+
+    // -- virtual -----------------------------------------------------------------------------------------------------
+
+    private void startVirtual(Runnable task) {
+        virtual.execute(() -> {
+            Thread.currentThread().setContextClassLoader(loader);
+            try {
+                task.run();
+            } finally {
+                running.decrementAndGet();
+                nextVirtual();
+            }
+        });
+    }
+
+    private void nextVirtual() {
+        if (queued.get() == 0) {
+            return;
+        }
+        Runnable task = queue.poll();
+        if (task != null) {
+            queued.decrementAndGet();
+            running.incrementAndGet();
+            startVirtual(task);
+        }
+    }
+
+    // -- the pool ----------------------------------------------------------------------------------------------------
+
+    /** One thread at a time is being woken; once it has a task it wakes the next, if there is more. */
+    private void wake() {
+        if (!waking.compareAndSet(false, true)) {
+            return;
+        }
+        Worker worker = idle.pollFirst();
+        if (worker != null) {
+            worker.called = true;
+            LockSupport.unpark(worker);
+        } else if (workers.get() < USUAL) {
+            more();
+        } else {
+            waking.set(false);
+            if (!watching) {
+                watching = true;
+                LockSupport.unpark(watch);
+            }
+        }
+    }
+
+    private void more() {
+        workers.incrementAndGet();
+        new Worker(name + " handler").start();
+    }
+
+    private void watch() {
+        long seen = begun.get();
+        while (!closed) {
+            if (queued.get() == 0) {
+                watching = false;
+                if (queued.get() == 0) {
+                    LockSupport.park(this);
+                }
+                watching = true;
+            }
+            LockSupport.parkNanos(STALL_ns);
+            long now = begun.get();
+            int waiting = queued.get();
+            if (now == seen && waiting > 0) {
+                // Twice as many each time, up to what waits.
+                int add = Math.min(Math.min(waiting, Math.max(1, workers.get())), HANDLERS_MOST - workers.get());
+                for (int i = 0; i < add; i++) {
+                    more();
+                }
+            }
+            seen = now;
+        }
+    }
+
+    private final class Worker extends Thread {
+        volatile boolean called = true;
+
+        Worker(String name) {
+            super(name);
+            setDaemon(true);
+            setContextClassLoader(loader);
+        }
+
+        @Override
+        public void run() {
+            for (; ; ) {
+                Runnable task = queue.poll();
+                if (task != null) {
+                    queued.decrementAndGet();
+                    running.incrementAndGet();
+                    begun.incrementAndGet();
+                    if (called) {
+                        called = false;
+                        waking.set(false);
+                        if (queued.get() > 0) {
+                            wake();
+                        }
+                    }
+                    try {
+                        task.run();
+                    } catch (Throwable e) {
+                        e.printStackTrace(); // tasks see to their own; a thread of the pool goes on all the same
+                    } finally {
+                        running.decrementAndGet();
+                        Thread.interrupted();
+                    }
+                    continue;
+                }
+                if (called) {
+                    called = false;
+                    waking.set(false);
+                }
+                idle.addFirst(this);
+                if (queued.get() > 0) {
+                    // A task came between the look and the rest: whoever is first in line takes it.
+                    wake();
+                }
+                long until = System.nanoTime() + IDLE_ns;
+                while (!called) {
+                    LockSupport.parkNanos(this, until - System.nanoTime());
+                    if (closed || !called && System.nanoTime() >= until && idle.remove(this)) {
+                        workers.decrementAndGet();
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    void close() {
+        closed = true;
+        LockSupport.unpark(watch);
+        for (Worker worker : idle) {
+            LockSupport.unpark(worker);
+        }
+        if (virtual != null) {
+            virtual.shutdown();
+        }
+    }
+}

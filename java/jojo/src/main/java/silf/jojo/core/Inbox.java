@@ -1,0 +1,140 @@
+package silf.jojo.core;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import silf.jojo.Code;
+import silf.jojo.JojoException;
+import silf.jojo.Message;
+
+/**
+ * Messages for a node's {@link Code}: held until {@code init} has returned, then each to a handler, and its answer sent.
+ * Called by link readers, and never waits. Not in it: how messages are put together.
+ */
+final class Inbox {
+    private final LocalNode here;
+    private final Post post;
+    private final Handlers handlers;
+    private record Caller(Path from, long call) {}
+
+    private final Map<Caller, Thread> running = new ConcurrentHashMap<>();
+    // Guarded by this.
+    private List<Runnable> held = new ArrayList<>();
+    private final ArrayDeque<Runnable> order = new ArrayDeque<>();
+    private boolean inOrder;
+    private boolean orderly;
+    private volatile boolean open;
+    private volatile Code code;
+
+    Inbox(LocalNode here, Post post, Handlers handlers) {
+        this.here = here;
+        this.post = post;
+        this.handlers = handlers;
+        post.onCancel((from, call) -> {
+            Thread thread = running.get(new Caller(from, call));
+            if (thread != null) {
+                thread.interrupt();
+            }
+        });
+    }
+
+    void take(Arrived message) {
+        submit(() -> handle(message));
+    }
+
+    /** Runs something of the user's as handlers are run, in its turn. */
+    void submit(Runnable task) {
+        if (!open || orderly) {
+            synchronized (this) {
+                if (!open) {
+                    held.add(task);
+                    return;
+                }
+                if (orderly) {
+                    order.add(task);
+                    if (inOrder) {
+                        return;
+                    }
+                    inOrder = true;
+                    task = this::inOrder;
+                }
+            }
+        }
+        handlers.submit(task);
+    }
+
+    private void inOrder() {
+        for (; ; ) {
+            Runnable task;
+            synchronized (this) {
+                task = order.poll();
+                if (task == null) {
+                    inOrder = false;
+                    return;
+                }
+            }
+            task.run();
+        }
+    }
+
+    /** {@code init} has returned. */
+    void open(Code code, boolean ordered) {
+        List<Runnable> first;
+        synchronized (this) {
+            this.code = code;
+            this.orderly = ordered;
+            first = held;
+            held = null;
+            open = true;
+            if (ordered) {
+                order.addAll(first);
+                inOrder = !first.isEmpty();
+                first = inOrder ? List.of(this::inOrder) : List.of();
+            }
+        }
+        first.forEach(handlers::submit);
+    }
+
+    private void handle(Arrived message) {
+        post.handedOn(message);
+        boolean call = message.type == Frame.CALL;
+        Caller caller = call ? new Caller(message.lane.from, message.call) : null;
+        if (call) {
+            running.put(caller, Thread.currentThread());
+        }
+        try {
+            here.enter();
+            Object contents = Decoder.decode(message.body(), here.classes(), here.nameOf(message.lane.from));
+            Object answer = code.handle(new Message(message.tag, (java.io.Serializable) contents));
+            if (call) {
+                running.remove(caller);
+                Thread.interrupted(); // of a cancel that came too late; the answer goes out whole
+                post.answer(message, Frame.REPLY, answer);
+            }
+        } catch (Throwable e) {
+            failed(message, e);
+        } finally {
+            if (call) {
+                running.remove(caller);
+            }
+        }
+    }
+
+    private void failed(Arrived message, Throwable e) {
+        if (message.type != Frame.CALL) {
+            here.note("handle of a message from " + here.nameOf(message.lane.from) + " ended with " + LocalNode.trace(e));
+            return;
+        }
+        Thread.interrupted();
+        try {
+            post.answer(message, Frame.FAIL, Failures.write(e, here.birth.spec().name()));
+        } catch (JojoException | RuntimeException | Error own) {
+            here.note("could not tell " + here.nameOf(message.lane.from) + " that its call failed: " + own);
+        }
+        if (e instanceof VirtualMachineError) {
+            here.note("handle ended with " + e);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+package silf.jojo.core;
+
+import java.lang.reflect.Array;
+import silf.jojo.JojoException;
+import silf.jojo.NodeLostException;
+
+/**
+ * The sending end of a lane (spec/jojo J9): values to frames, within the credit that the other end gives. Not in it: how
+ * a route is found.
+ */
+final class Lane {
+    /** What may be sent before the other end has said anything. */
+    static final long BEGIN = 65536;
+    /** What a frame costs beside its payload: as much as a receiver spends on keeping it. */
+    static final int FRAME_COST = 64;
+    /** Body bytes of a frame of a large message: half of what credit allows at first. */
+    private static final int PIECE = 32 << 10;
+
+    private static final int HEAD = 8 + 4 + 4;
+
+    final Path to;
+    private final String name;
+    private final Path from;
+    private final int number;
+    private final int field;
+    // Guarded by this.
+    private long sent;
+    private long limit = BEGIN;
+    private NodeLostException lost;
+    private Route link;
+
+    /** @param link the first route; null when there is none (then it is lost from the beginning) */
+    Lane(Path to, String name, int epochTo, Path from, int epochFrom, int number, Route link) {
+        this.to = to;
+        this.name = name;
+        this.from = from;
+        this.number = number;
+        this.field = Frame.laneField(number, epochTo, epochFrom);
+        this.link = link;
+    }
+
+    int field() {
+        return field;
+    }
+
+    /** What one CREDIT says; a lower one than before says nothing. */
+    synchronized void credit(long told) {
+        if (told > limit) {
+            limit = told;
+            notifyAll();
+        }
+    }
+
+    /** Who waits for credit, and whoever comes, is told. */
+    synchronized void lose(NodeLostException why) {
+        lost = why;
+        notifyAll();
+    }
+
+    /**
+     * Sends a value; returns when all of it is on its way.
+     *
+     * @param call 0 only for SEND
+     */
+    void send(int type, long call, int tag, Object value) throws JojoException {
+        int head = Frame.HEADER + to.size() + from.size();
+        Bytes bytes = new Bytes(head + HEAD + 112);
+        bytes.room(head + HEAD);
+        Object array = Encoder.encode(value, bytes);
+        int elements = 0;
+        int size = 1;
+        if (array != null) {
+            elements = Array.getLength(array);
+            size = Tag.size(Tag.ofArray(array.getClass()));
+        }
+        long body = bytes.size - head - HEAD + (long) elements * size;
+        if (body > Integer.MAX_VALUE - 64) {
+            throw new JojoException("a message of " + body + " bytes for node " + name + ": 2 GiB are the most");
+        }
+        if (array == null && body <= PIECE) {
+            byte[] frame = bytes.toArray();
+            header(frame, type, Frame.FIRST | Frame.LAST);
+            first(frame, head, call, tag, (int) body);
+            go(frame);
+            return;
+        }
+        pieces(type, call, tag, bytes, head, array, elements, size, body);
+    }
+
+    /** Sends a value that was encoded before: it is the whole of {@code body}. */
+    void sendBody(int type, long call, int tag, byte[] body) throws JojoException {
+        int head = Frame.HEADER + to.size() + from.size();
+        Bytes bytes = new Bytes(head + HEAD + body.length);
+        bytes.room(head + HEAD);
+        bytes.all(body);
+        pieces(type, call, tag, bytes, head, null, 0, 1, body.length);
+    }
+
+    private void pieces(
+            int type, long call, int tag, Bytes bytes, int head, Object array, int elements, int size, long body)
+            throws JojoException {
+        long id = call != 0 ? call : Calls.number();
+        int at = head + HEAD; // in bytes
+        int element = 0;
+        boolean first = true;
+        do {
+            int front = head + (first ? HEAD : 8);
+            int encoded = Math.min(PIECE, bytes.size - at);
+            int count = array == null ? 0 : Math.min(elements - element, (PIECE - encoded) / size);
+            byte[] frame = new byte[front + encoded + count * size];
+            System.arraycopy(bytes.array, at, frame, front, encoded);
+            at += encoded;
+            if (count > 0) {
+                Elements.put(Tag.ofArray(array.getClass()), array, element, count, frame, front + encoded);
+                element += count;
+            }
+            boolean last = at == bytes.size && element == elements;
+            header(frame, type, (first ? Frame.FIRST : 0) | (last ? Frame.LAST : 0));
+            if (first) {
+                first(frame, head, first && last && type == Frame.SEND ? call : id, tag, (int) body);
+            } else {
+                Frame.LONG.set(frame, head, id);
+            }
+            try {
+                link().awaitRoom();
+            } catch (InterruptedException e) {
+                throw interrupted(e);
+            }
+            go(frame);
+            first = false;
+        } while (at < bytes.size || element < elements);
+    }
+
+    private void header(byte[] frame, int type, int flags) {
+        frame[0] = (byte) type;
+        frame[1] = (byte) flags;
+        Frame.SHORT.set(frame, 2, (short) field);
+        Frame.INT.set(frame, 4, frame.length - Frame.HEADER);
+        from.put(frame, to.put(frame, Frame.HEADER));
+    }
+
+    private static void first(byte[] frame, int at, long call, int tag, int body) {
+        Frame.LONG.set(frame, at, call);
+        Frame.INT.set(frame, at + 8, tag);
+        Frame.INT.set(frame, at + 12, body);
+    }
+
+    private void go(byte[] frame) throws JojoException {
+        int cost = frame.length - Frame.HEADER + FRAME_COST;
+        Route route;
+        boolean write;
+        synchronized (this) {
+            while (sent + cost > limit && lost == null) {
+                try {
+                    wait();
+                } catch (InterruptedException e) {
+                    throw interrupted(e);
+                }
+            }
+            if (lost != null) {
+                throw lost.again();
+            }
+            sent += cost;
+            route = link;
+            write = route.offer(frame);
+        }
+        if (write) {
+            route.work();
+        }
+    }
+
+    private synchronized Route link() {
+        return link;
+    }
+
+    /** From the next frame on by another route; {@code last} (SWITCH) is the last frame on the old one (J14). */
+    void reroute(Route next, byte[] last) {
+        Route old;
+        boolean write;
+        synchronized (this) {
+            old = link;
+            write = old.offer(last);
+            link = next;
+        }
+        if (write) {
+            old.work();
+        }
+    }
+
+    private JojoException interrupted(InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return new JojoException("interrupted while sending to node " + name, e);
+    }
+}

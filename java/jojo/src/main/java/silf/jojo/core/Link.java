@@ -1,0 +1,304 @@
+package silf.jojo.core;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * One connection to a neighbour: frames in and out over a wire, signs of life (spec/jojo J16), resumption (J13), and one
+ * end. Not in it: what frames mean to the tree, credit, who the neighbours are.
+ */
+final class Link implements Route {
+    /** J16. */
+    static final long QUIET_ns = 2_000_000_000L;
+
+    static final long SILENT_ns = 8_000_000_000L;
+    /** How long a cut link may take to come back: less than what a silent one is given up after. */
+    static final long RESUME_MOST_ms = 8_000;
+
+    /** A peer that is at fault may not even read why. */
+    private static final long LAST_WORD_MOST_ms = 300;
+
+    static final int OVER = 0;
+    static final int VERSION = 1;
+    static final int VIOLATION = 2;
+    static final int NO_SESSION = 3;
+    static final int NO_BOOT = 4;
+    static final int GIVEN_UP = 5;
+
+    /** Who a link's frames are for. Called by the link's reader, in order, and must not wait. */
+    interface Owner {
+        void frame(Link link, byte[] frame) throws IOException;
+
+        /** Once, as the last call. */
+        void lost(Link link, Loss loss);
+    }
+
+    /**
+     * Why a link is no more.
+     *
+     * @param code what the peer said in GOODBYE, or -1 when it said nothing
+     * @param text for people, with what is known about the peer's process
+     */
+    record Loss(int code, String text) {
+        boolean inOrder() {
+            return code == OVER;
+        }
+    }
+
+    /** How a cut link gets another wire; absent for wires that are their peer's life line. */
+    interface Redial {
+        /** A new wire with both HELLOs said, or an exception when there is none before the deadline. */
+        Resumed again(Hello ours, Deadline deadline) throws IOException, InterruptedException;
+
+        /** @param received what the peer's HELLO said */
+        record Resumed(Wire wire, FrameReader reader, long received) {}
+    }
+
+    final String name;
+    private final Owner owner;
+    private final Redial redial;
+    private final Hello hello;
+    private final Outbox outbox;
+    private final LinkThread readerThread;
+    private final AtomicBoolean over = new AtomicBoolean();
+    private volatile Wire wire;
+    private volatile FrameReader reader;
+    private volatile long heard_ns;
+    /** Signs of life are asked for; a JVM that is being started gives none. */
+    private volatile boolean watched;
+
+    private volatile boolean closing;
+    private volatile Loss said;
+    private long received;
+    private long unacknowledged_bytes;
+
+    /** What the owner knows the peer by. */
+    volatile Object peer;
+
+    Link(Wire wire, Owner owner) {
+        this(wire, new FrameReader(wire.in()), owner, null, null);
+    }
+
+    /** @param redial with {@code hello}, whose session both sides know, for a link that can be resumed; else null */
+    Link(Wire wire, FrameReader reader, Owner owner, Redial redial, Hello hello) {
+        this.name = wire.name();
+        this.wire = wire;
+        this.reader = reader;
+        this.owner = owner;
+        this.redial = redial;
+        this.hello = hello;
+        this.heard_ns = System.nanoTime();
+        this.outbox = new Outbox(name, wire.out(), wire.parksWriter(), redial != null, new Outbox.Broken() {
+            @Override
+            public void broken(IOException cause) {
+                cut("could not write: " + cause.getMessage());
+            }
+
+            @Override
+            public void said() {
+                closing = true;
+            }
+        });
+        this.readerThread = new LinkThread(name + " in", this::read);
+    }
+
+    /** Begins to read. */
+    Link open() {
+        readerThread.start();
+        return this;
+    }
+
+    @Override
+    public boolean offer(byte[] frame) {
+        return outbox.offer(frame);
+    }
+
+    @Override
+    public void work() {
+        outbox.work();
+    }
+
+    @Override
+    public void awaitRoom() throws InterruptedException {
+        outbox.awaitRoom();
+    }
+
+    /** From now on silence is an end. */
+    void watch() {
+        heard_ns = System.nanoTime();
+        watched = true;
+    }
+
+    /** Once a second or so. */
+    void tick(long now_ns) {
+        if (!watched || over.get()) {
+            return;
+        }
+        long quiet = now_ns - heard_ns;
+        if (quiet > SILENT_ns) {
+            cut("silent for " + SILENT_ns / 1_000_000_000 + " s");
+        } else if (quiet > QUIET_ns) {
+            send(Frame.ofLong(Frame.PING, now_ns));
+        }
+    }
+
+    /** This side's last word. The wire stays until the peer has closed it, or {@link #close}. */
+    void goodbye(int code, String text) {
+        send(goodbyeFrame(code, text));
+    }
+
+    /** Waits until all that was sent is with the operating system, or it is too late. */
+    void drain(Deadline deadline) throws InterruptedException {
+        outbox.drain(deadline);
+    }
+
+    static byte[] goodbyeFrame(int code, String text) {
+        // 1024 chars are at most 3 KiB.
+        byte[] bytes = text.substring(0, Math.min(text.length(), 1024)).getBytes(StandardCharsets.UTF_8);
+        byte[] frame = Frame.of(Frame.GOODBYE, 0, 0, 4 + bytes.length);
+        Frame.INT.set(frame, Frame.HEADER, code);
+        System.arraycopy(bytes, 0, frame, Frame.HEADER + 4, bytes.length);
+        return frame;
+    }
+
+    static Loss readGoodbye(byte[] frame) throws Violation {
+        if (frame.length < Frame.HEADER + 4) {
+            throw new Violation("GOODBYE is cut off");
+        }
+        int at = Frame.HEADER + 4;
+        return new Loss(
+                (int) Frame.INT.get(frame, Frame.HEADER),
+                Text.printable(new String(frame, at, frame.length - at, StandardCharsets.UTF_8)));
+    }
+
+    /** Ends it now, from this side. The owner hears of it as of any end. */
+    void close(String why) {
+        closing = true;
+        end(why, false);
+    }
+
+    private void cut(String why) {
+        if (redial != null && !closing && !over.get()) {
+            shut(wire); // the reader sees to the rest
+        } else {
+            end(why, false);
+        }
+    }
+
+    private void read() {
+        for (; ; ) {
+            String why;
+            try {
+                byte[] frame = reader.next();
+                if (frame != null) {
+                    take(frame);
+                    continue;
+                }
+                why = "closed by the other side";
+            } catch (Violation e) {
+                lastWord(VIOLATION, e.getMessage());
+                end("violated the protocol: " + e.getMessage(), true);
+                return;
+            } catch (IOException e) {
+                why = "could not read: " + e.getMessage();
+            } catch (RuntimeException | StackOverflowError | OutOfMemoryError e) {
+                lastWord(VIOLATION, e.toString());
+                end("a frame could not be dealt with: " + e, true);
+                return;
+            }
+            if (over.get() || closing || said != null || redial == null || !resume()) {
+                end(why, true);
+                return;
+            }
+        }
+    }
+
+    private void lastWord(int code, String text) {
+        goodbye(code, text);
+        try {
+            drain(Deadline.in_ms(LAST_WORD_MOST_ms));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void take(byte[] frame) throws IOException {
+        heard_ns = System.nanoTime();
+        switch (Frame.type(frame)) {
+            case Frame.PING -> send(Frame.ofLong(Frame.PONG, Frame.number(frame, Frame.HEADER)));
+            case Frame.PONG -> Frame.number(frame, Frame.HEADER);
+            case Frame.ACK -> outbox.confirm(Frame.number(frame, Frame.HEADER));
+            case Frame.GOODBYE -> {
+                said = readGoodbye(frame);
+                owner.frame(this, frame);
+            }
+            default -> {
+                if (redial != null && Outbox.isNumbered(frame)) {
+                    received++;
+                    unacknowledged_bytes += frame.length;
+                    if (unacknowledged_bytes >= Outbox.KEPT_MOST / 8) {
+                        unacknowledged_bytes = 0;
+                        send(Frame.ofLong(Frame.ACK, received));
+                    }
+                }
+                owner.frame(this, frame);
+            }
+        }
+    }
+
+    private boolean resume() {
+        shut(wire);
+        try {
+            Redial.Resumed next = redial.again(hello.withReceived(received), Deadline.in_ms(RESUME_MOST_ms));
+            wire = next.wire();
+            reader = next.reader();
+            if (over.get()) {
+                shut(wire);
+                return false;
+            }
+            outbox.resume(wire.out(), next.received());
+            heard_ns = System.nanoTime();
+            return true;
+        } catch (IOException e) {
+            return false;
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return false;
+        }
+    }
+
+    private void end(String why, boolean byReader) {
+        if (!over.compareAndSet(false, true)) {
+            return;
+        }
+        Runnable last = () -> {
+            outbox.close();
+            Loss loss = said;
+            if (loss == null) {
+                String more = wire.diagnosis();
+                loss = new Loss(-1, more.isEmpty() ? why : why + "; " + more);
+            }
+            shut(wire);
+            owner.lost(this, loss);
+        };
+        if (byReader) {
+            last.run();
+        } else {
+            new LinkThread(name + " end", last).start();
+        }
+    }
+
+    private static void shut(Wire wire) {
+        try {
+            wire.close();
+        } catch (IOException e) {
+            // It is of no use any more, closed or not.
+        }
+    }
+
+    @Override
+    public String toString() {
+        return name;
+    }
+}

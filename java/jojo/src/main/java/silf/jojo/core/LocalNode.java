@@ -1,0 +1,622 @@
+package silf.jojo.core;
+
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.Serializable;
+import java.io.StringWriter;
+import java.lang.reflect.InvocationTargetException;
+import java.util.List;
+import java.util.Map;
+import silf.jojo.Code;
+import silf.jojo.JojoException;
+import silf.jojo.Message;
+import silf.jojo.Node;
+import silf.jojo.NodeLostException;
+
+/**
+ * One node in this JVM: its links, its {@link Code}, and the order in which a program comes up, runs and ends (spec/jojo
+ * J15 to J18). Link readers call it and never wait here. Not in it: how children are launched, what messages are made of.
+ */
+final class LocalNode implements Link.Owner, Glue.Seat {
+    /** What handlers that have begun may take when the program ends (J18). */
+    static final int HANDLERS_MOST_ms = 10_000;
+    /** The same when it ends because something failed. */
+    static final int HANDLERS_MOST_FAILED_ms = 1_000;
+    /** Beyond that, for the nodes below to say that they are over. */
+    private static final int BELOW_MOST_ms = 3_000;
+
+    /** The node whose handler or start runs in a thread; for RemoteFileReader and the like. */
+    private static final ThreadLocal<LocalNode> CURRENT = new InheritableThreadLocal<>();
+    private static volatile LocalNode only;
+
+    /** What a node has from outside. */
+    interface Outside {
+        /** Something a person should see. */
+        void note(String text);
+
+        /** What ends the program, at the client only. */
+        void report(Birth.Report report);
+    }
+
+    final Birth birth;
+    final Path path;
+    private final Link up;
+    private final Family family;
+    private final Handlers handlers;
+    private final Post post;
+    private final Inbox inbox;
+    private final ClassStore store;
+    private final UserClasses classes;
+    private final Outside outside;
+    private final Loopback loopback;
+    private final NodeHandle self;
+    private final NodeHandle parent;
+    private final LinkThread ticker;
+    private final TreeCalls tree;
+    private volatile NodeHandle[] siblings;
+    private volatile Code code;
+    private volatile Thread starter;
+
+    // Guarded by this.
+    private boolean initialised;
+    private boolean saidReady;
+    private boolean going;
+    private boolean started;
+    private boolean saidDone;
+    private boolean ending;
+    private boolean over;
+    private int grace_ms = HANDLERS_MOST_ms;
+    private String lost;
+
+    /** @param up to the parent, not yet open; null at the client */
+    LocalNode(Birth birth, Wire up, FrameReader reader, UserClasses classes, ClassStore store, Family.Start start,
+            boolean virtually, Outside outside) {
+        this.birth = birth;
+        this.path = Path.parse(birth.path());
+        this.classes = classes;
+        this.store = store;
+        this.outside = outside;
+        this.handlers = new Handlers(birth.spec().name(), classes.loader(), virtually);
+        this.post = new Post(path, birth.epoch(), this::route, handlers, classes, Budget.ofThisJvm());
+        this.inbox = new Inbox(this, post, handlers);
+        this.loopback = new Loopback(frame -> {
+            try {
+                post.deliver(frame, path, Frame.HEADER + 2 * path.size());
+            } catch (Violation e) {
+                throw new IllegalStateException("this node wrote what it does not read", e);
+            }
+        });
+        this.self = new NodeHandle(this, path, birth.spec().name(), birth.epoch(), true);
+        this.parent = birth.parent() == null
+                ? null
+                : new NodeHandle(this, path.parent(), birth.parent(), birth.parentEpoch(), true);
+        this.siblings = new NodeHandle[0];
+        birth.siblings().forEach(this::sibling);
+        if (siblings.length == 0) {
+            siblings = new NodeHandle[] {self};
+        }
+        this.up = up == null ? null : new Link(up, reader, this, null, null);
+        this.family = new Family(this, start);
+        this.tree = new TreeCalls(this);
+        post.taker(Post.MESSAGES, inbox::take);
+        post.taker(Post.TREE, tree::take);
+        this.ticker = new LinkThread(birth.spec().name() + " clock", this::tick);
+        only = this;
+    }
+
+    Post post() {
+        return post;
+    }
+
+    ClassStore store() {
+        return store;
+    }
+
+    UserClasses classes() {
+        return classes;
+    }
+
+    Family family() {
+        return family;
+    }
+
+    Handlers handlers() {
+        return handlers;
+    }
+
+    Inbox inbox() {
+        return inbox;
+    }
+
+    /** The node that the current thread works for; in a JVM of one node that one. */
+    static LocalNode current() {
+        LocalNode node = CURRENT.get();
+        return node != null ? node : only;
+    }
+
+    void enter() {
+        if (CURRENT.get() != this) {
+            CURRENT.set(this);
+        }
+    }
+
+    // -- the program -------------------------------------------------------------------------------------------------
+
+    /**
+     * Runs the node until the program, or this node's part in it, is over. In a platform thread.
+     *
+     * @return null when it ended in order, else why it did not
+     */
+    String run() throws InterruptedException {
+        ticker.start();
+        if (up != null) {
+            up.open();
+            up.watch();
+        }
+        family.startAll();
+        starter = new Thread(this::program, "jojo start of " + birth.spec().name());
+        starter.setDaemon(true);
+        starter.setContextClassLoader(classes.loader());
+        starter.start();
+        synchronized (this) {
+            while (!ending && lost == null) {
+                wait();
+            }
+        }
+        if (lost == null) {
+            finish();
+        }
+        close();
+        return lost;
+    }
+
+    private void program() {
+        enter();
+        try {
+            Code made = make();
+            code = made;
+            Glue.get().bind(made, this);
+            familyChanged();
+            made.init(birth.properties());
+            inbox.open(made, Glue.get().ordered(made));
+            synchronized (this) {
+                initialised = true;
+            }
+            progress();
+            synchronized (this) {
+                while (!going && !ending && lost == null) {
+                    wait();
+                }
+                if (!going) {
+                    return;
+                }
+            }
+            made.start();
+            synchronized (this) {
+                started = true;
+            }
+            progress();
+        } catch (Throwable e) {
+            synchronized (this) {
+                if (ending || lost != null) {
+                    return; // it was interrupted, or its neighbours went first
+                }
+            }
+            report(new Birth.Report(birth.spec().name(), "node " + birth.spec().name() + ": " + e, trace(e), 1));
+        }
+    }
+
+    private Code make() throws Throwable {
+        String name = birth.spec().code();
+        try {
+            Object made = classes.find(name).getDeclaredConstructor().newInstance();
+            if (made instanceof Code it) {
+                return it;
+            }
+        } catch (ClassNotFoundException e) {
+            throw new JojoException("the class " + name + " is not on the client's class path", e);
+        } catch (NoSuchMethodException | IllegalAccessException | InstantiationException e) {
+            throw new JojoException("the class " + name + " must be public, not abstract, not an inner class, and have a "
+                    + "public constructor without arguments", e);
+        } catch (InvocationTargetException e) {
+            throw e.getCause();
+        }
+        throw new JojoException("the class " + name + " is not a silf.jojo.Code");
+    }
+
+    static String trace(Throwable e) {
+        StringWriter text = new StringWriter();
+        e.printStackTrace(new PrintWriter(text, true));
+        return text.toString().strip();
+    }
+
+    /** Something has changed; says READY, GO, DONE or END if that is what follows. */
+    void progress() {
+        boolean ready = false;
+        boolean go = false;
+        Boolean done = null;
+        synchronized (this) {
+            if (ending || lost != null) {
+                notifyAll();
+                return;
+            }
+            if (initialised && !saidReady && family.allReady()) {
+                saidReady = true;
+                ready = true;
+                go = up == null;
+            }
+            boolean is = started && family.allDone();
+            if (saidReady && is != saidDone) {
+                saidDone = is;
+                done = is;
+            }
+        }
+        if (ready && up != null) {
+            up.send(Frame.of(Frame.READY, 0, 0, 0));
+        }
+        if (go) {
+            go();
+        }
+        if (done != null) {
+            if (up != null) {
+                byte[] frame = Frame.of(Frame.DONE, 0, 0, 1);
+                frame[Frame.HEADER] = (byte) (done ? 1 : 0);
+                up.send(frame);
+            } else if (done) {
+                end(HANDLERS_MOST_ms);
+            }
+        }
+    }
+
+    private void go() {
+        family.go();
+        synchronized (this) {
+            going = true;
+            notifyAll();
+        }
+        progress();
+    }
+
+    /** The end of the program, at the client; elsewhere when END has come. */
+    void end(int handlersMost_ms) {
+        synchronized (this) {
+            if (ending) {
+                return;
+            }
+            ending = true;
+            grace_ms = handlersMost_ms;
+            notifyAll();
+        }
+        Thread thread = starter;
+        if (thread != null) {
+            thread.interrupt();
+        }
+    }
+
+    /** J18, 6. */
+    private void finish() throws InterruptedException {
+        Deadline handling = Deadline.in_ms(grace_ms);
+        while (handlers.busy() > 0 && !handling.passed()) {
+            Thread.sleep(1);
+        }
+        if (handlers.busy() > 0) {
+            note(handlers.busy() + " handlers had not returned when the program ended");
+        }
+        family.end(grace_ms);
+        Deadline below = Deadline.in_ms(grace_ms + BELOW_MOST_ms);
+        synchronized (this) {
+            while (!family.allGone() && !below.passed() && lost == null) {
+                wait(Math.max(1, below.left_ms()));
+            }
+        }
+        if (up != null) {
+            System.out.flush();
+            System.err.flush();
+            up.goodbye(Link.OVER, "");
+            up.drain(Deadline.in_ms(BELOW_MOST_ms));
+        }
+    }
+
+    private void close() {
+        synchronized (this) {
+            over = true;
+            notifyAll();
+        }
+        Thread thread = starter;
+        if (thread != null) {
+            thread.interrupt();
+        }
+        family.close("the program has ended");
+        NodeLostException why = new NodeLostException(birth.spec().name(), lost == null ? "the program has ended" : lost);
+        post.close(why);
+        store.close(why.getMessage());
+        if (up != null) {
+            up.close("over");
+        }
+        handlers.close();
+    }
+
+    /** Something failed that must end the program. */
+    void report(Birth.Report report) {
+        if (up == null) {
+            outside.report(report);
+            end(HANDLERS_MOST_FAILED_ms);
+        } else {
+            up.send(Frame.of(Frame.REPORT, Birth.bytes(report)));
+        }
+    }
+
+    void note(String text) {
+        outside.note(text);
+    }
+
+    private void tick() {
+        for (; ; ) {
+            synchronized (this) {
+                if (over) {
+                    return;
+                }
+                try {
+                    wait(1000);
+                } catch (InterruptedException e) {
+                    return;
+                }
+            }
+            long now = System.nanoTime();
+            if (up != null) {
+                up.tick(now);
+            }
+            family.tick(now);
+        }
+    }
+
+    // -- frames ------------------------------------------------------------------------------------------------------
+
+    /** Where frames for a place go; null if there is no way. */
+    Route route(Path to) {
+        if (to.depth() <= path.depth() || !path.holds(to)) {
+            return to.equals(path) ? loopback : up;
+        }
+        return family.link(to.at(path.depth()));
+    }
+
+    void sendUp(byte[] frame) {
+        if (up != null) {
+            up.send(frame);
+        }
+    }
+
+    @Override
+    public void frame(Link link, byte[] frame) throws IOException {
+        if (Frame.type(frame) >= Frame.ROUTED) {
+            routed(link, frame);
+        } else if (link == up) {
+            fromParent(frame);
+        } else {
+            fromChild((Child) link.peer, link, frame);
+        }
+    }
+
+    private void routed(Link link, byte[] frame) throws Violation {
+        Path to = Path.get(frame, Frame.HEADER, frame.length);
+        int at = Frame.HEADER + to.size();
+        Path from = Path.get(frame, at, frame.length);
+        at += from.size();
+        if (link == up ? path.holds(from) : !((Child) link.peer).path.holds(from)) {
+            post.dropped.increment(); // J15
+            return;
+        }
+        if (to.equals(path)) {
+            post.deliver(frame, from, at);
+            return;
+        }
+        Route next = route(to);
+        if (next == null || next == link) {
+            post.noWay(frame, from, at);
+        } else {
+            next.send(frame);
+        }
+    }
+
+    private void fromParent(byte[] frame) throws Violation {
+        switch (Frame.type(frame)) {
+            case Frame.BLOBS -> store.frame(frame);
+            case Frame.GO -> go();
+            case Frame.END -> {
+                if (frame.length != Frame.HEADER + 4) {
+                    throw new Violation("END of " + (frame.length - Frame.HEADER) + " bytes");
+                }
+                end((int) Frame.INT.get(frame, Frame.HEADER));
+            }
+            case Frame.FAMILY -> {
+                for (Object each : Birth.read(frame, Frame.HEADER, List.class)) {
+                    if (each instanceof Birth.Sibling one) {
+                        NodeHandle handle = sibling(one);
+                        if (handle != null && one.alive()) {
+                            joined(handle, going());
+                        }
+                    }
+                }
+            }
+            case Frame.LOST -> lost(frame, null);
+            case Frame.GOODBYE -> {}
+            default -> throw new Violation("a frame of type " + Frame.type(frame) + " from the parent");
+        }
+    }
+
+    private void fromChild(Child child, Link link, byte[] frame) throws Violation {
+        switch (Frame.type(frame)) {
+            case Frame.HELLO -> family.greeted(child, Hello.read(frame));
+            case Frame.WANT -> child.classes.want(new In(frame, Frame.HEADER + 4).name());
+            case Frame.READY -> family.ready(child);
+            case Frame.DONE -> {
+                family.done(child, frame.length > Frame.HEADER && frame[Frame.HEADER] == 1);
+                progress();
+            }
+            case Frame.LOST -> lost(frame, child);
+            case Frame.REPORT -> report(Birth.read(frame, Frame.HEADER, Birth.Report.class));
+            case Frame.GOODBYE -> {}
+            default -> throw new Violation("a frame of type " + Frame.type(frame) + " from a child");
+        }
+    }
+
+    /** News of a subtree that is no more: from above (child is null), or from below. */
+    private void lost(byte[] frame, Child by) throws Violation {
+        Birth.Lost news = Birth.read(frame, Frame.HEADER, Birth.Lost.class);
+        Path gone;
+        try {
+            gone = Path.parse(news.path());
+        } catch (IllegalArgumentException e) {
+            throw new Violation("LOST of " + news.path());
+        }
+        if (by == null ? path.holds(gone) || gone.holds(path) : !by.path.holds(gone) || gone.equals(by.path)) {
+            throw new Violation("LOST of " + gone + " from one who cannot know");
+        }
+        post.lose(gone, news.epoch(), new NodeLostException(news.name(), news.why()));
+        if (by != null) {
+            sendUp(frame);
+        }
+        family.sendAll(frame, by);
+        if (gone.isSibling(path)) {
+            NodeHandle handle = gone.rank() < siblings.length ? siblings[gone.rank()] : null;
+            if (handle != null) {
+                handle.down(news.why());
+                left(handle);
+            }
+        }
+    }
+
+    @Override
+    public void lost(Link link, Link.Loss loss) {
+        if (link == up) {
+            synchronized (this) {
+                if (!ending || lost != null) {
+                    lost = "the link to " + birth.parent() + " is lost: " + loss.text();
+                }
+                notifyAll();
+            }
+            store.close(loss.text());
+            post.close(new NodeLostException(birth.parent(), loss.text()));
+        } else {
+            family.lost((Child) link.peer, link, loss);
+        }
+    }
+
+    // -- the family --------------------------------------------------------------------------------------------------
+
+    private synchronized boolean going() {
+        return going;
+    }
+
+    /** Null when it is this node itself. */
+    private synchronized NodeHandle sibling(Birth.Sibling one) {
+        if (one.rank() < 0 || one.rank() > Path.RANK_MOST || path.depth() == 0) {
+            return null;
+        }
+        NodeHandle[] now = siblings;
+        if (one.rank() >= now.length) {
+            now = java.util.Arrays.copyOf(now, one.rank() + 1);
+        } else {
+            now = now.clone();
+        }
+        NodeHandle handle = one.rank() == path.rank() ? self : now[one.rank()];
+        if (handle == null) {
+            handle = new NodeHandle(this, path.parent().child(one.rank()), one.name(), one.epoch(), one.alive());
+        } else if (handle != self && one.alive()) {
+            handle.up(one.name(), one.epoch());
+        }
+        now[one.rank()] = handle;
+        siblings = now;
+        return handle == self ? null : handle;
+    }
+
+    /** Shows the code its neighbours as they are now. */
+    void familyChanged() {
+        Code it = code;
+        if (it != null) {
+            Glue.get().family(it, parent, siblings.clone(), family.nodes(), path.rank());
+        }
+    }
+
+    void joined(NodeHandle node, boolean late) {
+        familyChanged();
+        if (late) {
+            inbox.submit(() -> upcall("nodeJoined", () -> code.nodeJoined(node)));
+        }
+    }
+
+    void left(NodeHandle node) {
+        if (code != null) {
+            inbox.submit(() -> upcall("nodeLost", () -> code.nodeLost(node)));
+        }
+    }
+
+    private interface Upcall {
+        void run() throws Exception;
+    }
+
+    private void upcall(String name, Upcall call) {
+        enter();
+        try {
+            call.run();
+        } catch (Throwable e) {
+            note(name + " ended with " + trace(e));
+        }
+    }
+
+    String nameOf(Path from) {
+        if (from.equals(path)) {
+            return birth.spec().name();
+        }
+        if (parent != null && from.equals(parent.path)) {
+            return parent.name();
+        }
+        if (from.isSibling(path) && from.rank() < siblings.length && siblings[from.rank()] != null) {
+            return siblings[from.rank()].name();
+        }
+        Child child = path.holds(from) && from.depth() == path.depth() + 1 ? family.child(from.rank()) : null;
+        return child == null ? from.toString() : child.handle.name();
+    }
+
+    @Override
+    public Node self() {
+        return self;
+    }
+
+    NodeHandle parent() {
+        return parent;
+    }
+
+    @Override
+    public void broadcast(Message msg) throws JojoException {
+        tree.broadcast(msg);
+    }
+
+    @Override
+    public List<Object> gather(Message msg) throws JojoException {
+        return tree.gather(msg);
+    }
+
+    @Override
+    public Object reduce(Message msg, Serializable combine) throws JojoException {
+        return tree.reduce(msg, combine);
+    }
+
+    @Override
+    public Node join(silf.jojo.config.NodeSpec spec) throws JojoException {
+        return family.join(spec);
+    }
+
+    @Override
+    public void leave(Node node) throws JojoException {
+        family.leave(node);
+    }
+
+    Object handleHere(Message msg) throws Exception {
+        return code.handle(msg);
+    }
+
+    Map<String, String> properties() {
+        return birth.properties();
+    }
+}

@@ -1,0 +1,21 @@
+package silf.jojo.core;
+
+/** What others wrote, made fit for a terminal. */
+final class Text {
+    private Text() {}
+
+    /** Control characters but for line ends and tabs become '?': a terminal would obey them. */
+    static String printable(String text) {
+        StringBuilder fit = null;
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            if (Character.isISOControl(c) && c != '\n' && c != '\t') {
+                if (fit == null) {
+                    fit = new StringBuilder(text);
+                }
+                fit.setCharAt(i, '?');
+            }
+        }
+        return fit == null ? text : fit.toString();
+    }
+}

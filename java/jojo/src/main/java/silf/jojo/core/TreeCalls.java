@@ -1,0 +1,179 @@
+package silf.jojo.core;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.BinaryOperator;
+import silf.jojo.JojoException;
+import silf.jojo.Message;
+import silf.jojo.Node;
+
+/**
+ * Broadcast, gather and reduce over all nodes below (lane 3): each node passes the message on to its children, handles it, and
+ * answers for all of them at once. The body is a list: what to do, the tag, the contents, how to combine.
+ */
+final class TreeCalls {
+    private static final int BROADCAST = 0;
+    private static final int GATHER = 1;
+    private static final int REDUCE = 2;
+
+    private final LocalNode here;
+
+    TreeCalls(LocalNode here) {
+        this.here = here;
+    }
+
+    private static List<Object> body(int what, Message msg, Object combine) {
+        return Arrays.asList(what, msg.tag, msg.contents, combine);
+    }
+
+    void broadcast(Message msg) throws JojoException {
+        List<Object> body = body(BROADCAST, msg, null);
+        JojoException first = null;
+        for (NodeHandle node : below()) {
+            try {
+                node.lane(Post.TREE).send(Frame.SEND, 0, 0, body);
+            } catch (JojoException e) {
+                first = first == null ? e : first;
+            }
+        }
+        if (first != null) {
+            throw first;
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    List<Object> gather(Message msg) throws JojoException {
+        List<Object> all = new ArrayList<>();
+        for (Object part : ask(body(GATHER, msg, null))) {
+            all.addAll((List<Object>) part);
+        }
+        return all;
+    }
+
+    @SuppressWarnings("unchecked")
+    Object reduce(Message msg, Serializable combine) throws JojoException {
+        return combine(ask(body(REDUCE, msg, combine)), (BinaryOperator<Object>) combine);
+    }
+
+    private static Object combine(List<Object> parts, BinaryOperator<Object> combine) {
+        Object sum = null;
+        boolean first = true;
+        for (Object part : parts) {
+            sum = first ? part : combine.apply(sum, part);
+            first = false;
+        }
+        return sum;
+    }
+
+    /** Those that are up: what is given up is gone on without. */
+    private List<NodeHandle> below() {
+        List<NodeHandle> up = new ArrayList<>();
+        for (Node node : here.family().nodes()) {
+            if (node.alive()) {
+                up.add((NodeHandle) node);
+            }
+        }
+        return up;
+    }
+
+    private List<Object> ask(List<Object> body) throws JojoException {
+        List<PendingCall> calls = call(body);
+        return answers(calls);
+    }
+
+    private List<PendingCall> call(List<Object> body) throws JojoException {
+        List<PendingCall> calls = new ArrayList<>();
+        for (NodeHandle node : below()) {
+            calls.add(node.call(Post.TREE, 0, body));
+        }
+        return calls;
+    }
+
+    private static List<Object> answers(List<PendingCall> calls) throws JojoException {
+        List<Object> answers = new ArrayList<>();
+        for (PendingCall call : calls) {
+            answers.add(call.touch());
+        }
+        return answers;
+    }
+
+    /** Called by a link reader. */
+    void take(Arrived message) {
+        here.inbox().submit(() -> {
+            here.post().handedOn(message);
+            try {
+                here.enter();
+                Object answer = carryOut(message);
+                if (message.type == Frame.CALL) {
+                    here.post().answer(message, Frame.REPLY, answer);
+                }
+            } catch (Throwable e) {
+                fail(message, e);
+            }
+        });
+    }
+
+    private void fail(Arrived message, Throwable e) {
+        if (message.type == Frame.CALL) {
+            try {
+                here.post().answer(message, Frame.FAIL, Failures.write(e, here.birth.spec().name()));
+                return;
+            } catch (JojoException own) {
+                e.addSuppressed(own);
+            }
+        }
+        here.note("what came for all nodes ended with " + LocalNode.trace(e));
+    }
+
+    @SuppressWarnings("unchecked")
+    private Object carryOut(Arrived message) throws Exception {
+        Object body = Decoder.decode(message.body(), here.classes(), here.nameOf(message.lane.from));
+        if (here.parent() == null || !message.lane.from.equals(here.parent().path)) {
+            throw new JojoException("only a parent's call goes to all nodes below");
+        }
+        if (!(body instanceof List<?> parts)
+                || parts.size() != 4
+                || !(parts.get(0) instanceof Integer what)
+                || !(parts.get(1) instanceof Integer tag)) {
+            throw new JojoException("a call for all nodes that is none");
+        }
+        Message own = new Message(tag, (Serializable) parts.get(2));
+        List<Object> list = (List<Object>) parts;
+        switch (what) {
+            case BROADCAST -> {
+                JojoException cannot = null;
+                for (NodeHandle node : below()) {
+                    try {
+                        node.lane(Post.TREE).send(Frame.SEND, 0, 0, list);
+                    } catch (JojoException e) {
+                        cannot = e;
+                    }
+                }
+                here.handleHere(own);
+                if (cannot != null) {
+                    throw cannot;
+                }
+                return null;
+            }
+            case GATHER -> {
+                List<PendingCall> calls = call(list);
+                List<Object> all = new ArrayList<>();
+                all.add(here.handleHere(own));
+                for (Object part : answers(calls)) {
+                    all.addAll((List<Object>) part);
+                }
+                return all;
+            }
+            case REDUCE -> {
+                List<PendingCall> calls = call(list);
+                List<Object> all = new ArrayList<>();
+                all.add(here.handleHere(own));
+                all.addAll(answers(calls));
+                return combine(all, (BinaryOperator<Object>) parts.get(3));
+            }
+            default -> throw new JojoException("a call for all nodes of kind " + what);
+        }
+    }
+}
