@@ -24,6 +24,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let _ = JobReply::decode(body).map(|reply| encode_response(&reply.encode()));
         let _ = QueryReply::decode(body).map(|reply| encode_response(&reply.encode()));
     }
+    let _ = kumiko_wire::gram::certificate_length(data);
     let (mut at_once, mut parted) = (Vec::new(), Vec::new());
     let mut tokens = Tokens::default();
     if tokens.push(data, &mut at_once).is_ok() {

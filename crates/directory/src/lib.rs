@@ -1,0 +1,27 @@
+//! What the information service knows and how it is asked (spec/info), as values: names, entries in columns, filters,
+//! expressions, LDAP's bytes, what sites tell indexes. Ring 0: no I/O, no clock; instants come in as arguments.
+
+pub mod ber;
+mod bits;
+mod column;
+pub mod delta;
+mod dn;
+mod entry;
+pub mod expr;
+mod filter;
+pub mod ldap;
+pub mod ldif;
+pub mod schema;
+mod search;
+pub mod source;
+mod store;
+mod value;
+mod view;
+
+pub use dn::{DEPTH_MOST, Dn, DnError, DnProblem, Rdn};
+pub use entry::{Attribute, Entry, Op, Stamp};
+pub use filter::{Assertion, Filter, FilterError, FilterProblem};
+pub use search::{NoSuchEntry, Plan, Rank, Scope};
+pub use store::{ApplyError, Bounds, Directory, OWN, RowId, SourceId};
+pub use value::{Datum, VALUE_MOST_BYTES, datum, normal};
+pub use view::{Event, Gap, Selection};
