@@ -73,6 +73,12 @@ impl Credential {
         Self::from_pem(&certificates, &secret, phrase, certificate, key)
     }
 
+    /// Reads the text of a proxy file: leaf, key, issuers.
+    pub fn from_proxy_pem(pem: &[u8]) -> Result<Credential, CredentialError> {
+        let told = Path::new("a delegated credential");
+        Self::from_pem(pem, pem, None, told, told)
+    }
+
     fn from_pem(
         certificates: &[u8],
         secret: &[u8],

@@ -25,6 +25,8 @@ pub enum Purpose {
     Server(String),
     /// We went to an end point of somebody: it must have this identity, whatever its host is.
     Identity(Dn),
+    /// We went to a file server of this host, or of somebody's on it: either will do (GASS).
+    HostOrIdentity { host: String, identity: Dn },
 }
 
 /// Who the peer is, once verified.
@@ -117,7 +119,9 @@ pub fn verify(
     }
     let role = match purpose {
         Purpose::Client => X509PurposeId::SSL_CLIENT,
-        Purpose::Server(_) | Purpose::Identity(_) => X509PurposeId::SSL_SERVER,
+        Purpose::Server(_) | Purpose::Identity(_) | Purpose::HostOrIdentity { .. } => {
+            X509PurposeId::SSL_SERVER
+        }
     };
     let store = trust.store(Some((at, role)))?;
     let mut context = X509StoreContext::new()?;
@@ -158,7 +162,8 @@ pub(crate) fn judge(
     check_authorities(entity, authorities, trust, at)?;
     match purpose {
         Purpose::Client => {}
-        Purpose::Server(host) => {
+        Purpose::HostOrIdentity { identity, .. } if entity.subject() == identity => {}
+        Purpose::Server(host) | Purpose::HostOrIdentity { host, .. } => {
             if !host::matches(host, entity.fields()) {
                 return Err(VerifyError::WrongHost {
                     host: host.clone(),

@@ -100,6 +100,16 @@ pub fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
+/// Takes the exclusive lock of an open file, when whoever has it gives it back.
+pub fn wait_for_lock(file: impl AsFd) -> io::Result<()> {
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
+            Err(Errno::INTR) => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
 /// Gives a lock back at once. Closing the file does so only when no child that is just being started has it too.
 pub fn unlock(file: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::flock(file, FlockOperation::Unlock)?)

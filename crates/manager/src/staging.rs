@@ -88,8 +88,9 @@ impl<B: BatchSystem> Actor<B> {
         for (index, to) in (0u32..).zip(list) {
             let (actor, cell, to) = (Arc::clone(self), Arc::clone(cell), to.clone());
             drop(self.runtime.spawn(async move {
-                let gone =
-                    move |face: &Face| !face.job.is_live() || face.job.destinations(stream).0 != given;
+                let gone = move |face: &Face| {
+                    !face.job.is_live() || face.job.destinations(stream).0 != given
+                };
                 let bytes: Arc<dyn Source> = Arc::new(Spool {
                     actor: Arc::clone(&actor),
                     cell: Arc::clone(&cell),
@@ -150,8 +151,12 @@ impl<B: BatchSystem> Actor<B> {
                 let description = Arc::clone(&job.description);
                 async move {
                     let scratch = description.scratch.iter();
-                    let paths: Vec<String> =
-                        description.clean_up.iter().chain(scratch).cloned().collect();
+                    let paths: Vec<String> = description
+                        .clean_up
+                        .iter()
+                        .chain(scratch)
+                        .cloned()
+                        .collect();
                     transfer.clean_up(&work, &paths).await.map(|()| 0)
                 }
             };
