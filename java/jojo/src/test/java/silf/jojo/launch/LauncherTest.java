@@ -40,7 +40,7 @@ public final class LauncherTest {
     private LaunchException refused(NodeSpec node, long most_ms) {
         LaunchException refused = Check.thrown(LaunchException.class,
                 () -> launcher.launch(node, Opening.frames(), Deadline.in_ms(most_ms)), node.toString());
-        Check.that(refused.getMessage().startsWith("pad00 "), refused.getMessage());
+        Check.that(refused.getMessage().startsWith("pad00"), refused.getMessage());
         return refused;
     }
 
