@@ -34,6 +34,17 @@ pub fn become_account(command: &mut Command, account: &Account, terms: Terms) {
                 return Err(io::Error::last_os_error());
             }
         }
+        // What this process holds back (`Signals`) is not held back there; exec keeps the mask (signal(7)).
+        // SAFETY: `none` is filled in by sigemptyset before it is used, and the old mask is not asked for.
+        unsafe {
+            let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(none.as_mut_ptr());
+            check(libc::sigprocmask(
+                libc::SIG_SETMASK,
+                none.as_ptr(),
+                std::ptr::null_mut(),
+            ))?;
+        }
         rustix::process::setsid()?;
         limit(Resource::Core, Some(0))?;
         limit(Resource::Nproc, terms.processes)?;
@@ -69,6 +80,11 @@ pub fn become_account(command: &mut Command, account: &Account, terms: Terms) {
 pub fn give(file: impl std::os::fd::AsFd, account: &Account) -> io::Result<()> {
     let (uid, gid) = (Some(account.uid), Some(account.gid));
     std::os::unix::fs::fchown(file, uid, gid)
+}
+
+/// What this process makes from now on is for all to read and for it alone to write (umask(2)).
+pub fn make_readable_files() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
 }
 
 fn limit(resource: Resource, most: Option<u64>) -> io::Result<()> {
@@ -119,7 +135,7 @@ mod tests {
             .env_clear()
             .args([
                 "-c",
-                "grep -E '^(Uid|Gid|Groups|NoNewPrivs|Cap(Eff|Prm|Bnd)):' /proc/self/status; umask; ulimit -c; \
+                "grep -E '^(Uid|Gid|Groups|NoNewPrivs|SigBlk|Cap(Eff|Prm)):' /proc/self/status; umask; ulimit -c; \
                  ls /proc/self/fd | wc -l; test $(cut -d' ' -f6 /proc/self/stat) != 0 && ls -d /root/. 2>&1",
             ])
             .current_dir("/")
@@ -133,7 +149,9 @@ mod tests {
                 group: None,
             },
         );
+        let signals = crate::signals::Signals::hold(&[15]).unwrap();
         let output = command.output().unwrap();
+        drop(signals);
         let text = String::from_utf8(output.stdout).unwrap();
         let line = |name: &str| {
             let found = text.lines().find(|line| line.starts_with(name));
@@ -144,6 +162,7 @@ mod tests {
         assert_eq!(line("Gid:"), "41002 41002 41002 41002");
         assert_eq!(line("Groups:"), "41002 41003");
         assert_eq!(line("NoNewPrivs:"), "1");
+        assert_eq!(line("SigBlk:"), "0000000000000000");
         assert_eq!(line("CapEff:"), "0000000000000000");
         assert_eq!(line("CapPrm:"), "0000000000000000");
         // After them: umask, core size, descriptors (0, 1, 2 and the listing's own), and no way into /root.

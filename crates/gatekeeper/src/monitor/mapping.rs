@@ -2,9 +2,10 @@
 //! accounts of this machine, and the rules that keep root and the system's accounts out.
 
 use kumiko_identity::{Dn, GridMap};
-use kumiko_linux::accounts::{self, Account};
+use kumiko_linux::accounts::{self, Account, BadAccountLine};
 use kumiko_wire::monitor::NotIntroduced;
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -15,6 +16,46 @@ pub enum Accounts {
     System,
     /// In this file, in the format of passwd(5), and nowhere else.
     File(PathBuf),
+}
+
+/// Why accounts could not be looked up.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountsError {
+    #[error("the system's accounts cannot be looked up: {cause}")]
+    System { cause: io::Error },
+    #[error("the accounts in {path} cannot be read: {cause}")]
+    File { path: PathBuf, cause: io::Error },
+    #[error("the accounts in {path} cannot be used: {cause}")]
+    Content {
+        path: PathBuf,
+        cause: BadAccountLine,
+    },
+}
+
+impl Accounts {
+    /// The account of that name; None: there is none.
+    ///
+    /// # Errors
+    /// They cannot be looked up now.
+    pub fn find(&self, name: &str) -> Result<Option<Account>, AccountsError> {
+        match self {
+            Accounts::System => {
+                accounts::find(name).map_err(|cause| AccountsError::System { cause })
+            }
+            Accounts::File(path) => {
+                let path = || path.clone();
+                let text =
+                    std::fs::read_to_string(path()).map_err(|cause| AccountsError::File {
+                        path: path(),
+                        cause,
+                    })?;
+                accounts::find_in(&text, name).map_err(|cause| AccountsError::Content {
+                    path: path(),
+                    cause,
+                })
+            }
+        }
+    }
 }
 
 /// Which accounts are never served, whatever a grid-mapfile says.
@@ -69,18 +110,12 @@ impl Mapping {
 
     /// The account of that name, if it may be served.
     pub fn account(&self, name: &str) -> Result<Account, NotIntroduced> {
-        let found = match &self.accounts {
-            Accounts::System => accounts::find(name).map_err(|e| e.to_string()),
-            Accounts::File(path) => std::fs::read_to_string(path)
-                .map_err(|e| e.to_string())
-                .and_then(|text| accounts::find_in(&text, name).map_err(|e| e.to_string())),
-        };
-        let found = found.map_err(|cause| {
-            tracing::error!(account = name, %cause, "the accounts cannot be read");
+        let found = self.accounts.find(name).map_err(|cause| {
+            tracing::error!(account = name, "{cause}");
             NotIntroduced::Unreadable
         })?;
         let judged = found.ok_or("there is none").and_then(|account| {
-            may_be_served(&account, self.rules)?;
+            self.rules.admit(&account)?;
             Ok(account)
         });
         judged.map_err(|why| {
@@ -118,27 +153,32 @@ impl Mapping {
     }
 }
 
-/// Root, the system's accounts and groups, and the front's account are nobody's.
-fn may_be_served(account: &Account, rules: Rules) -> Result<(), &'static str> {
-    let least = rules.least_id.max(1);
-    // Its name becomes a file's.
-    if account.name.starts_with('.') || account.name.contains('/') {
-        return Err("its name begins with a dot or has a slash");
+impl Rules {
+    /// Root, the system's accounts and groups, and the front's account are nobody's.
+    ///
+    /// # Errors
+    /// Why the account is never served.
+    pub fn admit(&self, account: &Account) -> Result<(), &'static str> {
+        let least = self.least_id.max(1);
+        // Its name becomes a file's.
+        if account.name.starts_with('.') || account.name.contains('/') {
+            return Err("its name begins with a dot or has a slash");
+        }
+        if account.uid < least {
+            return Err("it is root's or one of the system's");
+        }
+        // -1 is "leave it as it is" to setresuid(2).
+        if account.uid == u32::MAX || account.gid == u32::MAX {
+            return Err("its number is no number of an account");
+        }
+        if account.uid == self.front {
+            return Err("it is the front's");
+        }
+        if account.gid < least || account.groups.contains(&0) {
+            return Err("it has a group of root's or the system's as its own");
+        }
+        Ok(())
     }
-    if account.uid < least {
-        return Err("it is root's or one of the system's");
-    }
-    // -1 is "leave it as it is" to setresuid(2).
-    if account.uid == u32::MAX || account.gid == u32::MAX {
-        return Err("its number is no number of an account");
-    }
-    if account.uid == rules.front {
-        return Err("it is the front's");
-    }
-    if account.gid < least || account.groups.contains(&0) {
-        return Err("it has a group of root's or the system's as its own");
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -164,10 +204,10 @@ mod tests {
                 least_id: 0, // even then
                 ..RULES
             };
-            let got = may_be_served(&account, RULES);
+            let got = RULES.admit(&account);
             assert_eq!(got.is_ok(), served, "{account:?} {got:?}");
             if uid == 0 {
-                assert!(may_be_served(&account, rules).is_err());
+                assert!(rules.admit(&account).is_err());
             }
         };
         check("alice", 1000, 1000, &[1000, 27], true);

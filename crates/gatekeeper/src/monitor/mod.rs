@@ -10,7 +10,7 @@ mod child;
 mod mapping;
 mod marks;
 
-pub use mapping::{Accounts, Rules};
+pub use mapping::{Accounts, AccountsError, Rules};
 
 use agents::{After, Agent, Agents, Introduction};
 use back_off::BackOff;
@@ -230,13 +230,15 @@ impl<'a> Monitor<'a> {
                     self.answer(number, &subject, introduced);
                 }
                 Err(why) => {
-                    tracing::error!(
-                        pid = front.pid,
-                        why,
-                        "the front breaks the rules, and is ended"
-                    );
-                    front.signal(SIGKILL);
-                    // Not heard again; that it has ended is seen by its process.
+                    if self.ending.is_none() {
+                        tracing::error!(
+                            pid = front.pid,
+                            why,
+                            "the front is not heard any more, and is ended"
+                        );
+                        front.signal(SIGKILL);
+                    }
+                    // That it has ended is seen by its process.
                     if let Err(cause) = self.poll.remove(&front.line) {
                         tracing::error!(%cause, "the front's line is still heard");
                     }
