@@ -87,7 +87,7 @@ final class Blobs {
         }
 
         private static byte[] deflate(byte[] bytes) {
-            Deflater deflater = new Deflater(Deflater.DEFAULT_COMPRESSION, true);
+            Deflater deflater = new Deflater();
             deflater.setInput(bytes);
             deflater.finish();
             byte[] small = new byte[bytes.length];
@@ -164,7 +164,7 @@ final class Blobs {
         }
 
         private static byte[] inflate(byte[] frame) throws Violation {
-            Inflater inflater = new Inflater(true);
+            Inflater inflater = new Inflater();
             try {
                 inflater.setInput(frame, Frame.HEADER, frame.length - Frame.HEADER);
                 // What one frame may hold when it is not deflated, and no bomb.

@@ -42,22 +42,26 @@ final class Bytes extends OutputStream {
     }
 
     Bytes u8(int value) {
-        array[room(1)] = (byte) value;
+        int at = room(1); // before `array` is looked at: it may be another one then
+        array[at] = (byte) value;
         return this;
     }
 
     Bytes u16(int value) {
-        Frame.SHORT.set(array, room(2), (short) value);
+        int at = room(2);
+        Frame.SHORT.set(array, at, (short) value);
         return this;
     }
 
     Bytes i32(int value) {
-        Frame.INT.set(array, room(4), value);
+        int at = room(4);
+        Frame.INT.set(array, at, value);
         return this;
     }
 
     Bytes i64(long value) {
-        Frame.LONG.set(array, room(8), value);
+        int at = room(8);
+        Frame.LONG.set(array, at, value);
         return this;
     }
 
@@ -78,12 +82,13 @@ final class Bytes extends OutputStream {
 
     @Override
     public void write(int b) {
-        array[room(1)] = (byte) b;
+        u8(b);
     }
 
     @Override
     public void write(byte[] from, int at, int count) {
-        System.arraycopy(from, at, array, room(count), count);
+        int to = room(count);
+        System.arraycopy(from, at, array, to, count);
     }
 
     byte[] toArray() {

@@ -289,11 +289,6 @@ final class Family {
 
     /** A link to a child has ended. */
     void lost(Child child, Link link, Link.Loss loss) {
-        synchronized (this) {
-            if (child.link != link) {
-                return; // of an earlier incarnation
-            }
-        }
         failed(child, link, loss.text());
     }
 
@@ -303,15 +298,15 @@ final class Family {
         Runnable next = null;
         String end = null;
         synchronized (this) {
-            if (child.link != link && link != null || child.state == Child.State.GONE) {
-                here.progress();
-                return;
+            if (child.link != link && link != null) {
+                return; // of an earlier incarnation
             }
-            wasReady = child.state == Child.State.READY;
             child.link = null;
             child.done = false;
-            if (ending) {
+            wasReady = child.state == Child.State.READY && !ending;
+            if (ending || child.state == Child.State.GONE) {
                 child.state = Child.State.GONE;
+                why = null;
             } else {
                 switch (policy.kind()) {
                     case GO_ON -> child.state = Child.State.GONE;
@@ -346,6 +341,10 @@ final class Family {
                     }
                 }
             }
+        }
+        if (why == null) {
+            here.progress();
+            return;
         }
         if (wasReady) {
             gone(child, why);

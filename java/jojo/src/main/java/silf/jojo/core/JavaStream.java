@@ -35,12 +35,17 @@ final class JavaStream {
     /** @param size bytes that the stream has */
     static Object read(InputStream from, long size, UserClasses classes) throws IOException, ClassNotFoundException {
         try (Reader reader = new Reader(from, size, classes)) {
-            return reader.readObject();
+            try {
+                return reader.readObject();
+            } catch (InvalidClassException e) {
+                throw reader.refused == null ? e : new IOException(reader.refused + " may not stand in a message", e);
+            }
         }
     }
 
     private static final class Reader extends ObjectInputStream {
         private final UserClasses classes;
+        private String refused;
 
         Reader(InputStream from, long size, UserClasses classes) throws IOException {
             super(from);
@@ -50,23 +55,27 @@ final class JavaStream {
                 if (process != null && process.checkInput(info) == ObjectInputFilter.Status.REJECTED) {
                     return ObjectInputFilter.Status.REJECTED;
                 }
-                return admits(info, size, classes)
-                        ? ObjectInputFilter.Status.ALLOWED
-                        : ObjectInputFilter.Status.REJECTED;
+                refused = refusal(info, size, classes);
+                return refused == null ? ObjectInputFilter.Status.ALLOWED : ObjectInputFilter.Status.REJECTED;
             });
         }
 
-        private static boolean admits(ObjectInputFilter.FilterInfo info, long size, UserClasses classes) {
-            if (info.depth() > DEPTH_MOST
-                    || info.references() > REFERENCES_MOST
-                    || info.arrayLength() > Math.max(ARRAY_FREE, 2 * size)) {
-                return false;
+        /** Null, or why not. */
+        private static String refusal(ObjectInputFilter.FilterInfo info, long size, UserClasses classes) {
+            if (info.depth() > DEPTH_MOST) {
+                return "objects nested deeper than " + DEPTH_MOST;
+            }
+            if (info.references() > REFERENCES_MOST) {
+                return "more than " + REFERENCES_MOST + " objects";
+            }
+            if (info.arrayLength() > Math.max(ARRAY_FREE, 2 * size)) {
+                return "an array of " + info.arrayLength() + " elements in " + size + " bytes";
             }
             Class<?> type = info.serialClass();
             while (type != null && type.isArray()) {
                 type = type.getComponentType();
             }
-            return type == null || classes.mayStand(type);
+            return type == null || classes.mayStand(type) ? null : "the class " + type.getName();
         }
 
         @Override

@@ -12,9 +12,9 @@ final class Link implements Route {
     /** J16. */
     static final long QUIET_ns = 2_000_000_000L;
 
-    static final long SILENT_ns = 8_000_000_000L;
+    static final long SILENT_ns = 7_000_000_000L;
     /** How long a cut link may take to come back: less than what a silent one is given up after. */
-    static final long RESUME_MOST_ms = 8_000;
+    static final long RESUME_MOST_ms = 7_000;
 
     /** A peer that is at fault may not even read why. */
     private static final long LAST_WORD_MOST_ms = 300;

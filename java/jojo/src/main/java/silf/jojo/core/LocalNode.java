@@ -12,6 +12,7 @@ import silf.jojo.JojoException;
 import silf.jojo.Message;
 import silf.jojo.Node;
 import silf.jojo.NodeLostException;
+import silf.jojo.config.NodeSpec;
 
 /**
  * One node in this JVM: its links, its {@link Code}, and the order in which a program comes up, runs and ends (spec/jojo
@@ -35,7 +36,10 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         void note(String text);
 
         /** What ends the program, at the client only. */
-        void report(Birth.Report report);
+        default void report(Birth.Report report) {}
+
+        /** The parent is gone; this JVM has seconds (J17). */
+        default void orphaned() {}
     }
 
     final Birth birth;
@@ -56,6 +60,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private volatile NodeHandle[] siblings;
     private volatile Code code;
     private volatile Thread starter;
+    private volatile Runnable lastWords = () -> {};
 
     // Guarded by this.
     private boolean initialised;
@@ -102,6 +107,11 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         post.taker(Post.TREE, tree::take);
         this.ticker = new LinkThread(birth.spec().name() + " clock", this::tick);
         only = this;
+    }
+
+    /** Run when handlers have ended, before this node's own end is told. */
+    void beforeGoodbye(Runnable words) {
+        lastWords = words;
     }
 
     Post post() {
@@ -310,8 +320,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             }
         }
         if (up != null) {
-            System.out.flush();
-            System.err.flush();
+            lastWords.run();
             up.goodbye(Link.OVER, "");
             up.drain(Deadline.in_ms(BELOW_MOST_ms));
         }
@@ -439,7 +448,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
                 }
             }
             case Frame.LOST -> lost(frame, null);
-            case Frame.GOODBYE -> {}
+            case Frame.GOODBYE -> orphaned("the parent said: " + Link.readGoodbye(frame).text());
             default -> throw new Violation("a frame of type " + Frame.type(frame) + " from the parent");
         }
     }
@@ -489,17 +498,23 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     @Override
     public void lost(Link link, Link.Loss loss) {
         if (link == up) {
-            synchronized (this) {
-                if (!ending || lost != null) {
-                    lost = "the link to " + birth.parent() + " is lost: " + loss.text();
-                }
-                notifyAll();
-            }
-            store.close(loss.text());
-            post.close(new NodeLostException(birth.parent(), loss.text()));
+            orphaned("the link to " + birth.parent() + " is lost: " + loss.text());
         } else {
             family.lost((Child) link.peer, link, loss);
         }
+    }
+
+    private void orphaned(String why) {
+        synchronized (this) {
+            if (over || lost != null) {
+                return;
+            }
+            lost = why;
+            notifyAll();
+        }
+        outside.orphaned();
+        store.close(why);
+        post.close(new NodeLostException(birth.parent(), why));
     }
 
     // -- the family --------------------------------------------------------------------------------------------------
@@ -578,6 +593,17 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         return child == null ? from.toString() : child.handle.name();
     }
 
+    /** Of any place below, by the configuration. */
+    String deepName(Path below) {
+        Child child = below.depth() > path.depth() ? family.child(below.at(path.depth())) : null;
+        NodeSpec spec = child == null ? null : child.place;
+        for (int level = path.depth() + 1; spec != null && level < below.depth(); level++) {
+            List<NodeSpec> places = spec.children().stream().filter(s -> !s.spare()).toList();
+            spec = below.at(level) < places.size() ? places.get(below.at(level)) : null;
+        }
+        return spec == null ? nameOf(below) : spec.name();
+    }
+
     @Override
     public Node self() {
         return self;
@@ -603,7 +629,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     }
 
     @Override
-    public Node join(silf.jojo.config.NodeSpec spec) throws JojoException {
+    public Node join(NodeSpec spec) throws JojoException {
         return family.join(spec);
     }
 

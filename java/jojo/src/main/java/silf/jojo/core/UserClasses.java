@@ -28,6 +28,11 @@ final class UserClasses {
             "java.util.Collections$UnmodifiableList", "java.util.Collections$UnmodifiableMap",
             "java.util.Collections$UnmodifiableRandomAccessList", "java.util.Collections$UnmodifiableSet",
             "java.util.Currency", "java.util.Date", "java.util.EnumMap", "java.util.EnumSet$SerializationProxy",
+            "java.util.RegularEnumSet", "java.util.JumboEnumSet", "java.util.EnumSet",
+            // Never in a stream themselves, but what CollSer is resolved to.
+            "java.util.ImmutableCollections$List12", "java.util.ImmutableCollections$ListN",
+            "java.util.ImmutableCollections$Set12", "java.util.ImmutableCollections$SetN",
+            "java.util.ImmutableCollections$Map1", "java.util.ImmutableCollections$MapN",
             "java.util.HashMap", "java.util.HashSet", "java.util.Hashtable", "java.util.IdentityHashMap",
             "java.util.LinkedHashMap", "java.util.LinkedHashSet", "java.util.LinkedList", "java.util.Locale",
             "java.util.Map$Entry", "java.util.PriorityQueue", "java.util.Properties", "java.util.Random",

@@ -1,0 +1,65 @@
+package silf.jojo;
+
+import java.io.IOException;
+import java.io.Reader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Properties;
+import silf.jojo.config.ConfigException;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.config.Tree;
+import silf.jojo.core.Program;
+import silf.jojo.launch.ProcessLauncher;
+
+/** The command: {@code java silf.jojo.Jojo CONF [PROPERTIES]}. */
+public final class Jojo {
+    private static final int FAILED = 1;
+    private static final int MISUSED = 2;
+
+    private Jojo() {}
+
+    public static void main(String[] args) throws InterruptedException {
+        if (args.length < 1 || args.length > 2 || args[0].startsWith("-")) {
+            System.err.println("usage: java silf.jojo.Jojo CONF [PROPERTIES]");
+            System.exit(MISUSED);
+        }
+        NodeSpec root;
+        Properties properties = new Properties();
+        try {
+            root = Tree.read(Path.of(args[0]));
+            if (args.length == 2) {
+                try (Reader in = Files.newBufferedReader(Path.of(args[1]))) {
+                    properties.load(in);
+                }
+            }
+        } catch (ConfigException e) {
+            System.err.println("jojo: " + e.getMessage());
+            System.exit(MISUSED);
+            return;
+        } catch (IOException | IllegalArgumentException e) {
+            System.err.println("jojo: could not read " + args[1] + ": " + e.getMessage());
+            System.exit(MISUSED);
+            return;
+        }
+        System.exit(run(root, properties));
+    }
+
+    /**
+     * Runs a program to its end in this JVM, as its client.
+     *
+     * @return the status to exit with
+     */
+    public static int run(NodeSpec root, Properties properties) throws InterruptedException {
+        ClassLoader loader = Thread.currentThread().getContextClassLoader();
+        try {
+            return new Program(
+                            root, properties,
+                            new ProcessLauncher((node, line) -> System.err.println("[" + node.name() + "] " + line)),
+                            loader == null ? Jojo.class.getClassLoader() : loader, System.out, System.err)
+                    .run();
+        } catch (JojoException | IOException e) {
+            System.err.println("jojo: " + e.getMessage());
+            return FAILED;
+        }
+    }
+}

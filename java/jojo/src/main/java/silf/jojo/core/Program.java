@@ -1,0 +1,84 @@
+package silf.jojo.core;
+
+import java.io.IOException;
+import java.io.PrintStream;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import silf.jojo.JojoException;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.launch.Launcher;
+
+/** A program at the client: the root of a tree, from start to end. One use. */
+public final class Program {
+    private final LocalNode node;
+    private final Output.Printer printer;
+    private Birth.Report failed;
+
+    /**
+     * @param root what the client runs, and all below it
+     * @param launcher how children are started
+     * @param loader the user's class path
+     * @param out where labelled lines of nodes go, and {@code err}
+     */
+    public Program(
+            NodeSpec root, Properties properties, Launcher launcher, ClassLoader loader, PrintStream out, PrintStream err)
+            throws IOException {
+        this(root, properties, Opening.ofClient(launcher), loader, true, out, err);
+    }
+
+    Program(
+            NodeSpec root, Properties properties, Family.Start start, ClassLoader loader, boolean virtually,
+            PrintStream out, PrintStream err) {
+        Map<String, String> strings = new HashMap<>();
+        properties.stringPropertyNames().forEach(name -> strings.put(name, properties.getProperty(name)));
+        Birth birth = new Birth(Path.ROOT.toString(), 0, root, null, 0, List.of(), strings);
+        ClassStore store = new ClassStore(new ClassPath(loader));
+        this.node = new LocalNode(
+                birth, null, null, new UserClasses(loader), store, start, virtually, new LocalNode.Outside() {
+                    @Override
+                    public void note(String text) {
+                        err.println("jojo: " + text);
+                    }
+
+                    @Override
+                    public void report(Birth.Report report) {
+                        first(report);
+                    }
+                });
+        this.printer = new Output.Printer(node, out, err);
+        node.post().taker(Post.OUTPUT, printer::take);
+        node.post().taker(Post.FILES, new FileService(node)::take);
+    }
+
+    private synchronized void first(Birth.Report report) {
+        if (failed == null) {
+            failed = report;
+        }
+    }
+
+    LocalNode node() {
+        return node;
+    }
+
+    /**
+     * Runs it to its end.
+     *
+     * @return the status to exit with: 0, or what {@code Jojo.exit} was given
+     * @throws JojoException that names the node that failed
+     */
+    public int run() throws JojoException, InterruptedException {
+        node.run();
+        printer.end();
+        synchronized (this) {
+            if (failed == null) {
+                return 0;
+            }
+            if (failed.text() == null) {
+                return failed.status();
+            }
+            throw new JojoException(failed.text() + (failed.trace().isEmpty() ? "" : "\n" + failed.trace()));
+        }
+    }
+}
