@@ -1,8 +1,11 @@
 package silf.jojo.testkit;
 
+import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -16,7 +19,8 @@ import java.util.concurrent.TimeoutException;
  * deadline. Prints what `cargo test` prints, so that one reader counts both. No library, so that tests of a core without
  * dependencies need none either.
  *
- * <p>Arguments: class names, or {@code --only WORD} for methods whose name has that word.
+ * <p>Arguments: class names, or folders of classes of which all called ...Test are run; {@code --only WORD} leaves out
+ * methods whose name lacks that word.
  */
 public final class Run {
     /** Longer than anything takes on a loaded machine; reached only when something hangs. */
@@ -39,6 +43,8 @@ public final class Run {
         for (int i = 0; i < args.length; i++) {
             if (args[i].equals("--only")) {
                 only = args[++i];
+            } else if (Files.isDirectory(Path.of(args[i]))) {
+                names.addAll(below(Path.of(args[i])));
             } else {
                 names.add(args[i]);
             }
@@ -75,6 +81,14 @@ public final class Run {
         System.out.println("test result: " + (failed.isEmpty() ? "ok" : "FAILED") + ". " + passed + " passed; "
                 + failed.size() + " failed; 0 ignored");
         System.exit(failed.isEmpty() ? 0 : 1); // threads of failed tests do not hold us
+    }
+
+    private static List<String> below(Path folder) throws IOException {
+        try (var files = Files.walk(folder)) {
+            return files.filter(f -> f.toString().endsWith("Test.class"))
+                    .map(f -> folder.relativize(f).toString().replace('/', '.').replaceFirst("\\.class$", ""))
+                    .sorted().toList();
+        }
     }
 
     /** Null, or why it failed. */
