@@ -3,6 +3,7 @@
 
 use crate::attempt::OutputStream;
 use crate::id::{AttemptId, JobId};
+use crate::staging;
 use crate::state::{Job, Stage};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Action {
     },
     /// Send the files that are not sent yet, and clean up.
     StageOut { job: JobId },
+    /// The job has ended: what staging keeps for it may go.
+    Unstage { job: JobId },
     /// The job has ended: no credential of it is kept.
     Discard { job: JobId },
     /// Tell the attempt to end.
@@ -85,7 +88,8 @@ pub fn decide(job: &Job) -> Vec<Action> {
                 .credential
                 .iter()
                 .map(|_| Action::Discard { job: job.id });
-            settle.chain(discard).collect()
+            let unstage = staging::moves_files(job).then_some(Action::Unstage { job: job.id });
+            settle.chain(discard).chain(unstage).collect()
         }
         Stage::Removed { last_epoch } => vec![Action::Erase {
             job: job.id,

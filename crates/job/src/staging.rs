@@ -45,6 +45,21 @@ impl fmt::Display for Item {
     }
 }
 
+/// Did staging ever have anything to do for this job?
+pub fn moves_files(job: &Job) -> bool {
+    job.redirected.is_some() || asks_for_files(&job.description)
+}
+
+/// Does the description ask for anything that staging does?
+pub fn asks_for_files(description: &JobDescription) -> bool {
+    !items_in(description).is_empty()
+        || !description.stage_out.is_empty()
+        || !description.clean_up.is_empty()
+        || description.scratch.is_some()
+        || !description.stdout.is_empty()
+        || !description.stderr.is_empty()
+}
+
 fn numbered(count: usize, item: impl Fn(u32) -> Item) -> impl Iterator<Item = Item> {
     (0..u32::try_from(count).unwrap_or(u32::MAX)).map(item)
 }

@@ -10,8 +10,8 @@ use crate::setup::{Effective, Limits};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome};
 use kumiko_job::contract::{BatchError, BatchSystem, Refusal};
 use kumiko_job::decide::Action;
-use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::description::Stdin;
+use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::respond::CREDENTIAL_WARNING_MS;
 use kumiko_job::staging::{EXECUTABLE, STDIN, in_job_directory};
 use kumiko_job::state::Job;
@@ -80,6 +80,11 @@ impl<B: BatchSystem> Act for Actor<B> {
             Action::StageIn { .. } => drop(runtime.spawn(self.stage_in(cell))),
             Action::Stream { stream, given, .. } => self.send_streams(&cell, stream, given),
             Action::StageOut { .. } => drop(runtime.spawn(self.stage_out(cell))),
+            Action::Unstage { job } => {
+                if let Some(transfer) = self.transfer.clone() {
+                    drop(runtime.spawn(async move { transfer.forget(job).await }));
+                }
+            }
             Action::Remind { number, .. } => drop(runtime.spawn(self.remind(cell, number))),
             Action::Discard { .. } => drop(runtime.spawn_blocking(move || self.discard(&cell))),
             Action::Settle(attempt) => drop(runtime.spawn(self.settle(attempt))),

@@ -5,7 +5,7 @@ use crate::act::not_placed;
 use crate::cell::{Cell, Face};
 use crate::keeper::{Ask, Reply, Submission, damaged, no_such_job};
 use crate::output::Output;
-use crate::staging::{needs_transfer, unavailable};
+use crate::staging::unavailable;
 use crate::watch::Watch;
 use bytes::Bytes;
 use kumiko_job::attempt::{AttemptCommand, OutputStream, STDIN_WINDOW_BYTES};
@@ -14,6 +14,7 @@ use kumiko_job::contract::{
 };
 use kumiko_job::description::{Destination, JobDescription, OutputMode};
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::staging::asks_for_files;
 use kumiko_job::state::Stage;
 use kumiko_job::validate::{MAX_GRACE_MS, MAX_NAME_BYTES};
 use kumiko_job::validate_staging::destinations;
@@ -132,7 +133,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         }
         description.validate()?;
         key.as_deref().map_or(Ok(()), check_key)?;
-        if needs_transfer(&description) && self.actor.transfer.is_none() {
+        if asks_for_files(&description) && self.actor.transfer.is_none() {
             return Err(unavailable());
         }
         let policy = (self.actor.effective)(caller, &description)?;

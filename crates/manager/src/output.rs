@@ -26,6 +26,8 @@ pub struct Output<B> {
     stream: OutputStream,
     offset: u64,
     flow: bool,
+    /// What reads along ends with the program; who attached hears of the job's end right after its output.
+    with_program: bool,
     open: Option<(AttemptId, File)>,
 }
 
@@ -52,7 +54,16 @@ impl<B: BatchSystem> Output<B> {
             stream,
             offset,
             flow,
+            with_program: false,
             open: None,
+        }
+    }
+
+    /// Ends when the program has, though its files may still be on their way.
+    pub fn until_the_program_ends(self) -> Output<B> {
+        Output {
+            with_program: true,
+            ..self
         }
     }
 
@@ -75,7 +86,7 @@ impl<B: BatchSystem> Output<B> {
                 return Ok(Next::Read { attempt, length });
             }
         }
-        if face.job.program_is_over() {
+        if !face.job.is_live() || self.with_program && face.job.program_is_over() {
             return Ok(Next::End);
         }
         if face.closing {

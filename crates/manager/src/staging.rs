@@ -9,7 +9,6 @@ use crate::output::Output;
 use bytes::Bytes;
 use kumiko_job::attempt::OutputStream;
 use kumiko_job::contract::{BatchSystem, OutputReader, Refusal};
-use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
 use kumiko_job::staging::{self, Item};
 use kumiko_job::state::Stage;
@@ -27,16 +26,6 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(5),
     Duration::from_secs(20),
 ];
-
-/// Does the job need somebody to move files for it?
-pub fn needs_transfer(description: &JobDescription) -> bool {
-    !staging::items_in(description).is_empty()
-        || !description.stage_out.is_empty()
-        || !description.clean_up.is_empty()
-        || description.scratch.is_some()
-        || !description.stdout.is_empty()
-        || !description.stderr.is_empty()
-}
 
 pub fn unavailable() -> Refusal {
     Refusal::new(
@@ -75,7 +64,6 @@ impl<B: BatchSystem> Actor<B> {
                 break;
             }
         }
-        self.forget(&cell, gone).await;
     }
 
     /// Sends one stream to all its destinations.
@@ -165,7 +153,6 @@ impl<B: BatchSystem> Actor<B> {
             };
             self.moved(job.id, Item::CleanUp, None, done);
         }
-        self.forget(&cell, gone).await;
     }
 
     /// Tries until it is done, cannot be done, or is `gone`: then None. Each time with the newest credential.
@@ -256,13 +243,6 @@ impl<B: BatchSystem> Actor<B> {
         // The keeper is gone only when the site goes down: the next one does it again.
         let _ = self.asks.send(ask);
     }
-
-    /// What transfers left may go once the stage is over.
-    async fn forget(&self, cell: &Cell, gone: impl Fn(&Face) -> bool) {
-        if let (true, Some(transfer)) = (until(cell, gone).await, &self.transfer) {
-            transfer.forget(cell.job().id).await;
-        }
-    }
 }
 
 /// Waits for it; false, if the site goes down before.
@@ -300,8 +280,8 @@ impl<B: BatchSystem> Source for Spool<B> {
     fn read(&self, offset: u64, most: usize) -> Answer<'_, Result<Option<Bytes>, Refusal>> {
         Box::pin(async move {
             let (actor, cell) = (Arc::clone(&self.actor), Arc::clone(&self.cell));
-            let mut output = Output::new(actor, cell, self.stream, offset);
-            // A program that was tried again writes anew, but only one that wrote nothing is.
+            let output = Output::new(actor, cell, self.stream, offset);
+            let mut output = output.until_the_program_ends();
             let read = output.read(most).await?;
             Ok(read.map(|(_, bytes)| bytes))
         })

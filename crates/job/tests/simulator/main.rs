@@ -260,7 +260,7 @@ impl World {
                 self.stage(job, action);
             }
             Action::Discard { job } => drop(self.given.remove(&job)),
-            Action::Settle(_) => {}
+            Action::Settle(_) | Action::Unstage { .. } => {}
             Action::Erase { job, last_epoch } => self.erase(job, last_epoch),
         }
     }
