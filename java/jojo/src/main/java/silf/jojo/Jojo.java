@@ -9,9 +9,10 @@ import silf.jojo.config.ConfigException;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.config.Tree;
 import silf.jojo.core.Program;
+import silf.jojo.launch.Checkup;
 import silf.jojo.launch.ProcessLauncher;
 
-/** The command: {@code java silf.jojo.Jojo CONF [PROPERTIES]}. */
+/** The command: {@code java silf.jojo.Jojo CONF [PROPERTIES]}, and {@code java silf.jojo.Jojo check CONF}. */
 public final class Jojo {
     private static final int FAILED = 1;
     private static final int MISUSED = 2;
@@ -20,14 +21,15 @@ public final class Jojo {
 
     public static void main(String[] args) throws InterruptedException {
         if (args.length < 1 || args.length > 2 || args[0].startsWith("-")) {
-            System.err.println("usage: java silf.jojo.Jojo CONF [PROPERTIES]");
+            System.err.println("usage: java silf.jojo.Jojo CONF [PROPERTIES], or check CONF");
             System.exit(MISUSED);
         }
+        boolean check = args.length == 2 && args[0].equals("check");
         NodeSpec root;
         Properties properties = new Properties();
         try {
-            root = Tree.read(Path.of(args[0]));
-            if (args.length == 2) {
+            root = Tree.read(Path.of(args[check ? 1 : 0]));
+            if (args.length == 2 && !check) {
                 try (Reader in = Files.newBufferedReader(Path.of(args[1]))) {
                     properties.load(in);
                 }
@@ -41,7 +43,7 @@ public final class Jojo {
             System.exit(MISUSED);
             return;
         }
-        System.exit(run(root, properties));
+        System.exit(check ? Checkup.run(root) : run(root, properties));
     }
 
     /**
