@@ -1,6 +1,7 @@
 //! What the information service knows and how it is asked (spec/info), as values: names, entries in columns, filters,
 //! expressions, LDAP's bytes, what sites tell indexes. Ring 0: no I/O, no clock; instants come in as arguments.
 
+pub mod ask;
 pub mod ber;
 mod bits;
 mod column;
@@ -11,6 +12,7 @@ pub mod expr;
 mod filter;
 pub mod ldap;
 pub mod ldif;
+pub mod provider;
 pub mod schema;
 mod search;
 pub mod source;

@@ -364,3 +364,117 @@ fn usable(hello: &Hello) -> Result<(), &'static str> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn hello(name: &str, id: &str) -> Hello {
+        Hello {
+            name: name.into(),
+            kind: Kind::Leaf,
+            id: id.into(),
+            epoch: 1,
+            ttl_ms: 2500,
+            heartbeat_ms: 800,
+            below: BTreeSet::new(),
+            now_ms: 0,
+            first: 1,
+            last: 10,
+        }
+    }
+
+    #[test]
+    fn a_silent_source_is_stale_then_gone_and_one_that_speaks_is_neither() {
+        let mut all = Registrations::new("top".into());
+        let a = all.register("/CN=a", hello("a", "1"), 0).unwrap();
+        let b = all.register("/CN=b", hello("b", "2"), 0).unwrap();
+        assert!(all.tick(1500).is_empty());
+        assert!(all.heard(b.source, b.connection, Some(3), 1500));
+        let since_ms = 0;
+        let source = a.source;
+        assert_eq!(all.tick(1600), [Due::Stale { source, since_ms }]);
+        assert!(all.tick(1700).is_empty(), "said once");
+        assert!(all.heard(b.source, b.connection, None, 2400));
+        assert_eq!(all.tick(2500), [Due::Gone { source }]);
+        assert!(all.get(a.source).is_none() && all.get(b.source).is_some());
+    }
+
+    #[test]
+    fn one_that_comes_back_goes_on_where_it_was_and_its_old_connection_is_not_heard() {
+        let mut all = Registrations::new("top".into());
+        let first = all.register("/CN=a", hello("a", "1"), 0).unwrap();
+        assert_eq!(first.after, None);
+        all.heard(first.source, first.connection, Some(7), 100);
+        assert!(all.cut(first.source, first.connection, 200));
+        let again = all.register("/CN=a", hello("A", "1"), 300).unwrap();
+        assert_eq!((again.source, again.after), (first.source, Some(7)));
+        assert!(!all.heard(first.source, first.connection, None, 400));
+        assert!(!all.leave(first.source, first.connection));
+        for (change, after) in [
+            (Hello { epoch: 2, ..hello("a", "1") }, None),
+            (Hello { first: 9, ..hello("a", "1") }, None),
+            (Hello { last: 3, ..hello("a", "1") }, None),
+        ] {
+            let mut all = all.clone();
+            assert_eq!(all.register("/CN=a", change, 500).unwrap().after, after);
+        }
+    }
+
+    #[test]
+    fn a_name_belongs_to_one_until_that_one_is_gone() {
+        let mut all = Registrations::new("top".into());
+        let a = all.register("/CN=a", hello("a", "1"), 0).unwrap();
+        let taken = |r: Result<Registered, RegisterError>| {
+            assert!(matches!(r, Err(RegisterError::NameTaken { .. })), "{r:?}");
+        };
+        taken(all.register("/CN=b", hello("a", "2"), 0));
+        taken(all.register("/CN=a", hello("a", "2"), 0));
+        all.cut(a.source, a.connection, 1);
+        taken(all.register("/CN=b", hello("a", "2"), 1));
+        let anew = all.register("/CN=a", hello("a", "2"), 1).unwrap();
+        assert_eq!((anew.source, anew.after), (a.source, None));
+        all.tick(100_000);
+        assert!(all.register("/CN=b", hello("a", "3"), 100_001).is_ok());
+    }
+
+    #[test]
+    fn circles_are_found_at_once_and_later() {
+        let mut all = Registrations::new("top".into());
+        let is_loop = |e: RegisterError| assert!(matches!(e, RegisterError::Loop { .. }));
+        is_loop(all.register("/CN=a", hello("a", "top"), 0).unwrap_err());
+        let below = BTreeSet::from(["x".to_owned(), "top".to_owned()]);
+        let circle = Hello {
+            below: below.clone(),
+            ..hello("a", "1")
+        };
+        is_loop(all.register("/CN=a", circle, 0).unwrap_err());
+        let a = all.register("/CN=a", hello("a", "1"), 0).unwrap();
+        is_loop(all.set_below(a.source, below).unwrap_err());
+        all.set_below(a.source, BTreeSet::from(["y".to_owned()])).unwrap();
+        let expected: BTreeSet<String> = ["top", "1", "y"].map(str::to_owned).into();
+        assert_eq!(all.below(), expected);
+    }
+
+    #[test]
+    fn what_a_registrant_lies_about_time_is_bounded() {
+        let mut all = Registrations::new("top".into());
+        let eternal = Hello {
+            ttl_ms: u64::MAX,
+            heartbeat_ms: u64::MAX,
+            now_ms: u64::MAX,
+            ..hello("a", "1")
+        };
+        let a = all.register("/CN=a", eternal, 0).unwrap();
+        assert_eq!(a.ttl_ms, TTL_MOST_MS);
+        assert!(!all.tick(TTL_MOST_MS).is_empty());
+        let restless = Hello {
+            ttl_ms: 0,
+            heartbeat_ms: 0,
+            ..hello("b", "2")
+        };
+        let b = all.register("/CN=b", restless, 0).unwrap();
+        assert_eq!((b.ttl_ms, b.heartbeat_ms), (TTL_LEAST_MS, TTL_LEAST_MS / 4));
+    }
+}

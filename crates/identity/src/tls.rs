@@ -88,15 +88,18 @@ fn explain_io(error: std::io::Error) -> std::io::Error {
     }
 }
 
-/// An encrypted stream with a verified peer.
+/// An encrypted stream; its peer is verified, or (`Acceptor::accept_anybody`) has shown nothing.
 pub struct TlsStream<S> {
     inner: SslStream<S>,
-    peer: Peer,
+    peer: Option<Peer>,
 }
 
 impl<S> fmt::Debug for TlsStream<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TlsStream({})", self.peer.subject)
+        match &self.peer {
+            Some(peer) => write!(f, "TlsStream({})", peer.subject),
+            None => f.write_str("TlsStream(anonymous)"),
+        }
     }
 }
 
@@ -109,8 +112,9 @@ impl<S> TlsStream<S> {
             .map(<[u8]>::to_vec)
     }
 
-    pub fn peer(&self) -> &Peer {
-        &self.peer
+    /// None: the peer has shown no certificate, where that was allowed.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
     }
 
     /// The stream below.
@@ -257,7 +261,7 @@ fn conclude<S>(
         (Ok(()), Some(Ok(peer))) if inner.ssl().verify_result() == X509VerifyResult::OK => {
             let stream = TlsStream {
                 inner,
-                peer: peer.clone(),
+                peer: Some(peer.clone()),
             };
             Ok((stream, peer))
         }
@@ -323,6 +327,32 @@ impl Acceptor {
         let mut inner = SslStream::new(ssl, stream)?;
         let handshake = Pin::new(&mut inner).accept().await;
         conclude(handshake, inner, &verdict)
+    }
+}
+
+impl Acceptor {
+    /// As `accept`, for services that strangers may read: a peer without a certificate is let in as nobody. One that
+    /// shows a certificate is verified like any other, and refused if that fails.
+    pub async fn accept_anybody<S>(&self, stream: S) -> Result<TlsStream<S>, TlsError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut ssl = Ssl::new(&self.context)?;
+        let verdict = watch(
+            &mut ssl,
+            SslVerifyMode::PEER,
+            self.trust.clone(),
+            Purpose::Client,
+        );
+        let mut inner = SslStream::new(ssl, stream)?;
+        let handshake = Pin::new(&mut inner).accept().await;
+        let showed_none = inner.ssl().peer_certificate().is_none();
+        let asked = verdict.lock().is_ok_and(|v| v.is_some());
+        if handshake.is_ok() && showed_none && !asked {
+            verify::settled(());
+            return Ok(TlsStream { inner, peer: None });
+        }
+        conclude(handshake, inner, &verdict).map(|(stream, _)| stream)
     }
 }
 

@@ -1,0 +1,1 @@
+//! The information service (spec/info).
