@@ -5,6 +5,7 @@ use crate::admit::Visitor;
 use crate::bounds::Bounds;
 use crate::channel::Channel;
 use crate::desk::Desk;
+use crate::front::Behind;
 use crate::keys::Trust;
 use crate::meter::Meter;
 use crate::relay::taken_over;
@@ -101,6 +102,7 @@ impl<J: Jobs> Agent<J> {
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<AgentEnd> {
         let channel = Channel::new(monitor)?;
+        self.desk.begin().await;
         let (stop, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut taken = 0;
@@ -138,7 +140,7 @@ impl<J: Jobs> Agent<J> {
         // The receivers are in the connections; there may be none.
         let _ = stop.send(true);
         let drained = async {
-            self.desk.sessions.shutdown().await;
+            self.desk.shutdown().await;
             while connections.join_next().await.is_some() {}
         };
         // What does not end in time is closed with answers under way.
