@@ -1,5 +1,6 @@
 package silf.jojo.core;
 
+import java.io.Serializable;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,9 +18,34 @@ final class Inbox {
     private final LocalNode here;
     private final Post post;
     private final Handlers handlers;
+    /** A call from when it has come until it is answered. */
+    private static final class Running {
+        private Thread thread;
+        private boolean cancelled;
+
+        /** False if nobody waits for the answer any more. */
+        synchronized boolean begin() {
+            thread = Thread.currentThread();
+            return !cancelled;
+        }
+
+        /** From now on the thread is not this call's. */
+        synchronized void end() {
+            thread = null;
+            Thread.interrupted(); // of a cancel that came too late; the answer goes out whole
+        }
+
+        synchronized void cancel() {
+            cancelled = true;
+            if (thread != null) {
+                thread.interrupt();
+            }
+        }
+    }
+
     private record Caller(Path from, long call) {}
 
-    private final Map<Caller, Thread> running = new ConcurrentHashMap<>();
+    private final Map<Caller, Running> running = new ConcurrentHashMap<>();
     // Guarded by this.
     private List<Runnable> held = new ArrayList<>();
     private final ArrayDeque<Runnable> order = new ArrayDeque<>();
@@ -33,15 +59,22 @@ final class Inbox {
         this.post = post;
         this.handlers = handlers;
         post.onCancel((from, call) -> {
-            Thread thread = running.get(new Caller(from, call));
-            if (thread != null) {
-                thread.interrupt();
+            Running it = running.get(new Caller(from, call));
+            if (it != null) {
+                it.cancel();
             }
         });
     }
 
     void take(Arrived message) {
-        submit(() -> handle(message));
+        if (message.type == Frame.SEND) {
+            submit(() -> tell(message));
+            return;
+        }
+        Caller caller = new Caller(message.lane.from, message.call);
+        Running it = new Running();
+        running.put(caller, it);
+        submit(() -> call(message, caller, it));
     }
 
     /** Runs something of the user's as handlers are run, in its turn. */
@@ -97,37 +130,39 @@ final class Inbox {
         first.forEach(handlers::submit);
     }
 
-    private void handle(Arrived message) {
-        post.handedOn(message);
-        boolean call = message.type == Frame.CALL;
-        Caller caller = call ? new Caller(message.lane.from, message.call) : null;
-        if (call) {
-            running.put(caller, Thread.currentThread());
-        }
+    private void tell(Arrived message) {
         try {
-            here.enter();
-            Object contents = Decoder.decode(message.body(), here.classes(), here.nameOf(message.lane.from));
-            Object answer = code.handle(new Message(message.tag, (java.io.Serializable) contents));
-            if (call) {
-                running.remove(caller);
-                Thread.interrupted(); // of a cancel that came too late; the answer goes out whole
-                post.answer(message, Frame.REPLY, answer);
-            }
+            handle(message);
         } catch (Throwable e) {
-            failed(message, e);
-        } finally {
-            if (call) {
-                running.remove(caller);
-            }
+            here.note("handle of a message from " + here.nameOf(message.lane.from) + " ended with " + LocalNode.trace(e));
         }
     }
 
-    private void failed(Arrived message, Throwable e) {
-        if (message.type != Frame.CALL) {
-            here.note("handle of a message from " + here.nameOf(message.lane.from) + " ended with " + LocalNode.trace(e));
-            return;
+    private void call(Arrived message, Caller caller, Running it) {
+        try {
+            if (!it.begin()) {
+                post.handedOn(message);
+                return;
+            }
+            Object answer = handle(message);
+            it.end();
+            post.answer(message, Frame.REPLY, answer);
+        } catch (Throwable e) {
+            it.end();
+            failed(message, e);
+        } finally {
+            running.remove(caller);
         }
-        Thread.interrupted();
+    }
+
+    private Object handle(Arrived message) throws JojoException {
+        post.handedOn(message);
+        here.enter();
+        Object contents = Decoder.decode(message.body(), here.classes(), here.nameOf(message.lane.from));
+        return code.handle(new Message(message.tag, (Serializable) contents));
+    }
+
+    private void failed(Arrived message, Throwable e) {
         try {
             post.answer(message, Frame.FAIL, Failures.write(e, here.birth.spec().name()));
         } catch (JojoException | RuntimeException | Error own) {

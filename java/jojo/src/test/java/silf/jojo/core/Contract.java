@@ -1,0 +1,295 @@
+package silf.jojo.core;
+
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import silf.jojo.Context;
+import silf.jojo.Future;
+import silf.jojo.JojoException;
+import silf.jojo.Message;
+import silf.jojo.Node;
+import silf.jojo.RemoteException;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.launch.Launcher;
+import silf.jojo.program.Body;
+import silf.jojo.program.Peer;
+import silf.jojo.testkit.Check;
+
+/** What every transport must do: the tests of {@code silf.jojo}'s promises, over whatever wires a subclass has. */
+public abstract class Contract {
+    static final int TEST_MOST_S = 60;
+
+    /** How children are started. */
+    protected abstract Launcher launcher() throws Exception;
+
+    protected NodeSpec.Invocation invocation() throws Exception {
+        return NodeSpec.Invocation.USUAL;
+    }
+
+    /** What nodes printed, line by line. */
+    protected final ByteArrayOutputStream out = new ByteArrayOutputStream();
+
+    protected final ByteArrayOutputStream err = new ByteArrayOutputStream();
+
+    protected final NodeSpec peer(String name, NodeSpec... children) throws Exception {
+        return NodeSpec.of(name, name, Peer.class.getName(), children).withInvocation(invocation());
+    }
+
+    protected final NodeSpec[] peers(int count) throws Exception {
+        NodeSpec[] peers = new NodeSpec[count];
+        for (int i = 0; i < count; i++) {
+            peers[i] = peer("pad0" + i);
+        }
+        return peers;
+    }
+
+    protected final int run(Body.Test test, NodeSpec... children) throws Exception {
+        Properties properties = new Properties();
+        properties.setProperty("body", Body.name(test));
+        NodeSpec root = NodeSpec.of("client", "client", Body.class.getName(), children);
+        return new Program(
+                        root, properties, launcher(), Contract.class.getClassLoader(),
+                        new PrintStream(out, true, StandardCharsets.UTF_8),
+                        new PrintStream(err, true, StandardCharsets.UTF_8))
+                .run();
+    }
+
+    static Object echo(Node node, java.io.Serializable contents) throws JojoException {
+        return node.call(new Message(Peer.ECHO, contents));
+    }
+
+    public void values_of_every_kind_come_back_as_they_went() throws Exception {
+        run(client -> {
+            Map<String, Object> map = new LinkedHashMap<>();
+            map.put("a", 1);
+            map.put("b", List.of("x", 2.5));
+            Object[] rows = {
+                null, true, false, (byte) -1, (short) -2, 'x', -3, 1L << 40, 1.5f, Math.PI, "text", "", "\u00e9\ud83d\ude00",
+                "lone \ud83d", new byte[] {1, 2}, new short[] {3}, new char[] {'y'}, new int[0], new long[] {1, -1},
+                new float[] {1f}, new double[] {Double.NaN, 2}, new boolean[] {true, false}, new ArrayList<>(List.of(1, "2")),
+                map, new HashMap<>(Map.of(1, 2)), new Object[] {1, "x", null}, new String[] {"a", null},
+                new Peer.Point(1, 2, "p", new ArrayList<>(List.of(1, 2))), Peer.Colour.GREEN, new java.math.BigInteger("123"),
+                new LinkedList<>(List.of(1, 2)), new int[][] {{1}, {2, 3}}, java.time.Instant.EPOCH, new java.util.BitSet(),
+                java.util.EnumSet.of(Peer.Colour.RED), new java.util.TreeMap<>(Map.of("k", "v")), java.util.UUID.randomUUID(),
+                new Peer.Point[] {new Peer.Point(1, 2, null, null)},
+            };
+            for (Object row : rows) {
+                Object back = echo(client.child(0), (java.io.Serializable) row);
+                Check.equal(row, back, "echo of " + (row == null ? "null" : row.getClass()));
+            }
+        }, peer("pad00"));
+    }
+
+    public void an_object_twice_in_a_message_is_one_object_there_too() throws Exception {
+        run(client -> {
+            ArrayList<Object> inner = new ArrayList<>(List.of(1));
+            ArrayList<Object> outer = new ArrayList<>(Arrays.asList(inner, inner));
+            outer.add(outer);
+            List<?> back = (List<?>) echo(client.child(0), outer);
+            Check.that(back.get(0) == back.get(1), "two lists came of one");
+            Check.that(back.get(2) == back, "a cycle was opened");
+        }, peer("pad00"));
+    }
+
+    public void large_arrays_pass_whole() throws Exception {
+        run(client -> {
+            double[] many = new double[1_000_003];
+            Arrays.setAll(many, i -> i * 0.5);
+            Check.that(Arrays.equals(many, (double[]) echo(client.child(0), many)), "doubles differ");
+            byte[] bytes = new byte[3_000_001];
+            new java.util.Random(1).nextBytes(bytes);
+            Check.that(Arrays.equals(bytes, (byte[]) echo(client.child(0), bytes)), "bytes differ");
+            Object[] mixed = {bytes, "between", many};
+            Object[] back = (Object[]) echo(client.child(0), mixed);
+            Check.that(Arrays.equals(bytes, (byte[]) back[0]) && Arrays.equals(many, (double[]) back[2]), "mixed differ");
+        }, peer("pad00"));
+    }
+
+    public void messages_of_one_sender_are_handled_in_the_order_in_which_they_were_sent() throws Exception {
+        int count = 20_000;
+        run(client -> {
+            Node node = client.child(0);
+            for (int i = 0; i < count; i++) {
+                node.send(new Message(Peer.NOTE, i % 1000 == 0 ? new int[] {i, 0} : i));
+            }
+            List<?> notes = (List<?>) node.call(new Message(Peer.NOTES, null));
+            Check.equal(count, notes.size(), "messages that came");
+            for (int i = 0; i < count; i++) {
+                Object note = notes.get(i);
+                Check.equal(i, note instanceof int[] array ? array[0] : note, "the message in place " + i);
+            }
+        }, NodeSpec.of("pad00", "pad00", Peer.Orderly.class.getName()).withInvocation(invocation()));
+    }
+
+    public void an_exception_in_handle_travels_to_the_caller_with_its_remote_trace() throws Exception {
+        run(client -> {
+            RemoteException e = Check.thrown(
+                    RemoteException.class, () -> client.child(1).call(new Message(Peer.FAIL, "luck")), "a failing handler");
+            Check.equal("pad01", e.node(), "the node that is named");
+            Check.equal(Peer.Own.class.getName(), e.type(), "the type");
+            Check.that(e.getMessage().contains("no luck") && e.remoteTrace().contains("Peer.act"), e.remoteTrace());
+            Check.that(e.getCause() instanceof Peer.Own, "the cause: " + e.getCause());
+        }, peers(2));
+    }
+
+    public void a_handler_that_waits_holds_up_no_other() throws Exception {
+        run(client -> {
+            List<Future> waiting = new ArrayList<>();
+            for (int i = 0; i < 300; i++) {
+                waiting.add(client.child(0).callFuture(new Message(Peer.WAIT, null)));
+            }
+            Check.equal("x", echo(client.child(0), "x"), "an answer beside them");
+            client.child(0).send(new Message(Peer.RELEASE, null));
+            for (Future future : waiting) {
+                Check.equal("released", future.touch(), "a handler that waited");
+            }
+        }, peer("pad00"));
+    }
+
+    public void handlers_may_call_back_and_be_called_back_again() throws Exception {
+        run(client -> {
+            Body.Test none = null;
+            Check.equal(1, client.child(0).call(new Message(Peer.BOUNCE, 1)), "one bounce");
+            Check.that(none == null, "");
+        }, peer("pad00"));
+        run(client -> {
+            Object[] down = {0, Peer.BOUNCE};
+            Check.thrown(JojoException.class, () -> client.child(0).call(new Message(Peer.RELAY, down)), "a text bounced");
+            Check.equal("deep", client.child(0).call(new Message(Peer.RELAY, new Object[] {0, Peer.ECHO})), "an echo below");
+        }, peer("head", peer("leaf")));
+    }
+
+    public void siblings_reach_each_other() throws Exception {
+        run(client -> {
+            for (int from = 0; from < 3; from++) {
+                for (int to = 0; to < 3; to++) {
+                    Check.equal("pad0" + to, client.child(from).call(new Message(Peer.ASK_SIBLING, to)),
+                            "what " + from + " heard from " + to);
+                }
+            }
+        }, peers(3));
+    }
+
+    public void a_tree_of_four_levels_answers_from_its_leaves() throws Exception {
+        run(client -> {
+            Check.equal("deep", client.child(0).call(new Message(Peer.RELAY, new Object[] {1, 0, Peer.ECHO})), "from a leaf");
+            Check.equal(1, client.child(0).call(new Message(Peer.RELAY, new Object[] {1, Peer.RANK})), "a rank");
+        }, peer("head", peer("a"), peer("b", peer("c"))));
+    }
+
+    public void futures_contexts_and_completable_futures_bring_the_answer() throws Exception {
+        run(client -> {
+            Node node = client.child(0);
+            Check.equal(1, node.callFuture(new Message(Peer.ECHO, 1)).touch(), "touch");
+            LinkedBlockingQueue<Object> ran = new LinkedBlockingQueue<>();
+            node.callWithContext(new Message(Peer.ECHO, 2), ran::add);
+            Check.equal(2, ran.poll(TEST_MOST_S, TimeUnit.SECONDS), "run of a context");
+            node.callWithContext(new Message(Peer.FAIL, 2), new Context() {
+                @Override
+                public void run(Object o) {
+                    ran.add("ran");
+                }
+
+                @Override
+                public void failed(JojoException e) {
+                    ran.add(e);
+                }
+            });
+            Check.that(ran.poll(TEST_MOST_S, TimeUnit.SECONDS) instanceof RemoteException, "failed of a context");
+            CompletableFuture<Object> future = node.callFuture(new Message(Peer.ECHO, 3)).toCompletableFuture();
+            Check.equal(4, future.thenApply(x -> (Integer) x + 1).get(TEST_MOST_S, TimeUnit.SECONDS), "thenApply");
+            ExecutionException e = Check.thrown(
+                    ExecutionException.class,
+                    () -> node.callFuture(new Message(Peer.FAIL, 3)).toCompletableFuture().get(), "a failure");
+            Check.that(e.getCause() instanceof RemoteException, "its cause: " + e.getCause());
+        }, peer("pad00"));
+    }
+
+    public void a_call_that_is_given_up_interrupts_its_handler() throws Exception {
+        run(client -> {
+            Node node = client.child(0);
+            Check.thrown(
+                    JojoException.class, () -> node.call(new Message(Peer.SLEEP, 50_000), Duration.ofMillis(50)), "a deadline");
+            Check.until("the handler is interrupted", () -> (Boolean) node.call(new Message(Peer.WAS_INTERRUPTED, null)));
+            Future future = node.callFuture(new Message(Peer.SLEEP, 50_000));
+            Check.that(future.cancel(), "it was answered already");
+            Check.thrown(JojoException.class, future::touch, "touch of a cancelled call");
+            Check.that(!future.cancel(), "it was cancelled twice");
+        }, peer("pad00"));
+    }
+
+    public void what_nodes_print_arrives_with_their_names() throws Exception {
+        run(client -> {
+            client.child(0).call(new Message(Peer.ECHO, null));
+            client.child(1).call(new Message(Peer.RELAY, new Object[] {0, Peer.PRINT}));
+        }, peer("pad00"), peer("head", peer("leaf")));
+        if (hasOwnOutput()) {
+            Check.equal("[leaf] deep\n", out.toString(StandardCharsets.UTF_8), "stdout");
+            Check.that(err.toString(StandardCharsets.UTF_8).contains("[leaf] err deep\n"), "stderr: " + err);
+        }
+    }
+
+    /** Whether nodes are JVMs of their own. */
+    protected boolean hasOwnOutput() {
+        return true;
+    }
+
+    public void all_below_are_asked_by_tree() throws Exception {
+        run(client -> {
+            Check.equal(List.of("head", "a", "b", "pad"), client.all(new Message(Peer.SELF, null)), "gather");
+            Check.equal(0 + 0 + 1 + 1, client.sum(new Message(Peer.RANK, null), new Body.Sum()), "reduce of ranks");
+            client.tellAll(new Message(Peer.NOTE, "all"));
+            Check.until("all have it", () -> client.all(new Message(Peer.NOTES, null))
+                    .equals(List.of(List.of("all"), List.of("all"), List.of("all"), List.of("all"))));
+        }, peer("head", peer("a"), peer("b")), peer("pad"));
+    }
+
+    public void a_flood_of_messages_is_taken_whole() throws Exception {
+        int count = 100_000;
+        run(client -> {
+            client.child(0).call(new Message(Peer.FLOOD, count));
+            Check.until("all have come", () -> client.messages.size() == count);
+        }, peer("pad00"));
+    }
+
+    public void what_cannot_be_sent_is_refused_at_the_sender_and_harms_nobody() throws Exception {
+        run(client -> {
+            Node node = client.child(0);
+            JojoException e = Check.thrown(
+                    JojoException.class, () -> echo(node, new ArrayList<>(List.of(new Object()))), "not serializable");
+            Check.that(e.getMessage().contains("java.lang.Object is not Serializable"), e.getMessage());
+            LinkedList<Object> deep = new LinkedList<>();
+            for (int i = 0; i < 200_000; i++) {
+                LinkedList<Object> outer = new LinkedList<>();
+                outer.add(deep);
+                deep = outer;
+            }
+            LinkedList<Object> graph = deep;
+            Check.thrown(JojoException.class, () -> echo(node, graph), "a deep graph");
+            Check.equal(1, echo(node, 1), "an echo after that");
+        }, peer("pad00"));
+    }
+
+    public void a_message_that_names_a_class_outside_is_refused_and_the_link_stays() throws Exception {
+        run(client -> {
+            Node node = client.child(0);
+            RemoteException e = Check.thrown(
+                    RemoteException.class, () -> echo(node, new javax.management.ObjectName("a:b=c")), "a class of the JDK");
+            Check.that(e.getMessage().contains("may not stand in a message"), e.getMessage());
+            Check.equal(1, echo(node, 1), "an echo after that");
+        }, peer("pad00"));
+    }
+}

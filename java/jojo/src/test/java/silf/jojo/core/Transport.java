@@ -1,0 +1,95 @@
+package silf.jojo.core;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.launch.Launcher;
+
+/** How the nodes of a test are reached. In one JVM, a node is threads and reads its opening as the bootstrap does. */
+final class Transport {
+    /** Ends of wires by node's name, for tests that cut them. */
+    static final Map<String, Wire> ENDS = new ConcurrentHashMap<>();
+
+    private Transport() {}
+
+    static Launcher memory() {
+        return (node, opening, deadline) -> {
+            MemoryPipe down = new MemoryPipe();
+            MemoryPipe up = new MemoryPipe();
+            Wire far = Wire.of("parent of " + node.name(), down.in, up.out, () -> {
+                down.in.close();
+                up.out.close();
+            });
+            begin(node, opening, far, memory());
+            return Wire.of(node.name() + " (memory)", up.in, down.out, () -> {
+                down.out.close();
+                up.in.close();
+            });
+        };
+    }
+
+    static Launcher socket() {
+        return (node, opening, deadline) -> {
+            try (ServerSocket server = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+                Socket near = new Socket(server.getInetAddress(), server.getLocalPort());
+                Socket far = server.accept();
+                near.setTcpNoDelay(true);
+                far.setTcpNoDelay(true);
+                begin(node, opening, Wire.of("parent of " + node.name(), far.getInputStream(), far.getOutputStream(), far), socket());
+                return Wire.of(node.name() + " (socket)", near.getInputStream(), near.getOutputStream(), near);
+            } catch (IOException e) {
+                throw new IllegalStateException(e);
+            }
+        };
+    }
+
+    private static void begin(NodeSpec spec, byte[] opening, Wire far, Launcher below) {
+        ENDS.put(spec.name(), far);
+        Thread thread = new Thread(() -> {
+            try {
+                run(spec, opening, far, below);
+            } catch (IOException | InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+        }, "node " + spec.name());
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private static void run(NodeSpec spec, byte[] opening, Wire far, Launcher below)
+            throws IOException, InterruptedException {
+        Map<String, byte[]> blobs = new HashMap<>();
+        FrameReader frames = new FrameReader(new java.io.ByteArrayInputStream(opening));
+        Blobs.Reader reader = new Blobs.Reader(new Blobs.Taker() {
+            @Override
+            public void blob(Blob blob) {
+                blobs.put(blob.name(), blob.bytes());
+            }
+
+            @Override
+            public void unavailable(String name, String why) {
+                throw new IllegalStateException(why);
+            }
+        });
+        for (byte[] frame; Frame.type(frame = frames.next()) != Frame.START; ) {
+            reader.frame(frame);
+        }
+        Birth birth = Birth.read(blobs.get(Birth.BLOB), 0, Birth.class);
+        OutputStream out = far.out();
+        InputStream in = far.in();
+        out.write(Hello.here(1).frame());
+        out.flush();
+        UserClasses classes = new UserClasses(Transport.class.getClassLoader());
+        LocalNode node = new LocalNode(
+                birth, far, new FrameReader(in), classes, new ClassStore((name, store) -> {}),
+                Opening.ofNode(blobs, below), true, text -> System.err.println("jojo: " + spec.name() + ": " + text));
+        node.run();
+    }
+}

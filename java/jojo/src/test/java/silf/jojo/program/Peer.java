@@ -1,0 +1,155 @@
+package silf.jojo.program;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import silf.jojo.Code;
+import silf.jojo.JojoException;
+import silf.jojo.Message;
+import silf.jojo.Node;
+
+/** A node of a test, that does as it is told. */
+public class Peer extends Code {
+    public static final int ECHO = 1;
+    public static final int FAIL = 2;
+    public static final int WAIT = 3;
+    public static final int RELEASE = 4;
+    public static final int ASK_SIBLING = 5;
+    public static final int BOUNCE = 6;
+    public static final int NOTE = 7;
+    public static final int NOTES = 8;
+    public static final int PRINT = 9;
+    public static final int DIE = 10;
+    public static final int RANK = 11;
+    public static final int RELAY = 12;
+    public static final int PID = 13;
+    public static final int WAS_INTERRUPTED = 14;
+    public static final int SLEEP = 15;
+    public static final int NEWS = 16;
+    public static final int SELF = 17;
+    public static final int FLOOD = 18;
+    public static final int IS_VIRTUAL = 19;
+
+    private final CountDownLatch released = new CountDownLatch(1);
+    private final List<Object> notes = new ArrayList<>();
+    private final List<String> news = new ArrayList<>();
+    private volatile boolean interrupted;
+
+    /** An exception that only its own class path knows. */
+    public static final class Own extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        public Own(String message) {
+            super(message);
+        }
+    }
+
+    /** A typed message. */
+    public record Point(int x, double y, String name, List<Integer> more) implements Serializable {}
+
+    public enum Colour {
+        RED,
+        GREEN
+    }
+
+    /** One per node, notes in order. */
+    public static final class Orderly extends Peer {
+        @Override
+        protected boolean ordered() {
+            return true;
+        }
+    }
+
+    @Override
+    public Object handle(Message mes) throws JojoException {
+        try {
+            return act(mes);
+        } catch (InterruptedException e) {
+            interrupted = true;
+            throw new JojoException("interrupted", e);
+        }
+    }
+
+    private Object act(Message mes) throws JojoException, InterruptedException {
+        switch (mes.tag) {
+            case ECHO:
+                return mes.contents;
+            case FAIL:
+                throw new Own("no " + mes.contents);
+            case WAIT:
+                released.await(60, TimeUnit.SECONDS);
+                return "released";
+            case RELEASE:
+                released.countDown();
+                return null;
+            case ASK_SIBLING:
+                return siblings[(Integer) mes.contents].call(new Message(SELF, null));
+            case BOUNCE:
+                int left = (Integer) mes.contents;
+                return left == 0 ? 0 : 1 + (Integer) parent.call(new Message(BOUNCE, left - 1));
+            case NOTE:
+                synchronized (notes) {
+                    notes.add(mes.contents);
+                }
+                return null;
+            case NOTES:
+                synchronized (notes) {
+                    return new ArrayList<>(notes);
+                }
+            case PRINT:
+                System.out.println(mes.contents);
+                System.err.println("err " + mes.contents);
+                return null;
+            case DIE:
+                Runtime.getRuntime().halt(3);
+                return null;
+            case RANK:
+                return rank;
+            case SELF:
+                return self().name();
+            case RELAY:
+                Object[] way = (Object[]) mes.contents; // ranks, then what to do there
+                Node next = descendants[(Integer) way[0]];
+                return way.length == 2
+                        ? next.call(new Message((Integer) way[1], "deep"))
+                        : next.call(new Message(RELAY, Arrays.copyOfRange(way, 1, way.length)));
+            case PID:
+                return ProcessHandle.current().pid();
+            case WAS_INTERRUPTED:
+                return interrupted;
+            case SLEEP:
+                Thread.sleep((Integer) mes.contents);
+                return null;
+            case NEWS:
+                synchronized (news) {
+                    return new ArrayList<>(news);
+                }
+            case FLOOD:
+                for (int i = 0; i < (Integer) mes.contents; i++) {
+                    parent.send(new Message(NOTE, i));
+                }
+                return null;
+            case IS_VIRTUAL:
+                return !(Thread.currentThread().getThreadGroup().getName().equals("main") || Thread.currentThread().getThreadGroup().getName().equals("system"));
+            default:
+                throw new JojoException("cannot handle the message: " + mes);
+        }
+    }
+
+    @Override
+    public void nodeLost(Node node) {
+        synchronized (news) {
+            news.add("lost " + node.name());
+        }
+    }
+
+    @Override
+    public void nodeJoined(Node node) {
+        synchronized (news) {
+            news.add("joined " + node.name());
+        }
+    }
+}
