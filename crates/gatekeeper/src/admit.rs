@@ -3,6 +3,7 @@
 use crate::Refused;
 use crate::bounds::{Budget, Budgeted};
 use crate::config::{Config, Service};
+use crate::gram::{Tokened, greet};
 use crate::keys::Loaded;
 use bytes::BytesMut;
 use kumiko_identity::tls::TlsStream;
@@ -32,7 +33,7 @@ pub(crate) async fn until(end: SystemTime) {
 }
 
 /// A connection with a stranger as the front has it.
-pub(crate) type Tls = TlsStream<Budgeted<TcpStream>>;
+pub(crate) type Tls = TlsStream<Budgeted<Tokened>>;
 
 /// A connection as a door has it: TLS itself, or the front's relay of what was in it.
 pub(crate) trait Link: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -75,11 +76,18 @@ pub(crate) async fn authenticate(
         .map_err(|e| Refused::Socket {
             cause: e.to_string(),
         })?;
-    let handshake = keys.acceptor.accept(Budgeted::new(tcp, budget.clone()));
+    let handshake = keys
+        .acceptor
+        .accept(Budgeted::new(Tokened::new(tcp), budget.clone()));
     let cause = match tokio::time::timeout(limits.handshake_within, handshake).await {
-        Ok(Ok((link, peer))) => {
+        Ok(Ok((mut link, peer))) => {
             budget.lift();
             let door = door(link.alpn().as_deref());
+            if door == Door::Gram && link.version() == "TLSv1.3" {
+                greet(&mut link).await.map_err(|e| Refused::Socket {
+                    cause: e.to_string(),
+                })?;
+            }
             return Ok((link, peer, door));
         }
         Err(_) => {
@@ -122,7 +130,7 @@ pub(crate) fn authorise(
     if peer.kind == ProxyKind::Independent {
         return Err(Refused::Independent { subject });
     }
-    if door == Door::Gram {
+    if door == Door::Gram && config.gram.is_none() {
         return Err(Refused::Gram);
     }
     let Some(map) = &keys.map else {
@@ -171,7 +179,7 @@ pub(crate) async fn turn_away(link: impl Link, door: Door, why: &Refused) {
             say(link, &goodbye).await;
         }
         Door::Http1 | Door::Http2 => crate::rest::turn_away(link, door, why).await,
-        Door::Gram => {}
+        Door::Gram => crate::gram::turn_away(link).await,
     }
 }
 

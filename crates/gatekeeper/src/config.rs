@@ -1,5 +1,6 @@
 //! What a gatekeeper is told, and its limits, each with its reason.
 
+use crate::gram::Gram;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub struct Config {
     /// Limited proxies may start jobs. As with GRAM, they may not unless this is set.
     pub accept_limited: bool,
     pub limits: Limits,
+    /// None: GRAM's door is closed.
+    pub gram: Option<Gram>,
 }
 
 /// What the doors need of it, whichever process they are in.
@@ -46,6 +49,8 @@ pub struct Service {
     pub name: String,
     pub accept_limited: bool,
     pub limits: Limits,
+    /// None: GRAM's door is closed.
+    pub gram: Option<Gram>,
 }
 
 impl Config {
@@ -54,6 +59,7 @@ impl Config {
             name: self.name.clone(),
             accept_limited: self.accept_limited,
             limits: self.limits.clone(),
+            gram: self.gram.clone(),
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct Desk<J> {
     pub(crate) trust: Trust,
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) meter: Arc<Meter>,
+    /// Set once GRAM's door is open.
+    pub(crate) gram: std::sync::OnceLock<Arc<crate::gram::Hall>>,
     transfers: Arc<Semaphore>,
 }
 
@@ -56,6 +58,7 @@ impl<J> Desk<J> {
             trust,
             bounds,
             meter,
+            gram: std::sync::OnceLock::new(),
             transfers: Arc::new(Semaphore::new(TRANSFERS)),
         }
     }

@@ -6,7 +6,7 @@
 use crate::admit::{Door, Link, Visitor, until};
 use crate::desk::Desk;
 use crate::front::refuse;
-use crate::{Refused, rest, session};
+use crate::{Refused, gram, rest, session};
 use kumiko_job::contract::Jobs;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +38,9 @@ pub(crate) async fn serve<J: Jobs>(
                 () = end => refuse(&meter, peer, &Refused::Ended { subject }),
             }
         }
-        Door::Gram => {} // `authorise` lets nobody in here yet
+        Door::Gram => {
+            desk.meter.gram.fetch_add(1, Relaxed);
+            gram::serve(&desk, &visitor, link).await;
+        }
     }
 }

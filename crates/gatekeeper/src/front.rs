@@ -5,7 +5,7 @@ use crate::bounds::{Bounds, Place};
 use crate::desk::Desk;
 use crate::keys::{Keys, Trust};
 use crate::meter::Meter;
-use crate::{Config, KeysError, Refused, doors};
+use crate::{Config, KeysError, Refused, doors, gram};
 use kumiko_identity::Peer;
 use kumiko_job::contract::Jobs;
 use std::future::Future;
@@ -46,6 +46,11 @@ pub trait Behind: Send + Sync + 'static {
         known: Known,
         stopped: watch::Receiver<bool>,
     ) -> impl Future<Output = ()> + Send;
+
+    /// Before the first connection is served: takes up what was there before.
+    fn begin(self: &Arc<Self>) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 
     /// Ends what lives longer than a connection.
     fn shutdown(&self) -> impl Future<Output = ()> + Send;
@@ -91,7 +96,16 @@ impl<J: Jobs> Behind for Desk<J> {
         .await;
     }
 
+    async fn begin(self: &Arc<Self>) {
+        if let Err(cause) = gram::begin(self).await {
+            tracing::error!(%cause, "GRAM's door stays closed");
+        }
+    }
+
     async fn shutdown(&self) {
+        if let Some(hall) = self.gram.get() {
+            hall.shutdown();
+        }
         self.sessions.shutdown().await;
     }
 }
@@ -179,6 +193,7 @@ impl<B: Behind> Front<B> {
     /// Serves until `shutdown`; then takes no more, lets answers under way end for a moment, and closes the rest.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Front { listener, hall, .. } = self;
+        hall.behind.begin().await;
         let (stop, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Meter {
     pub sessions: AtomicU64,
     pub rest: AtomicU64,
+    pub gram: AtomicU64,
     pub requests: AtomicU64,
     pub refusals: AtomicU64,
     pub output_bytes: AtomicU64,
@@ -79,6 +80,12 @@ impl Meter {
             "counter",
             "Connections let in for REST.",
             self.rest.load(Relaxed),
+        );
+        put(
+            "gram_connections_total",
+            "counter",
+            "Connections let in for GRAM.",
+            self.gram.load(Relaxed),
         );
         put(
             "requests_total",

@@ -28,7 +28,7 @@ pub enum Refused {
         only: String,
     },
     /// GRAM speaks without ALPN.
-    #[error("no ALPN protocol was asked for: that is GRAM's door, which is not built yet")]
+    #[error("no ALPN protocol was asked for: that is GRAM's door, which is closed at this site")]
     Gram,
     /// Of a connection that was let in.
     #[error("the certificate of {subject} has ended: make a new proxy and connect again")]

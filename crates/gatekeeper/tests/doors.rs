@@ -163,14 +163,18 @@ async fn an_account_that_the_site_does_not_serve_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_names_no_protocol_stands_before_grams_door() {
+async fn whoever_names_no_protocol_stands_before_grams_door_and_is_told_that_it_is_closed() {
     let site = Site::start().await;
     let connector = Connector::new(Some(&site.alice), &site.ca.trust(), &[]).unwrap();
     let tcp = TcpStream::connect(site.address).await.unwrap();
     let (mut tls, _) = connector.connect("localhost", tcp).await.unwrap();
+    tls.write_all(b"0POST ping/jobmanager HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+        .await
+        .unwrap();
     let mut answer = Vec::new();
     let _ = deadline("the end", tls.read_to_end(&mut answer)).await;
-    assert!(answer.is_empty());
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("\0HTTP/1.1 403 "), "{answer:?}");
     until_refused(&site, "gram", 1).await;
 }
 

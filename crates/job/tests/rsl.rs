@@ -120,13 +120,12 @@ fn literal() -> impl Strategy<Value = Value> {
 
 fn simple() -> impl Strategy<Value = Value> {
     literal().prop_recursive(3, 8, 2, |inner| {
-        let variable = (text(), proptest::option::of(inner)).prop_map(|(name, default)| {
-            Value::Variable {
+        let variable =
+            (text(), proptest::option::of(inner)).prop_map(|(name, default)| Value::Variable {
                 name,
                 default: default.map(Box::new),
                 at: Place::default(),
-            }
-        });
+            });
         prop_oneof![literal(), variable]
     })
 }

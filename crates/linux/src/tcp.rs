@@ -45,6 +45,15 @@ pub fn tune(socket: impl AsFd) -> io::Result<()> {
     }
 }
 
+/// Has the kernel acknowledge at once what has come, once: to be asked for again after each read (TCP_QUICKACK, tcp(7)).
+/// For peers that hold small pieces back until the last is acknowledged.
+///
+/// # Errors
+/// The kernel's, for a descriptor that is no TCP socket.
+pub fn acknowledge_at_once(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_quickack(socket, true)?)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -47,6 +47,7 @@ impl Site {
             only_account: None,
             accept_limited: false,
             limits: Limits::default(),
+            gram: None,
         };
         change(&mut config);
         let jobs = Arc::new(Fake::new());

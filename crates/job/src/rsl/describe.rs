@@ -3,8 +3,8 @@
 
 use super::code::GramCode;
 use super::error::{RslError, RslProblem};
-use super::request::{Goes, JobType, Submission};
-use super::syntax::Place;
+use super::request::{Goes, JobType, StdioUpdate, Submission};
+use super::syntax::{Place, Spec, Value, canonical};
 use crate::description::{Destination, JobDescription, StageIn, StageOut, Stdin};
 use crate::staging::in_job_directory;
 use crate::url::looks_like_url;
@@ -12,7 +12,12 @@ use crate::validate::DescriptionError;
 
 /// RSL's times are minutes.
 const SECONDS_A_MINUTE: u64 = 60;
+/// What the variable HOME stands for: the job's own directory.
+pub const HOME: &str = kumiko_policy::JOB_DIRECTORY;
 const CACHE: &str = "x-gass-cache:";
+
+/// None: as before.
+type Outputs = Option<Vec<Destination>>;
 
 fn refuse(code: GramCode, what: impl Into<String>) -> RslError {
     RslProblem::Description {
@@ -128,12 +133,8 @@ impl Submission {
             let what = "gass_cache: the cache of the account has its own place; leave it out";
             return Err(refuse(GramCode::RSL_GASS_CACHE, what));
         }
-        if self
-            .remote_io_url
-            .as_deref()
-            .is_some_and(|url| !looks_like_url(url))
-        {
-            let what = "remote_io_url: is no URL";
+        if self.remote_io_url.is_some() {
+            let what = "remote_io_url: no file with it is made here; pass it in environment";
             return Err(refuse(GramCode::RSL_REMOTE_IO_URL, what));
         }
         Ok(())
@@ -156,8 +157,43 @@ impl Submission {
     }
 }
 
+impl StdioUpdate {
+    /// Where stdout and stderr go from now on, as descriptions have it; None: as before.
+    pub fn destinations(&self) -> Result<(Outputs, Outputs), RslError> {
+        if self.remote_io_url.is_some() {
+            let what = "remote_io_url: cannot be changed of a job that is there";
+            return Err(refuse(GramCode::RSL_REMOTE_IO_URL, what));
+        }
+        let moved = |goes: &Option<Vec<Goes>>, code| {
+            let goes = goes.as_ref();
+            goes.map(|goes| destinations(goes, code)).transpose()
+        };
+        Ok((
+            moved(&self.stdout, GramCode::OPENING_STDOUT)?,
+            moved(&self.stderr, GramCode::OPENING_STDERR)?,
+        ))
+    }
+}
+
+/// The guest's view of the directory that `scratch_dir` asks for, before its variables are filled in: what the variable
+/// SCRATCH_DIRECTORY stands for in the same text.
+pub fn scratch_directory(spec: &Spec) -> Option<String> {
+    match spec {
+        Spec::Combined { parts, .. } => parts.iter().find_map(scratch_directory),
+        Spec::Relation(relation) if canonical(&relation.attribute) == "scratchdir" => {
+            match relation.values.as_slice() {
+                [Value::Literal { text, .. }] => {
+                    in_job_directory(text).map(|path| format!("{HOME}/{path}"))
+                }
+                _ => None,
+            }
+        }
+        Spec::Relation(_) => None,
+    }
+}
+
 /// Destinations of an output, as the description has them: `/dev/null` is none at all.
-pub fn destinations(goes: &[Goes], code: GramCode) -> Result<Vec<Destination>, RslError> {
+fn destinations(goes: &[Goes], code: GramCode) -> Result<Vec<Destination>, RslError> {
     goes.iter()
         .filter(|goes| goes.to != "/dev/null")
         .map(|goes| {

@@ -2,12 +2,14 @@
 //! Not here: TLS and delegation below it, RSL inside of it (kumiko-job).
 
 mod body;
+mod der;
 mod frame;
 mod message;
 mod query;
 mod token;
 
 pub use body::{BodyError, MAX_FIELDS};
+pub use der::{NoCertificate, certificate_length};
 pub use frame::{
     FrameError, MAX_BODY_BYTES, MAX_HEAD_BYTES, Request, Response, Status, decode_request,
     decode_response, encode_request, encode_response,

@@ -1,0 +1,42 @@
+//! GRAM's door (spec/gram): requests of GT's clients at the gatekeeper's port, the contacts of their jobs, and what their
+//! jobs tell them. Jobs are reached through the contract `Jobs`, as at the other doors.
+//!
+//! Not here: frames and messages (kumiko-wire), RSL (kumiko-job), files and streams of jobs (staging).
+
+mod commit;
+mod contact;
+mod delegate;
+mod door;
+mod entry;
+mod hall;
+mod incoming;
+mod outcome;
+mod query;
+mod store;
+mod subject;
+mod submit;
+mod tell;
+mod tokens;
+
+pub(crate) use door::{greet, serve, turn_away};
+pub(crate) use hall::{Hall, begin};
+pub(crate) use tokens::Tokened;
+
+use kumiko_identity::KeyKind;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// What GRAM's door is told.
+#[derive(Clone, Debug)]
+pub struct Gram {
+    /// A folder of its own, for what must outlive the process.
+    pub state: PathBuf,
+    /// Where contacts of jobs listen.
+    pub listen: IpAddr,
+    /// Whose name contacts bear where the client's request names none.
+    pub host: String,
+    /// Kind of the keys of delegated credentials. P-256, unless jobs delegate on to servers of GT, which take RSA only.
+    pub delegation: KeyKind,
+    /// Where the helpers of GT's clients are, in the guest's view (GLOBUS_LOCATION).
+    pub location: String,
+}
