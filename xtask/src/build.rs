@@ -1,4 +1,4 @@
-//! What is built otherwise than by plain cargo: the programs as users get them, the runner static.
+//! What is built otherwise than by plain cargo: the programs as users get them, those that start often static.
 
 use crate::fail::Failure;
 use crate::shell::{self, Shell};
@@ -26,45 +26,59 @@ impl Profile {
             Profile::Release => "target/release",
         })
     }
+
+    /// Where they are put together.
+    pub fn bin(self, shell: &Shell) -> PathBuf {
+        self.folder(shell).join("bin")
+    }
 }
 
 /// Variables that tell a child where the programs are.
 pub type Told = Vec<(&'static str, PathBuf)>;
 
-/// Builds `kumiko` and the runner: `KUMIKO_BIN`, `KUMIKO_RUN`. A copy of the static runner is put beside `kumiko`, where
-/// cargo puts a dynamic one whenever it builds the tests: so this comes again before what looks there.
+/// Builds all programs and puts them together as they are installed, in `bin` of cargo's folder: `KUMIKO_BIN`,
+/// `KUMIKO_RUN`. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
 pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     shell::ok(&mut shell.cargo(["build", "-p", "kumiko", "--profile", profile.name()]))?;
-    let mut told = runner(shell, profile)?;
-    let folder = profile.folder(shell);
-    for (_, made) in &told {
-        replace(made, &folder.join("kumiko-run"))?;
+    let grid = profile.folder(shell).join("kumiko");
+    let entry = lean(shell, profile, "kumiko-entry", "kumiko-entry")?;
+    let runner = lean(shell, profile, "kumiko-runner", "kumiko-run")?;
+    let bin = profile.bin(shell);
+    fs::create_dir_all(&bin).map_err(|cause| Failure::File {
+        path: bin.clone(),
+        cause,
+    })?;
+    for (made, name) in [
+        (&grid, "kumiko-grid"),
+        (&entry, "kumiko"),
+        (&runner, "kumiko-run"),
+    ] {
+        replace(made, &bin.join(name))?;
     }
-    told.push(("KUMIKO_BIN", folder.join("kumiko")));
-    Ok(told)
+    Ok(vec![
+        ("KUMIKO_BIN", bin.join("kumiko")),
+        ("KUMIKO_RUN", bin.join("kumiko-run")),
+    ])
 }
 
-/// Builds the runner only: `KUMIKO_RUN`. Static, so that it starts without a loader and in any room; not
-/// position-independent, which saves relocations at each start.
+/// Builds the runner only: `KUMIKO_RUN`.
 pub fn runner(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
+    let made = lean(shell, profile, "kumiko-runner", "kumiko-run")?;
+    Ok(vec![("KUMIKO_RUN", made)])
+}
+
+/// Builds a program that has to start fast. Static, so that it starts without a loader and in any room; not
+/// position-independent, which saves relocations at each start.
+fn lean(shell: &Shell, profile: Profile, package: &str, bin: &str) -> Result<PathBuf, Failure> {
+    let what = ["build", "-p", package, "--bin", bin, "--profile"];
     shell::ok(&mut shell.cargo_flagged(
-        [
-            "build",
-            "-p",
-            "kumiko-runner",
-            "--bin",
-            "kumiko-run",
-            "--profile",
-            profile.name(),
-        ],
+        what.into_iter().chain([profile.name()]),
         "-Ctarget-feature=+crt-static -Crelocation-model=static",
     ))?;
     // With a target by name cargo puts its folder between: target/TRIPLE/debug.
     let made = shell.path("target").join(&shell.triple);
-    let made = made
-        .join(profile.folder(shell).file_name().unwrap_or_default())
-        .join("kumiko-run");
-    Ok(vec![("KUMIKO_RUN", made)])
+    let folder = profile.folder(shell);
+    Ok(made.join(folder.file_name().unwrap_or_default()).join(bin))
 }
 
 /// Puts a copy in place by renaming: what stands there may be running, or be one file with cargo's own.

@@ -25,7 +25,7 @@ const HELP: &str = "\
          --strict               a skipped test fails, unless xtask/ledger.toml names it
          --all                  also what takes long
 ./x lint                        format, clippy, cargo-deny, rings, documents
-./x build [--dev]               target/release (or target/debug): kumiko, kumiko-run (static)
+./x build [--dev]               target/release/bin (or target/debug/bin): kumiko and its programs
 ./x e2e [FILTER]                black-box scenarios
 ./x bench [NAME...]             measurements
 ./x vectors                     the tests that read spec/*/vectors
@@ -60,8 +60,8 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
             };
             build::programs(&shell, profile)?;
             println!(
-                "kumiko and kumiko-run are in {}",
-                profile.folder(&shell).display()
+                "kumiko and what it needs beside it are in {}",
+                profile.bin(&shell).display()
             );
             Ok(ExitCode::SUCCESS)
         }
@@ -70,7 +70,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         "e2e" => test::e2e(&shell, rest),
         "demo" => {
             let told = build::programs(&shell, Profile::Release)?;
-            let kumiko = Profile::Release.folder(&shell).join("kumiko");
+            let kumiko = Profile::Release.bin(&shell).join("kumiko");
             shell
                 .command(kumiko)
                 .arg("demo")

@@ -1,14 +1,13 @@
-//! `kumiko sandbox ...`: the process virtual machine by itself, as handy as bubblewrap.
+//! `kumiko sandbox ...`: the process virtual machine by itself, as handy as bubblewrap. Not here: how `run` runs
+//! (kumiko-entry).
 
-use crate::args::{self, Format, Sandbox, Under};
-use crate::fail::{Failure, While};
+use crate::args::{Format, Sandbox, Under};
+use crate::fail::Failure;
 use crate::output::{self, Show, say};
-use crate::site::Throwaway;
+use kumiko_entry::sandbox::{self, Run};
 use kumiko_policy::{GuestPath, Policy, Real, Seen};
-use kumiko_sandbox::{Choice, Ended, Launch, Machine, SandboxError, Streams, choose};
+use kumiko_sandbox::{Choice, Machine, choose};
 use serde::Serialize;
-use std::io::IsTerminal;
-use std::os::fd::AsFd;
 
 pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
     match verb {
@@ -17,7 +16,19 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
             dir,
             environment,
             command,
-        } => run(&under, dir, &environment, &command).map_err(Failure::own),
+        } => {
+            let run = Run {
+                policy: under.policy,
+                mechanism: under.mechanism,
+                directory: dir,
+                environment,
+                command,
+            };
+            sandbox::run(&run).map_err(|error| Failure {
+                status: error.exit_status(),
+                message: error.to_string(),
+            })
+        }
         Sandbox::Check { under, paths } => check(&under, &paths, format),
         Sandbox::Probe => {
             output::one(
@@ -36,82 +47,10 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
     }
 }
 
-fn effective(under: &Under) -> Result<Policy, Failure> {
-    let Some(path) = &under.policy else {
-        return Ok(Policy::default());
-    };
-    let text =
-        std::fs::read_to_string(path).doing(|| format!("reading the policy {}", path.display()))?;
-    let said = kumiko_policy::parse(&text, &path.display().to_string())?;
-    Ok(kumiko_policy::narrow(&Policy::default(), &said)?)
-}
-
 fn chosen(under: &Under, machine: &Machine) -> Result<(Policy, Choice), Failure> {
-    let policy = effective(under)?;
+    let policy = sandbox::effective(under.policy.as_deref())?;
     let choice = choose(&policy, under.mechanism.as_deref(), machine)?;
     Ok((policy, choice))
-}
-
-fn run(
-    under: &Under,
-    dir: Option<std::path::PathBuf>,
-    environment: &[String],
-    command: &[String],
-) -> Result<u8, Failure> {
-    let (policy, choice) = chosen(under, &Machine::assume())?;
-    for what in &choice.not_enforced {
-        eprintln!("kumiko: not enforced here: {what}");
-    }
-    let mut environment = args::environment(environment).map_err(Failure::misuse)?;
-    let throwaway = if dir.is_none() {
-        Some(Throwaway::new()?)
-    } else {
-        None
-    };
-    let dir = match (&dir, &throwaway) {
-        (Some(dir), _) => dir.clone(),
-        (None, Some(place)) => place.0.clone(),
-        (None, None) => return Err(Failure::from_text("no directory")),
-    };
-    let (program, arguments) = command
-        .split_first()
-        .ok_or_else(|| Failure::misuse("no command"))?;
-    let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-    // With all three on a terminal the guest gets one of its own, with job control; ours stays out of its reach.
-    let ours = stdin.is_terminal() && stdout.is_terminal() && stderr.is_terminal();
-    let size = ours.then(|| kumiko_linux::terminal::size(&stdin).ok());
-    let streams = match size.flatten() {
-        Some((rows, columns)) => Streams::Terminal { rows, columns },
-        None => Streams::Given {
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-        },
-    };
-    if let (Streams::Terminal { .. }, Ok(term)) = (streams, std::env::var("TERM")) {
-        environment.entry("TERM".to_owned()).or_insert(term);
-    }
-    let environment: Vec<(String, String)> = environment.into_iter().collect();
-    let launch = Launch {
-        program,
-        arguments,
-        environment: &environment,
-        directory: None,
-        streams,
-    };
-    let refused = |error: SandboxError| Failure {
-        status: error.exit_status() as u8,
-        message: error.to_string(),
-    };
-    let mut room = kumiko_sandbox::open(&choice)
-        .prepare(&policy, &dir)
-        .map_err(refused)?;
-    Ok(
-        match kumiko_sandbox::run(&mut *room, &launch).map_err(refused)? {
-            Ended::Exited(status) => (status & 0xff) as u8,
-            Ended::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
-        },
-    )
 }
 
 fn mechanisms(machine: &Machine) -> Vec<Mechanism> {

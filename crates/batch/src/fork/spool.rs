@@ -111,7 +111,7 @@ pub fn connect(spool: &Path) -> io::Result<UnixStream> {
 pub(super) fn spawn(runner: &mut Command, listener: OwnedFd) -> Result<Child, BatchError> {
     runner.env_clear().stdin(listener);
     runner.spawn().map_err(|cause| BatchError::NoRunner {
-        program: runner.get_program().display().to_string(),
+        program: Path::new(runner.get_program()).display().to_string(),
         cause: cause.to_string(),
     })
 }

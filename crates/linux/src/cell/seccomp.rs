@@ -1,9 +1,11 @@
-//! A seccomp filter in classic BPF (seccomp(2)): a list of rules over call numbers and the low words of arguments.
+//! A seccomp filter in classic BPF (seccomp(2)): rules over call numbers and the low words of arguments.
 //! Numbers alone cost nothing a call (the kernel keeps the answers in a bitmap); rules on arguments cost some 10 ns, for
-//! the calls they name.
+//! the calls they name. To make that bitmap the kernel walks the filter for every number there is, at each start: so the
+//! numbers are a search tree.
 
 use super::report::errno;
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,10 +15,11 @@ pub enum Verdict {
     Fail(i32),
 }
 
-/// A filter, finished.
 #[derive(Clone)]
 pub struct Filter {
     code: Vec<libc::sock_filter>,
+    /// By number, what becomes of whole calls; until it is finished.
+    calls: BTreeMap<u32, Verdict>,
 }
 
 impl std::fmt::Debug for Filter {
@@ -40,6 +43,7 @@ const ARGUMENTS: u32 = 16;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const GREATER: u16 = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
 const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
@@ -48,7 +52,10 @@ impl Filter {
     /// Allows everything of this machine's own interface up to call `last`; other interfaces (32-bit, x32) and later
     /// calls do not exist (ENOSYS).
     pub fn new(last: i64) -> Filter {
-        let mut filter = Filter { code: Vec::new() };
+        let mut filter = Filter {
+            code: Vec::new(),
+            calls: BTreeMap::new(),
+        };
         let missing = Verdict::Fail(libc::ENOSYS);
         filter.push(LOAD, 0, 0, ARCH);
         filter.push(EQUAL, 1, 0, ARCHITECTURE);
@@ -64,10 +71,9 @@ impl Filter {
         filter
     }
 
-    /// The whole call.
+    /// The whole call, where no rule on its arguments says otherwise.
     pub fn on(mut self, call: i64, verdict: Verdict) -> Filter {
-        self.push(EQUAL, 0, 1, number(call));
-        self.verdict(verdict);
+        self.calls.insert(number(call), verdict);
         self
     }
 
@@ -144,8 +150,48 @@ impl Filter {
 
     /// Allows what no rule has named.
     pub fn finish(mut self) -> Filter {
-        self.verdict(Verdict::Allow);
+        // Where a verdict begins to hold, in order.
+        let mut begins = vec![(0, Verdict::Allow)];
+        for (number, verdict) in std::mem::take(&mut self.calls) {
+            if begins.last().is_some_and(|(begin, _)| *begin == number) {
+                begins.pop();
+            }
+            begins.extend([(number, verdict), (number + 1, Verdict::Allow)]);
+        }
+        begins.dedup_by_key(|(_, verdict)| *verdict);
+        self.search(&begins);
         self
+    }
+
+    /// Finds the last of `begins` that is not above the number.
+    fn search(&mut self, begins: &[(u32, Verdict)]) {
+        let (lower, upper) = begins.split_at(begins.len() / 2);
+        let Some((begin, verdict)) = upper.first() else {
+            return;
+        };
+        if lower.is_empty() {
+            return self.verdict(*verdict);
+        }
+        let branch = self.code.len();
+        self.push(AT_LEAST, 0, 0, *begin);
+        self.search(lower);
+        let over = self.code.len() - branch - 1;
+        match u8::try_from(over) {
+            Ok(over) => self.code[branch].jt = over,
+            // A condition leads no farther than this; an unconditional jump does.
+            Err(_) => {
+                self.code[branch].jf = 1;
+                let jump = (libc::BPF_JMP | libc::BPF_JA) as u16;
+                let jump = libc::sock_filter {
+                    code: jump,
+                    jt: 0,
+                    jf: 0,
+                    k: over as u32,
+                };
+                self.code.insert(branch + 1, jump);
+            }
+        }
+        self.search(upper);
     }
 
     fn push(&mut self, code: u16, yes: u8, no: u8, k: u32) {
@@ -192,4 +238,85 @@ impl Filter {
 
 fn number(call: i64) -> u32 {
     u32::try_from(call).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel would do, for a call with these arguments (seccomp(2), bpf(4)).
+    fn run(filter: &Filter, architecture: u32, number: u32, arguments: [u32; 6]) -> u32 {
+        let (mut at, mut word) = (0, 0);
+        loop {
+            let step = filter.code[at];
+            at += 1;
+            let (yes, no) = (step.jt as usize, step.jf as usize);
+            let jump = |taken: bool| if taken { yes } else { no };
+            match step.code {
+                LOAD => {
+                    word = match step.k {
+                        NUMBER => number,
+                        ARCH => architecture,
+                        argument => arguments[((argument - ARGUMENTS) / 8) as usize],
+                    }
+                }
+                EQUAL => at += jump(word == step.k),
+                AT_LEAST => at += jump(word >= step.k),
+                GREATER => at += jump(word > step.k),
+                ANY_BIT => at += jump(word & step.k != 0),
+                RETURN => return step.k,
+                other if other == (libc::BPF_JMP | libc::BPF_JA) as u16 => at += step.k as usize,
+                other => panic!("code {other}"),
+            }
+        }
+    }
+
+    fn fails(errno: i32) -> u32 {
+        libc::SECCOMP_RET_ERRNO | errno as u32
+    }
+
+    #[test]
+    fn each_call_gets_the_verdict_of_its_rule_however_many_there_are() {
+        let rows: [Vec<i64>; 6] = [
+            vec![],
+            vec![0],
+            vec![400],
+            vec![0, 1, 2, 7, 9, 10, 399, 400],
+            (0..401).collect(),
+            (0..401).step_by(2).collect(),
+        ];
+        for calls in rows {
+            let errno = |call: i64| if call % 3 == 0 { 1 } else { 38 };
+            let mut filter = Filter::new(400);
+            for call in &calls {
+                filter = filter.on(*call, Verdict::Fail(errno(*call)));
+            }
+            let filter = filter.finish();
+            for call in 0..=401 {
+                let expected = match call {
+                    401 => fails(libc::ENOSYS),
+                    _ if calls.contains(&call) => fails(errno(call)),
+                    _ => libc::SECCOMP_RET_ALLOW,
+                };
+                let told = run(&filter, ARCHITECTURE, call as u32, [0; 6]);
+                assert_eq!(told, expected, "call {call} of {calls:?}");
+            }
+            assert_eq!(run(&filter, 1, 39, [0; 6]), fails(libc::ENOSYS));
+        }
+    }
+
+    #[test]
+    fn rules_on_arguments_come_before_those_on_numbers() {
+        let refused = Verdict::Fail(libc::EPERM);
+        let filter = Filter::new(400)
+            .on(41, Verdict::Fail(libc::EAGAIN))
+            .on_values(41, 1, &[7], refused)
+            .on_bits(56, 0, 0x30, refused)
+            .finish();
+        let told = |call, arguments| run(&filter, ARCHITECTURE, call, arguments);
+        assert_eq!(told(41, [0, 7, 0, 0, 0, 0]), fails(libc::EPERM));
+        assert_eq!(told(41, [7, 0, 0, 0, 0, 0]), fails(libc::EAGAIN));
+        assert_eq!(told(56, [0x10, 0, 0, 0, 0, 0]), fails(libc::EPERM));
+        assert_eq!(told(56, [0x40; 6]), libc::SECCOMP_RET_ALLOW);
+    }
 }

@@ -124,7 +124,7 @@ pub(super) fn build(
         rustix::fs::mkdirat(CWD, place, Mode::empty()).map_err(Failure::at(Stage::Root))?;
     }
     for (index, (step, slot)) in view.steps.iter().zip(slots.iter_mut()).enumerate() {
-        carry_out(step, slot.take(), from_init, index)?;
+        carry_out(step, slot.as_ref(), from_init, index)?;
     }
     rustix::process::setrlimit(Resource::Nofile, files).map_err(Failure::at(Stage::Root))?;
     let sealed = MountAttrFlags::MOUNT_ATTR_RDONLY.bits().into();
@@ -182,7 +182,7 @@ fn new_root() -> Result<(), Errno> {
 
 fn carry_out(
     step: &Step,
-    tree: Option<OwnedFd>,
+    tree: Option<&OwnedFd>,
     from_init: &Reports,
     index: usize,
 ) -> Result<(), Failure> {
@@ -200,7 +200,7 @@ fn carry_out(
             rustix::fs::symlinkat(target.as_c_str(), CWD, at.as_c_str()).map_err(place)
         }
         Step::Tree { at, .. } => match tree {
-            Some(tree) => put(&tree, at, index),
+            Some(tree) => put(tree, at, index),
             None => Err(mounting(Errno::BADF)),
         },
         Step::Blank {
@@ -250,7 +250,10 @@ fn put(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
     let place = rustix::fs::openat2(CWD, at, path, Mode::empty(), beneath())
         .map_err(Failure::step(Stage::Place, index))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(tree, c"", &place, c"", flags).map_err(|errno| match errno {
+    let moved = rustix::mount::move_mount(tree, c"", &place, c"", flags);
+    // Closing takes longer than opening; the end of this process does it while the program runs.
+    std::mem::forget(place);
+    moved.map_err(|errno| match errno {
         // A file cannot be put on a directory, nor the other way round.
         Errno::NOTDIR => Failure::step(Stage::Place, index)(errno),
         errno => Failure::step(Stage::Mount, index)(errno),

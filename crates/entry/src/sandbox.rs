@@ -1,0 +1,175 @@
+//! `kumiko sandbox run`: a command under a policy, without any site, in the place of this process at a prompt.
+//! To be called with one thread: signals are held for the guest, and namespaces are made.
+
+use kumiko_linux::terminal;
+use kumiko_policy::{NarrowError, Policy, PolicyError};
+use kumiko_sandbox::{Ended, Launch, Machine, SandboxError, Streams, choose};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What was typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// A file that narrows the default policy.
+    pub policy: Option<PathBuf>,
+    pub mechanism: Option<String>,
+    /// None: a throw-away one.
+    pub directory: Option<PathBuf>,
+    /// NAME=VALUE, or NAME for the value it has here.
+    pub environment: Vec<String>,
+    /// The program first; not empty.
+    pub command: Vec<String>,
+}
+
+/// Why the command did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("reading the policy {}: {cause}", path.display())]
+    Unreadable { path: PathBuf, cause: io::Error },
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Wider(#[from] NarrowError),
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    #[error("making {}: {cause}", path.display())]
+    Directory { path: PathBuf, cause: io::Error },
+    #[error("no command")]
+    NoCommand,
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+}
+
+/// What is wrong with an `--env`.
+#[derive(Debug, thiserror::Error)]
+pub enum EnvironmentError {
+    #[error("--env \"{item}\" has no name before the =")]
+    NoName { item: String },
+    #[error("--env {name}: its value here is not UTF-8")]
+    NotText { name: String },
+    #[error("--env {name}: not set here; write {name}=VALUE")]
+    NotSet { name: String },
+}
+
+impl RunError {
+    /// As env, timeout and docker have it: 125 for our own failure, 126 and 127 as in a shell; 2 for misuse.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Environment(_) | Self::NoCommand => 2,
+            Self::Sandbox(error) => error.exit_status() as u8,
+            Self::Unreadable { .. } | Self::Policy(_) | Self::Wider(_) | Self::Directory { .. } => {
+                125
+            }
+        }
+    }
+}
+
+/// The default policy, narrowed by the file if there is one.
+pub fn effective(policy: Option<&Path>) -> Result<Policy, RunError> {
+    let Some(path) = policy else {
+        return Ok(Policy::default());
+    };
+    let text = std::fs::read_to_string(path).map_err(|cause| RunError::Unreadable {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let said = kumiko_policy::parse(&text, &path.display().to_string())?;
+    Ok(kumiko_policy::narrow(&Policy::default(), &said)?)
+}
+
+/// `--env` as it is given: NAME=VALUE, or NAME for the value it has here.
+pub fn environment(given: &[String]) -> Result<BTreeMap<String, String>, EnvironmentError> {
+    let pair = |item: &String| match item.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) => Err(EnvironmentError::NoName { item: item.clone() }),
+        None => match std::env::var_os(item).map(OsString::into_string) {
+            Some(Ok(value)) => Ok((item.clone(), value)),
+            Some(Err(_)) => Err(EnvironmentError::NotText { name: item.clone() }),
+            None => Err(EnvironmentError::NotSet { name: item.clone() }),
+        },
+    };
+    given.iter().map(pair).collect()
+}
+
+/// Runs it to its end; returns its exit status, 128 and the signal if it was killed.
+pub fn run(run: &Run) -> Result<u8, RunError> {
+    let policy = effective(run.policy.as_deref())?;
+    let choice = choose(&policy, run.mechanism.as_deref(), &Machine::assume())?;
+    for what in &choice.not_enforced {
+        eprintln!("kumiko: not enforced here: {what}");
+    }
+    let mut environment = environment(&run.environment)?;
+    let throwaway = match &run.directory {
+        Some(_) => None,
+        None => Some(Throwaway::new()?),
+    };
+    let given = run.directory.as_deref();
+    let directory = given.or(throwaway.as_ref().map(|place| place.0.as_path()));
+    let (program, arguments) = run.command.split_first().ok_or(RunError::NoCommand)?;
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    // With all three on a terminal the guest gets one of its own, with job control; ours stays out of its reach.
+    let ours = stdin.is_terminal() && stdout.is_terminal() && stderr.is_terminal();
+    let size = ours.then(|| terminal::size(&stdin).ok());
+    let streams = match size.flatten() {
+        Some((rows, columns)) => Streams::Terminal { rows, columns },
+        None => Streams::Given {
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+        },
+    };
+    if let (Streams::Terminal { .. }, Ok(term)) = (streams, std::env::var("TERM")) {
+        environment.entry("TERM".to_owned()).or_insert(term);
+    }
+    let environment: Vec<(String, String)> = environment.into_iter().collect();
+    let mut room =
+        kumiko_sandbox::open(&choice).prepare(&policy, directory.unwrap_or(Path::new("")))?;
+    let launch = Launch {
+        program,
+        arguments,
+        environment: &environment,
+        directory: None,
+        streams,
+    };
+    let ended = kumiko_sandbox::run(&mut *room, &launch)?;
+    if throwaway.is_none() {
+        // This process ends now, and then the kernel kills what the guest left (duty 7 of a mechanism): no need to wait
+        // for what only we would see.
+        std::mem::forget(room);
+    }
+    Ok(match ended {
+        Ended::Exited(status) => (status & 0xff) as u8,
+        Ended::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
+    })
+}
+
+struct Throwaway(PathBuf);
+
+impl Throwaway {
+    fn new() -> Result<Throwaway, RunError> {
+        // A clock before 1970 makes a name as good.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let name = format!(
+            "kumiko-{}-{}",
+            std::process::id(),
+            now.unwrap_or_default().as_nanos()
+        );
+        let path = std::env::temp_dir().join(name);
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => Ok(Throwaway(path)),
+            Err(cause) => Err(RunError::Directory { path, cause }),
+        }
+    }
+}
+
+impl Drop for Throwaway {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
