@@ -1,5 +1,7 @@
 //! The command line: noun, verb (design: the nouns are the vocabulary's). Only what is typed; what it does is elsewhere.
 
+use crate::job::files::Files;
+use crate::job::serve::Serve;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,8 +45,7 @@ pub enum Format {
 #[derive(Debug, Subcommand)]
 pub enum Noun {
     /// Start and look after a site on this machine.
-    #[command(subcommand)]
-    Site(Site),
+    Site(SiteArguments),
     /// Submit jobs, watch them, take their results.
     #[command(subcommand)]
     Job(Job),
@@ -56,10 +57,40 @@ pub enum Noun {
     /// The process virtual machine by itself.
     #[command(subcommand)]
     Sandbox(Sandbox),
+    /// Message-passing Java over a tree of machines, started over ssh with nothing installed there.
+    Jojo(Jojo),
     /// What this machine can do for a site, and what is missing.
     Doctor,
     /// A guided tour with timings, in a throw-away place.
     Demo,
+    /// The front of a site for many accounts; started by its monitor.
+    #[command(hide = true)]
+    Front,
+    /// One account's agent at a site for many accounts; started by its monitor.
+    #[command(hide = true)]
+    Agent(Agent),
+}
+
+#[derive(Debug, Args)]
+pub struct Agent {
+    /// As the grid-mapfile names it.
+    #[arg(long)]
+    pub account: String,
+    /// Where its jobs are kept.
+    #[arg(long, value_name = "DIR")]
+    pub state: PathBuf,
+    /// While this file is there, no job is taken.
+    #[arg(long, value_name = "FILE")]
+    pub draining: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct SiteArguments {
+    /// Your own site, though this machine has one in /etc/kumiko and you are root.
+    #[arg(long, global = true)]
+    pub personal: bool,
+    #[command(subcommand)]
+    pub verb: Site,
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,6 +120,9 @@ pub struct SiteStart {
     /// Names and addresses that the host certificate carries, besides localhost and this host's own.
     #[arg(long = "host-name", value_name = "NAME")]
     pub host_names: Vec<String>,
+    /// Make it a site for many accounts, which root starts; from then on it is one without this.
+    #[arg(long, conflicts_with = "demo")]
+    pub many: bool,
     /// Stay in the foreground and log to stderr.
     #[arg(long)]
     pub foreground: bool,
@@ -183,6 +217,8 @@ pub enum Job {
         #[arg(long, default_value = ".")]
         into: PathBuf,
     },
+    /// Give files of yours to jobs, and take theirs (GASS): prints the beginning of the URLs, serves until ended.
+    Serve(Serve),
     /// Why it waits, or why it failed, in words.
     Explain(Select),
     /// Forget ended jobs with their output and files.
@@ -208,7 +244,7 @@ pub struct Submit {
     /// A variable of the job's environment; NAME alone copies yours.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub environment: Vec<String>,
-    /// A file of the job's directory as standard input; "-" for yours (run).
+    /// A file of the job's directory, or a URL, as standard input; "-" for yours (run).
     #[arg(long, value_name = "FILE")]
     pub stdin: Option<String>,
     /// Wall-clock limit, e.g. 90s, 30m, 2h.
@@ -224,6 +260,8 @@ pub struct Submit {
     pub name: Option<String>,
     #[command(flatten)]
     pub delegation: Delegation,
+    #[command(flatten)]
+    pub files: Files,
     /// A policy file (TOML, or the paper's format) that narrows the site's.
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
@@ -305,6 +343,24 @@ pub struct Exec {
     /// The program and its arguments [default: a shell].
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Jojo {
+    /// Where the program's classes are [default: .].
+    #[arg(long, visible_alias = "cp", value_name = "PATH", env = "CLASSPATH")]
+    pub class_path: Option<OsString>,
+    /// The java command of this host [default: of JAVA_HOME, else in PATH].
+    #[arg(long, value_name = "FILE")]
+    pub java: Option<PathBuf>,
+    /// CONF PROPS runs a program; check CONF shows the tree and reaches every host.
+    #[arg(
+        required = true,
+        value_name = "CONF PROPS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub arguments: Vec<OsString>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -454,24 +510,44 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// NAME=VALUE as given, NAME alone from this process's environment.
 pub fn environment(given: &[String]) -> Result<std::collections::BTreeMap<String, String>, String> {
-    given
-        .iter()
-        .map(|item| match item.split_once('=') {
-            Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-            Some(_) => Err(format!("--env \"{item}\" has no name before the =")),
-            None => match std::env::var_os(OsString::from(item)).map(OsString::into_string) {
-                Some(Ok(value)) => Ok((item.clone(), value)),
-                Some(Err(_)) => Err(format!("--env {item}: its value here is not UTF-8")),
-                None => Err(format!("--env {item}: not set here; write {item}=VALUE")),
-            },
-        })
-        .collect()
+    kumiko_entry::sandbox::environment(given).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn what_is_run_before_the_rest_is_loaded_is_read_alike_here() {
+        let rows = [
+            "sandbox run -- true",
+            "sandbox run --dir /d --policy=p --mechanism namespace -- sh -c x",
+            "sandbox run --env A=b=c --env D --dir=/d=e -- prog -- --dir x",
+        ];
+        for row in rows {
+            let words = row.split(' ').map(OsString::from);
+            let there = kumiko_entry::line::sandbox_run(words.clone()).unwrap();
+            let here = Cli::try_parse_from([OsString::from("kumiko")].into_iter().chain(words));
+            let Noun::Sandbox(Sandbox::Run {
+                under,
+                dir,
+                environment,
+                command,
+            }) = here.unwrap().noun
+            else {
+                panic!("{row}")
+            };
+            let here = kumiko_entry::sandbox::Run {
+                policy: under.policy,
+                mechanism: under.mechanism,
+                directory: dir,
+                environment,
+                command,
+            };
+            assert_eq!(there, here, "{row}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -50,6 +50,18 @@ pub fn own_credential(home: &Home) -> Result<Credential, Failure> {
     }
 }
 
+/// Who you are here, and whom you trust: of the personal site, if there is nothing else.
+pub fn own_identity(home: &Home) -> Result<(Credential, TrustStore), Failure> {
+    let contact = home.read_contact()?;
+    let trust = match (usual_credential(), &contact) {
+        (Err(_), Some(contact)) => contact.trust.clone(),
+        _ => Places::of_this_process()?.trust_dir(|d| d.is_dir()),
+    };
+    let store = TrustStore::load(&trust)
+        .doing(|| format!("reading the trust directory {}", trust.display()))?;
+    Ok((own_credential(home)?, store))
+}
+
 /// As Globus tools look for it: X509_USER_PROXY or /tmp/x509up_uUID, then the user's certificate and key.
 fn usual_credential() -> Result<Credential, Failure> {
     let places = Places::of_this_process()?;

@@ -3,6 +3,7 @@
 use crate::args::{self, Exec, Submit};
 use crate::fail::{Failure, While};
 use kumiko_job::description::{JobDescription, OutputMode, Stdin, WindowSize};
+use kumiko_job::url::looks_like_url;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
@@ -24,9 +25,11 @@ pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
         .extend(args::environment(&submit.environment).map_err(Failure::misuse)?);
     match submit.stdin.as_deref() {
         Some("-") => description.stdin = Stdin::Live,
+        Some(url) if looks_like_url(url) => description.stdin = Stdin::Url(url.to_owned()),
         Some(file) => description.stdin = Stdin::File(file.to_owned()),
         None => {}
     }
+    submit.files.apply(&mut description)?;
     if let Some(limit) = submit.time {
         description.time_limit_s = Some(whole_seconds(limit));
     }

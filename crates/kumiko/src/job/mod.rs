@@ -1,8 +1,10 @@
 //! `kumiko job ...`: submit, watch, take results.
 
 pub mod describe;
+pub mod files;
 pub mod run;
 mod select;
+pub mod serve;
 pub mod view;
 
 use crate::args::{Format, Job, Select, Target};
@@ -88,6 +90,7 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             };
             each(&select, home, fetch).await
         }
+        Job::Serve(given) => serve::serve(given, home).await,
         Job::Explain(select) => {
             let explain = async |client: &Client, job| {
                 for sentence in client.explain(job).await? {
