@@ -96,11 +96,12 @@ impl Dial for Dialer {
         let connect = async {
             let tcp = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
             kumiko_linux::tcp::tune(&tcp)?;
-            let (tls, _peer) = self
+            let (mut tls, _peer) = self
                 .connector
                 .connect(&self.address.host, tcp)
                 .await
                 .map_err(io::Error::other)?;
+            tls.gather();
             Ok(tls)
         };
         tokio::time::timeout(CONNECT_WITHIN, connect)

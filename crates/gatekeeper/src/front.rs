@@ -77,13 +77,16 @@ impl std::fmt::Debug for Known {
 }
 
 impl<J: Jobs> Behind for Desk<J> {
-    async fn receive(self: Arc<Self>, known: Known, stopped: watch::Receiver<bool>) {
+    async fn receive(self: Arc<Self>, mut known: Known, stopped: watch::Receiver<bool>) {
         let Some(account) = known.account else {
             let subject = known.who.identity.to_string();
             let why = Refused::Unmapped { subject };
             refuse(&self.meter, known.address, &why);
             return turn_away(known.link, known.door, &why).await;
         };
+        if known.door == Door::Session {
+            known.link.gather();
+        }
         let visitor = Visitor::new(&self.config, known.who, account);
         doors::serve(
             self,
