@@ -4,14 +4,18 @@
 //! * [`Dir`]: directories by descriptor, which no link leads out of
 //! * [`process`]: pidfds, signals, ends · [`signals`]: signals to be read · [`poll`]: epoll
 //! * [`detach`], [`this_process`]: what this process is to others, and to itself
-//! * [`terminal`]: sizes and raw mode
-//! * [`accounts`], [`privileges`]: who there is, and becoming somebody · [`packets`]: messages that carry descriptors
+//! * [`terminal`]: sizes and raw mode · [`facts`]: file systems, network interfaces
+//! * [`accounts`], [`privileges`], [`fence`], [`groups`]: who there is, becoming somebody, giving up more, groups of
+//!   processes · [`packets`]: messages that carry descriptors
 //! * [`spooling`]: splice, holes, locks · [`tcp`]: socket options · [`unix_socket`]: sockets at long paths
 
 pub mod accounts;
 pub mod cell;
 pub mod detach;
+pub mod facts;
 pub mod dir;
+pub mod fence;
+pub mod groups;
 pub mod packets;
 pub mod poll;
 pub mod privileges;

@@ -57,6 +57,16 @@ pub fn until_ended(pidfd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
+/// A copy of descriptor `number` of that process (pidfd_getfd(2)), for whoever may trace it: so root sees a process's
+/// sockets as it does itself.
+pub fn descriptor_of(pidfd: BorrowedFd<'_>, number: i32) -> io::Result<OwnedFd> {
+    if number < 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = rustix::process::PidfdGetfdFlags::empty();
+    Ok(rustix::process::pidfd_getfd(pidfd, number, flags)?)
+}
+
 /// Sends a signal to exactly the process of this descriptor; no error when it has ended.
 pub fn signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     // SAFETY: no pointers but a null siginfo, which the kernel fills in itself (pidfd_send_signal(2)).
@@ -110,6 +120,21 @@ mod tests {
         check("exit 0", End::Exited(0));
         check("exit 255", End::Exited(255));
         check("kill -9 $$", End::Signalled(9));
+    }
+
+    #[test]
+    fn a_descriptor_of_a_process_can_be_shared_by_whoever_may_trace_it() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let this = pidfd(std::process::id() as i32).unwrap();
+        let copy = descriptor_of(this.as_fd(), theirs.as_raw_fd()).unwrap();
+        drop(theirs);
+        std::io::Write::write_all(&mut std::os::unix::net::UnixStream::from(copy), b"x").unwrap();
+        let mut heard = [0];
+        std::io::Read::read_exact(&mut &ours, &mut heard).unwrap();
+        assert_eq!(&heard, b"x");
+        for number in [-1, i32::MAX] {
+            assert!(descriptor_of(this.as_fd(), number).is_err());
+        }
     }
 
     #[test]
