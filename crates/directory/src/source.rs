@@ -126,6 +126,7 @@ pub struct Registrations {
     by_name: BTreeMap<String, SourceId>,
     last_source: u32,
     last_connection: u64,
+    generation: u64,
 }
 
 impl Registrations {
@@ -137,11 +138,17 @@ impl Registrations {
             by_name: BTreeMap::new(),
             last_source: 0,
             last_connection: 0,
+            generation: 1,
         }
     }
 
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Another number whenever `below` may have changed.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     pub fn get(&self, source: SourceId) -> Option<&Registration> {
@@ -198,7 +205,9 @@ impl Registrations {
                         owner: old.subject.clone(),
                     });
                 }
+                // What came back from a restart of ours (no connection) may lack something.
                 let goes_on = same
+                    && old.connection != 0
                     && old.hello.epoch == hello.epoch
                     && old.hello.kind == hello.kind
                     && hello.first <= old.reached + 1
@@ -228,6 +237,7 @@ impl Registrations {
         };
         self.by_name.insert(key, source);
         self.by_source.insert(source, registration);
+        self.generation += 1;
         Ok(Registered {
             source,
             connection,
@@ -275,6 +285,7 @@ impl Registrations {
             return Err(RegisterError::Unusable("too many servers below it"));
         }
         registration.hello.below = below;
+        self.generation += 1;
         Ok(())
     }
 
@@ -298,6 +309,7 @@ impl Registrations {
     }
 
     fn remove(&mut self, source: SourceId) {
+        self.generation += 1;
         self.by_source.remove(&source);
         self.by_name.retain(|_, other| *other != source);
     }

@@ -64,11 +64,11 @@ pub(crate) struct Row {
     pub source: SourceId,
     /// Place within the source's list of rows.
     place: u32,
-    children: u32,
+    pub children: u32,
     /// Nobody told it; it is there because something lies below.
     glue: bool,
     /// `kumiko-stale-since` was set here, not by the source.
-    marked: bool,
+    pub marked: bool,
     /// The round of the source in which it was last told.
     round: u32,
     /// In the order of `encoded`.
@@ -208,6 +208,10 @@ impl Directory {
     /// Entries of one source.
     pub fn entries_of(&self, source: SourceId) -> usize {
         self.sources.get(&source).map_or(0, |s| s.rows.len())
+    }
+
+    pub(crate) fn rows_of(&self, source: SourceId) -> &[u32] {
+        self.sources.get(&source).map_or(&[], |s| &s.rows)
     }
 
     /// The number of the last change.
@@ -690,7 +694,7 @@ impl Directory {
 }
 
 /// Spelled as the schema does, in lower case as names are found.
-const STALE_SINCE: &str = "kumiko-stale-since";
+pub(crate) const STALE_SINCE: &str = "kumiko-stale-since";
 
 fn slot(attribute: u16, at: usize, bytes: usize, stamp: Stamp) -> Slot {
     // ENTRY_MOST_BYTES is below 2^32.

@@ -4,7 +4,7 @@
 use crate::ber::{self, Reader};
 use crate::dn::Dn;
 use crate::entry::{Attribute, Entry, Op, Stamp};
-use crate::store::{Changed, Directory, RowId, Slot, SourceId};
+use crate::store::{Changed, Directory, RowId, STALE_SINCE, Slot, SourceId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -136,6 +136,10 @@ impl Directory {
         self.row_of(row).map(|r| r.dn.clone())
     }
 
+    pub fn has_children(&self, row: RowId) -> bool {
+        self.row_of(row).is_some_and(|r| r.children > 0)
+    }
+
     pub fn source(&self, row: RowId) -> Option<SourceId> {
         self.row_of(row).map(|r| r.source)
     }
@@ -161,6 +165,11 @@ impl Directory {
         let used = self.names.iter().filter(|n| n.column.holders() > 0);
         used.map(|n| (n.spelled.to_string(), n.column.holders()))
             .collect()
+    }
+
+    /// The number of the first change that is still kept.
+    pub fn first_kept(&self) -> u64 {
+        self.next - self.ring.len() as u64
     }
 
     /// What happened after change number `after`, each entry once and as it is now; and the number to go on from.
@@ -238,6 +247,32 @@ impl Directory {
         (ops, None)
     }
 
+    /// The same of one source, names relative to `base`, without the marks of staleness that were set here.
+    pub fn ops_of_source(&self, source: SourceId, base: &Dn, from: u32, most: usize) -> (Vec<Op>, Option<u32>) {
+        let mut ops = Vec::new();
+        let rows = self.rows_of(source);
+        for (place, index) in rows.iter().enumerate().skip(from as usize) {
+            if ops.len() >= most {
+                return (ops, Some(place as u32));
+            }
+            let Some(row) = self.row(*index) else { continue };
+            let (generation, marked) = (row.generation, row.marked);
+            let id = RowId {
+                index: *index,
+                generation,
+            };
+            let Some(mut entry) = self.entry(id) else { continue };
+            if marked {
+                entry.attributes.retain(|a| a.name != STALE_SINCE);
+            }
+            if let Some(dn) = entry.dn.relative_to(base) {
+                entry.dn = dn;
+                ops.push(Op::Put(entry));
+            }
+        }
+        (ops, None)
+    }
+
     /// The suffix itself is not told: who follows has a place of its own for it.
     fn put_op(&self, row: RowId) -> Option<Op> {
         let mut entry = self.entry(row)?;
@@ -267,7 +302,7 @@ impl Directory {
     }
 
     fn changes(&self, after: u64) -> Result<impl Iterator<Item = &crate::store::Change>, Gap> {
-        let first = self.next - self.ring.len() as u64;
+        let first = self.first_kept();
         if after + 1 < first || after >= self.next {
             return Err(Gap { after });
         }

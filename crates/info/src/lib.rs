@@ -1,1 +1,25 @@
-//! The information service (spec/info).
+//! The information service (spec/info): what hosts and sites are and do, told to indexes as it changes, answered from
+//! memory to whoever asks, by LDAP and over sessions. Nothing on a query's way runs a provider or asks another server.
+//!
+//! Not here: what is known and how it is asked (`kumiko-directory`, pure).
+
+mod client;
+mod config;
+mod desk;
+mod error;
+mod index;
+mod keep;
+mod ldap;
+mod provider;
+mod register;
+mod server;
+mod time;
+mod uplink;
+
+pub use client::{Answers, InfoClient};
+pub use config::{Above, Allow, Config, External, Limits, PORT, Place};
+pub use error::{AskError, StartError};
+pub use index::{Counts, Index, Inner};
+pub use provider::HostProvider;
+pub use server::Server;
+pub use time::{generalized, parse_generalized};
