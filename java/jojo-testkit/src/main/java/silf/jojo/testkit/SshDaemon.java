@@ -67,7 +67,11 @@ public final class SshDaemon implements Closeable {
                 "StrictModes no",
                 "UsePAM no",
                 "MaxStartups 100",
-                "SetEnv PATH=" + Path.of(System.getProperty("java.home"), "bin") + ":" + System.getenv("PATH"),
+                // A home of its own: what this account's shells do when they begin is not what is tested.
+                "SetEnv HOME=" + folder + " PATH=" + Path.of(System.getProperty("java.home"), "bin") + ":"
+                        + System.getenv("PATH")
+                        // bash under sshd reads ~/.bashrc only at level 1: what this account has there is not what is tested.
+                        + " SHLVL=1",
                 ""));
         String key = Files.readString(folder.resolve("host.pub"));
         Files.writeString(folder.resolve("known_hosts"), "jojo-test " + key);
