@@ -28,7 +28,7 @@ public final class Check {
         long begun = System.nanoTime();
         while (!so.call()) {
             that(System.nanoTime() - begun < TimeUnit.MILLISECONDS.toNanos(UNTIL_MOST_MS), "not within " + UNTIL_MOST_MS + " ms: " + what);
-            TimeUnit.MILLISECONDS.sleep(2);
+            TimeUnit.MILLISECONDS.sleep(5);
         }
     }
 

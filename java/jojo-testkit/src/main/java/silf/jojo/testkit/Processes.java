@@ -47,7 +47,7 @@ public final class Processes {
             if (ms > most_ms) {
                 return -1;
             }
-            TimeUnit.MILLISECONDS.sleep(10);
+            TimeUnit.MILLISECONDS.sleep(20);
         }
     }
 

@@ -33,7 +33,7 @@ public final class NodeMain {
         out.flush();
         Map<String, byte[]> core = new HashMap<>(blobs);
         core.remove(Birth.BLOB);
-        Launcher launcher = new ProcessLauncher((spec, line) -> System.err.println("[" + spec.name() + "] " + line));
+        ProcessLauncher launcher = new ProcessLauncher((spec, line) -> System.err.println("[" + spec.name() + "] " + line));
         LocalNode[] made = new LocalNode[1];
         ClassStore store = new ClassStore((name, asking) -> {
             Bytes payload = new Bytes(name.length() + 16);
@@ -51,6 +51,8 @@ public final class NodeMain {
                     @Override
                     public void orphaned() {
                         new LinkThread("orphan", NodeMain::halt).start();
+                        // Children that are just being started have no link that could be closed.
+                        launcher.end();
                     }
                 });
         made[0] = node;

@@ -5,8 +5,10 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.file.Path;
 import java.security.SecureRandom;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -37,6 +39,8 @@ public final class ProcessLauncher implements Launcher {
     private static final long LAST_WORDS_MS = 500;
 
     private final BiConsumer<NodeSpec, String> words;
+    private final Set<Process> running = new HashSet<>();
+    private boolean over;
 
     /** @param words takes each line that a running node, or the command to it, writes to stderr; from several threads */
     public ProcessLauncher(BiConsumer<NodeSpec, String> words) {
@@ -66,6 +70,32 @@ public final class ProcessLauncher implements Launcher {
         }
     }
 
+    /** Ends all that it has started, starts under way among it, and starts nothing more. For a node without a parent. */
+    public void end() {
+        Set<Process> all;
+        synchronized (running) {
+            over = true;
+            all = Set.copyOf(running);
+        }
+        all.forEach(ProcessWire::end);
+    }
+
+    private Process start(List<String> command) throws IOException {
+        synchronized (running) {
+            if (over) {
+                throw new IOException("this node is ending");
+            }
+            Process process = new ProcessBuilder(command).start();
+            running.add(process);
+            process.onExit().thenAccept(ended -> {
+                synchronized (running) {
+                    running.remove(ended);
+                }
+            });
+            return process;
+        }
+    }
+
     private Wire once(NodeSpec node, byte[] opening, Deadline deadline) throws LaunchException {
         byte[] random = new byte[8];
         new SecureRandom().nextBytes(random);
@@ -74,7 +104,7 @@ public final class ProcessLauncher implements Launcher {
         List<String> command = Template.of(node, Script.of(nonce, jar.length, java(node), node.invocation().javaOptions()));
         Process process;
         try {
-            process = new ProcessBuilder(command).start();
+            process = start(command);
         } catch (IOException e) {
             throw new LaunchException(Why.NO_COMMAND, node.name() + ": `" + command.get(0) + "` cannot be run here: " + e.getMessage()
                     + "; install it, or name another (rjavaRsh)");
@@ -130,7 +160,7 @@ public final class ProcessLauncher implements Launcher {
         ProcessWire.end(process);
         Diagnosis diagnosis = Diagnosis.of(nonce, stray.text(), said.text(), status);
         StringBuilder message = new StringBuilder();
-        message.append(node.name()).append(" on ").append(node.host()).append(": ").append(diagnosis.what())
+        message.append(node.name()).append(node.host().equals(node.name()) ? "" : " on " + node.host()).append(": ").append(diagnosis.what())
                 .append("; ").append(diagnosis.advice())
                 .append("\n  tried: ").append(command.get(0)).append(command.contains(node.host()) ? " ... " + node.host() : "");
         quote(message, "it said", said.text());
