@@ -8,7 +8,8 @@ use openssl::asn1::{Asn1Object, Asn1OctetString, Asn1Time};
 use openssl::bn::BigNum;
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
-use openssl::pkey::{PKeyRef, Public};
+use openssl::nid::Nid;
+use openssl::pkey::{Id, PKeyRef, Public};
 use openssl::x509::{X509, X509Extension, X509Name};
 
 use crate::certificate::{Certificate, CertificateError};
@@ -168,6 +169,25 @@ pub fn create(issuer: &Credential, options: &Options) -> Result<Credential, Prox
     let mut chain = vec![leaf];
     chain.extend(issuer.chain().iter().cloned());
     Ok(Credential::assemble(chain, key))
+}
+
+/// What GCT's programs can give on: they make keys of the kind and size that their peer shows, and sign by the algorithm that
+/// their own leaf was signed by, and know RSA for both. So below anything else stand two RSA proxies, the second signed by
+/// the first (measured with globus-gssapi-gsi 14.20).
+pub fn for_globus(credential: &Credential) -> Result<Credential, ProxyError> {
+    let leaf = credential.leaf().x509();
+    let signed_by = leaf.signature_algorithm().object().nid();
+    let of_rsa = signed_by
+        .signature_algorithms()
+        .is_some_and(|algorithms| algorithms.pkey == Nid::RSAENCRYPTION);
+    if of_rsa && leaf.public_key()?.id() == Id::RSA {
+        return Ok(credential.clone());
+    }
+    let options = Options {
+        key: KeyKind::Rsa(2048),
+        ..Options::default()
+    };
+    create(&create(credential, &options)?, &options)
 }
 
 /// A proxy certificate for somebody's public key, signed by `issuer`.

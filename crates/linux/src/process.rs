@@ -67,6 +67,24 @@ pub fn descriptor_of(pidfd: BorrowedFd<'_>, number: i32) -> io::Result<OwnedFd> 
     Ok(rustix::process::pidfd_getfd(pidfd, number, flags)?)
 }
 
+/// The program that this command starts gets SIGTERM when the thread that started it ends, and so when this process is
+/// killed (PR_SET_PDEATHSIG, prctl(2)). Not from threads that come and go.
+pub fn end_with_parent(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    let parent = rustix::process::getpid();
+    let set = move || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+        // It may have died before it was set.
+        match rustix::process::getppid() {
+            Some(now) if now == parent => Ok(()),
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    };
+    // SAFETY: `set` makes two system calls and takes no lock and no memory, which is what a child of a process with
+    // several threads may do before exec (fork(2)).
+    unsafe { command.pre_exec(set) };
+}
+
 /// Sends a signal to exactly the process of this descriptor; no error when it has ended.
 pub fn signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     // SAFETY: no pointers but a null siginfo, which the kernel fills in itself (pidfd_send_signal(2)).

@@ -23,6 +23,10 @@ pub enum TransferError {
     Credential {
         cause: kumiko_identity::CredentialError,
     },
+    #[error("no proxy can be made from the credential of the job: {cause}")]
+    Proxy {
+        cause: kumiko_identity::proxy::ProxyError,
+    },
     #[error("the CAs of this site cannot be read: {cause}")]
     Trust { cause: kumiko_identity::TrustError },
     #[error("{url}: no connection to {host} port {port}: {cause}")]
@@ -108,7 +112,9 @@ impl TransferError {
             TransferError::Url { .. } => "bad_description",
             TransferError::Forbidden { .. } | TransferError::Hidden { .. } => "transfer_forbidden",
             TransferError::NoCredential { .. } => "transfer_no_credential",
-            TransferError::Credential { .. } => "transfer_bad_credential",
+            TransferError::Credential { .. } | TransferError::Proxy { .. } => {
+                "transfer_bad_credential"
+            }
             TransferError::Trust { .. } => "transfer_no_trust",
             TransferError::Unreachable { .. } => "transfer_unreachable",
             TransferError::Untrusted { .. } => "transfer_untrusted",

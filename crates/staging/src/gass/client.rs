@@ -162,7 +162,7 @@ impl Client {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let link: Box<dyn Link> = self.doorway.open(url).await?;
+        let link: Box<dyn Link> = self.doorway.open(url, self.stall).await?;
         let (sender, connection) = http1::Builder::new()
             .title_case_headers(true)
             .max_buf_size(HEAD_BYTES.max(super::PIECE_BYTES))

@@ -6,6 +6,7 @@ use kumiko_identity::tls::{Connector, TlsError};
 use kumiko_identity::{Credential, TrustStore};
 use kumiko_job::url::{Scheme, Url};
 use std::io;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -26,8 +27,8 @@ impl Doorway {
         Doorway { credential, trust }
     }
 
-    /// The server's certificate must be for its host, or that of the caller himself (GASS servers are mostly his own).
-    pub async fn open(&self, url: &Url) -> Result<Box<dyn Link>, TransferError> {
+    /// `within`: for all of it, and never longer than `CONNECT_WITHIN`. The server's certificate must be for its host, or that of the caller himself (GASS servers are mostly his own).
+    pub async fn open(&self, url: &Url, within: Duration) -> Result<Box<dyn Link>, TransferError> {
         let unreachable = |cause: io::Error| {
             let (host, port) = match &url.server {
                 Some(server) => (server.host.clone(), server.port),
@@ -68,11 +69,12 @@ impl Doorway {
                 .map_err(untrusted)?;
             Ok(Box::new(tls) as Box<dyn Link>)
         };
-        match tokio::time::timeout(CONNECT_WITHIN, open).await {
+        let within = within.min(CONNECT_WITHIN);
+        match tokio::time::timeout(within, open).await {
             Ok(opened) => opened,
             Err(_) => Err(unreachable(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("not within {} s", CONNECT_WITHIN.as_secs()),
+                format!("not within {} s", within.as_secs_f32()),
             ))),
         }
     }

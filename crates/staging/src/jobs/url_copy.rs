@@ -3,12 +3,12 @@
 
 use super::{Inner, blocking, places};
 use crate::fault::TransferError;
+use kumiko_identity::{Credential, proxy};
 use kumiko_job::transfer::Work;
 use kumiko_job::url::Url;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub async fn fetch(
     url: &Url,
     part: &Path,
 ) -> Result<(), TransferError> {
-    // One that a killed site had started may still be writing: so each has a file of its own.
+    // One that a killed site had started may still write a moment: so each has a file of its own.
     let own = Passing(fresh(
         &places::under_way(&ours.setup.directory, job.job),
         "gsiftp",
@@ -88,25 +88,27 @@ async fn run(
             url: url.to_string(),
         })?;
     let place = places::under_way(&ours.setup.directory, job.job);
-    let proxy = Passing(fresh(&place, "proxy"));
-    let write = || {
-        places::private(&place)?;
-        let mut options = File::options();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&proxy.0)?;
-        file.write_all(credential)
-    };
-    write().map_err(TransferError::local("writing", &proxy.0))?;
+    let passing = Passing(fresh(&place, "proxy"));
+    let (pem, path) = (credential.clone(), passing.0.clone());
+    blocking(move || {
+        if let Some(above) = path.parent() {
+            places::private(above).map_err(TransferError::local("making", above))?;
+        }
+        let given = Credential::from_proxy_pem(&pem)
+            .map_err(|cause| TransferError::Credential { cause })?;
+        let usable = proxy::for_globus(&given).map_err(|cause| TransferError::Proxy { cause })?;
+        usable
+            .save_proxy(&path)
+            .map_err(|cause| TransferError::Credential { cause })
+    })
+    .await?;
 
     let mut command = Command::new(&ours.setup.url_copy);
     command
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .env("HOME", &place)
-        .env("X509_USER_PROXY", &proxy.0)
+        .env("X509_USER_PROXY", &passing.0)
         .env("X509_CERT_DIR", &ours.setup.trust_dir)
         .current_dir(&place)
         .arg("-stall-timeout")
@@ -116,6 +118,8 @@ async fn run(
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
+    // What a killed site started does not write on beside what the next one starts.
+    kumiko_linux::process::end_with_parent(command.as_std_mut());
     let failed = |cause: io::Error| match cause.kind() {
         io::ErrorKind::NotFound => TransferError::NoProgram {
             program: ours.setup.url_copy.display().to_string(),
