@@ -1,6 +1,7 @@
 //! What is built otherwise than by plain cargo: the programs as users get them, those that start often static.
 
 use crate::fail::Failure;
+use crate::java;
 use crate::shell::{self, Shell};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ impl Profile {
 pub type Told = Vec<(&'static str, PathBuf)>;
 
 /// Builds all programs and puts them together as they are installed, in `bin` of cargo's folder: `KUMIKO_BIN`,
-/// `KUMIKO_RUN`. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
+/// `KUMIKO_RUN`, `KUMIKO_JOJO_JAR`. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
 pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     shell::ok(&mut shell.cargo(["build", "-p", "kumiko", "--profile", profile.name()]))?;
     let grid = profile.folder(shell).join("kumiko");
@@ -55,10 +56,12 @@ pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     ] {
         replace(made, &bin.join(name))?;
     }
-    Ok(vec![
+    let mut told = java::jar(shell, profile)?;
+    told.extend([
         ("KUMIKO_BIN", bin.join("kumiko")),
         ("KUMIKO_RUN", bin.join("kumiko-run")),
-    ])
+    ]);
+    Ok(told)
 }
 
 /// Builds the runner only: `KUMIKO_RUN`.
@@ -82,7 +85,7 @@ fn lean(shell: &Shell, profile: Profile, package: &str, bin: &str) -> Result<Pat
 }
 
 /// Puts a copy in place by renaming: what stands there may be running, or be one file with cargo's own.
-fn replace(from: &Path, to: &Path) -> Result<(), Failure> {
+pub fn replace(from: &Path, to: &Path) -> Result<(), Failure> {
     let fresh = to.with_extension("fresh");
     let wrong = |cause| Failure::File {
         path: to.to_owned(),

@@ -5,6 +5,7 @@ mod build;
 mod errors;
 mod fail;
 mod fuzz;
+mod java;
 mod lint;
 mod markdown;
 mod rings;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 ./x demo                        a tour, with timings
-./x test [PART...]              everything, or parts: lint, unit, a crate's name, fuzz, e2e
+./x test [PART...]              everything, or parts: lint, unit, a crate's name, java, fuzz, e2e
          --strict               a skipped test fails, unless xtask/ledger.toml names it
          --all                  also what takes long
 ./x lint                        format, clippy, cargo-deny, rings, documents
@@ -71,12 +72,13 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         "demo" => {
             let told = build::programs(&shell, Profile::Release)?;
             let kumiko = Profile::Release.bin(&shell).join("kumiko");
-            shell
-                .command(kumiko)
-                .arg("demo")
-                .args(rest)
-                .envs(told)
-                .status_of()
+            let mut tour = shell.command(&kumiko);
+            let ended = tour.arg("demo").args(rest).envs(told.clone()).status_of()?;
+            if ended != ExitCode::SUCCESS {
+                return Ok(ended);
+            }
+            let mut jojo = shell.command(shell.path("testbeds/jojo/demo"));
+            jojo.arg(kumiko).envs(told).status_of()
         }
         "bench" => {
             let told = build::programs(&shell, Profile::Release)?;

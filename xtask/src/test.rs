@@ -1,10 +1,10 @@
-//! `./x test`: lint, the crates' own tests, fuzz targets for a fixed time, black-box scenarios; one closing line.
+//! `./x test`: lint, the crates' own tests, Java's, fuzz targets for a fixed time, black-box scenarios; one closing line.
 
 use crate::build::{self, Profile, Told};
 use crate::fail::Failure;
 use crate::shell::{self, Shell};
 use crate::tally::{Ledger, Part, Tally};
-use crate::{fuzz, lint, rings};
+use crate::{fuzz, java, lint, rings};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
         .filter(|name| *name != E2E)
         .collect();
     for part in &parts {
-        if !["lint", "unit", "fuzz", E2E].contains(part) && !crates.contains(part) {
+        if !["lint", "unit", "java", "fuzz", E2E].contains(part) && !crates.contains(part) {
             return Err(Failure::NoSuchPart {
                 given: (*part).to_owned(),
                 crates: crates.join(", "),
@@ -49,6 +49,9 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
         tally
             .parts
             .extend(tests(shell, "unit and integration", &selected, &[], all)?);
+    }
+    if wanted("java") {
+        tally.parts.extend(java::parts(shell)?);
     }
     if wanted("fuzz") {
         tally.parts.push(fuzz::part(shell)?);

@@ -1,9 +1,22 @@
 //! Test vectors: each folder spec/*/vectors has what must be accepted and what must be refused, and a test reads it.
 
 use crate::fail::Failure;
-use crate::shell::Shell;
+use crate::shell::{self, Shell};
 use crate::sources;
 use std::fs;
+
+fn in_java(shell: &Shell, named: &str) -> Result<bool, Failure> {
+    let files = sources::files_below(&shell.path("java"))?;
+    for path in files
+        .iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "java"))
+    {
+        if shell::read(path)?.contains(named) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
 
 /// What is wrong with the vectors.
 pub fn check(shell: &Shell) -> Result<Vec<String>, Failure> {
@@ -26,11 +39,13 @@ pub fn check(shell: &Shell) -> Result<Vec<String>, Failure> {
             }
         }
         let named = format!("spec/{part}/vectors");
-        if !sources
+        let in_crates = sources
             .iter()
-            .any(|s| s.path.starts_with("crates") && s.text.contains(&named))
-        {
-            findings.push(format!("{named}: no test of any crate reads it"));
+            .any(|s| s.path.starts_with("crates") && s.text.contains(&named));
+        if !in_crates && !in_java(shell, &named)? {
+            findings.push(format!(
+                "{named}: no test of any crate, nor of java/, reads it"
+            ));
         }
     }
     findings.sort();
