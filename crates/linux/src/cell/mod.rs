@@ -3,14 +3,15 @@
 //!
 //! Three kinds of short code run between fork and exec, in this order:
 //!
-//! * the *maker* unshares, maps the account to itself, starts init, builds the tree ([`view`]) and starts the program; for
-//!   further programs an *enterer* joins the namespaces instead. Both end at once.
+//! * the *maker* unshares, maps the account to itself, starts init and the program, builds the tree ([`view`]) and tells
+//!   the program to go; for further programs an *enterer* joins the namespaces and starts them. Both end at once.
 //! * *init*, process 1 of the cell, makes the cell's /proc (only a process of the pid namespace can), hands it to the
-//!   maker, and then waits for the end of a pipe whose other end we hold: when we are gone, however, it
-//!   ends, and the kernel then kills every process of the cell (pid_namespaces(7)). It ignores SIGCHLD, so that orphans
-//!   leave no zombies (wait(2)).
-//! * the *program* gives up every right and executes ([`program`]). It is started with CLONE_PARENT, so that it is our
-//!   own child: its end is seen by us directly, with no one between.
+//!   maker, and then waits for the end of a pipe whose other end we hold: when we are gone, however, it ends, and the
+//!   kernel then kills every process of the cell (pid_namespaces(7)). It ignores SIGCHLD, so that orphans leave no
+//!   zombies (wait(2)).
+//! * the *program* gives up every right, which takes as long as building the tree and is done beside it, and executes
+//!   ([`program`]). It is started with CLONE_PARENT, so that it is our own child: its end is seen by us directly, with no
+//!   one between.
 //!
 //! The code of these processes allocates nothing and takes no lock: the process they were forked from may have threads.
 //! Not here: which paths and rules (kumiko-sandbox).
@@ -84,7 +85,7 @@ impl Cell {
         let (reports, report_end) = report::pair().map_err(kernel)?;
         let maps = Maps::of_this_account();
         let mut slots = view.slots();
-        let mut ready = program.ready();
+        let ready = program.ready();
         // SAFETY: the child runs `maker` alone, which allocates nothing and takes no lock.
         let maker = unsafe {
             fork(0, || {
@@ -96,7 +97,7 @@ impl Cell {
                     life: life.as_raw_fd(),
                     init_end: init_end.as_fd(),
                     reports: report_end.as_fd(),
-                    program: &mut ready,
+                    program: &ready,
                 })
             })
         }
@@ -266,7 +267,7 @@ struct Maker<'a> {
     life: libc::c_int,
     init_end: BorrowedFd<'a>,
     reports: BorrowedFd<'a>,
-    program: &'a mut Ready<'a>,
+    program: &'a Ready<'a>,
 }
 
 fn maker(job: Maker<'_>) {
@@ -274,9 +275,8 @@ fn maker(job: Maker<'_>) {
     // or it would keep itself alive.
     unsafe { libc::close(job.life) };
     let reports = job.reports;
-    match make(job) {
-        Ok(program) => run_program(reports, program),
-        Err(failure) => return Reports::tell(reports, &Message::failed(&failure)),
+    if let Err(failure) = make(job) {
+        return Reports::tell(reports, &Message::failed(&failure));
     }
     // Whoever waits for the end of these descriptors, the program's output among them, need not wait for what follows.
     // SAFETY: this copy uses none of its descriptors again.
@@ -284,7 +284,7 @@ fn maker(job: Maker<'_>) {
     view::take_off_old_root();
 }
 
-fn make(job: Maker<'_>) -> Result<&mut Ready<'_>, Failure> {
+fn make(job: Maker<'_>) -> Result<(), Failure> {
     let Maker {
         view,
         slots,
@@ -301,16 +301,28 @@ fn make(job: Maker<'_>) -> Result<&mut Ready<'_>, Failure> {
     maps.write().map_err(Failure::at(Stage::Map))?;
     let starting = |error: io::Error| Failure::new(Stage::Init, &error);
     let (from_init, to_maker) = report::pair().map_err(starting)?;
+    let ours = from_init.end().as_raw_fd();
     // SAFETY: the child runs `init` alone, which allocates nothing and takes no lock.
     let init = unsafe { fork(libc::CLONE_PARENT, || init(init_end, to_maker.as_fd())) }
         .map_err(starting)?;
-    drop(to_maker);
     Reports::tell(reports, &Message::init(init));
+    // SAFETY: the child runs `become_program` alone, which allocates nothing and takes no lock.
+    let started = unsafe {
+        fork(libc::CLONE_PARENT, || {
+            // SAFETY: this copy's own descriptor; nobody here uses it again. Held here, it would hide the maker's end.
+            libc::close(ours);
+            program.become_program(reports, to_maker.as_fd());
+        })
+    };
+    let program = started.map_err(|error| Failure::new(Stage::Program, &error))?;
+    Reports::tell(reports, &Message::program(program));
+    drop(to_maker);
     if !network {
         loopback_up().map_err(Failure::at(Stage::Loopback))?;
     }
     view::build(view, slots, &from_init)?;
-    Ok(program)
+    Reports::tell(from_init.end(), &Message::go());
+    Ok(())
 }
 
 fn enterer(cell: &Cell, reports: BorrowedFd<'_>, program: &mut Ready<'_>) {

@@ -1,5 +1,5 @@
-//! From a process like ours to the program: descriptors, session, terminal, directory; then every right is given up,
-//! in an order in which each step can still be taken; then exec.
+//! From a process like ours to the program: every right is given up, then come descriptors, terminal and directory, as a
+//! guest could have them itself, then exec.
 
 use super::report::{Failure, Message, Reports, Stage, above_standard, errno};
 use super::seccomp::Filter;
@@ -86,11 +86,35 @@ impl Ready<'_> {
     }
 }
 
+impl Ready<'_> {
+    /// Becomes the program, in a process that was started for it before the cell was ready. Returns only when nothing was
+    /// executed, which is told.
+    pub(super) fn become_program(&self, reports: BorrowedFd<'_>, go: BorrowedFd<'_>) {
+        let failure = match confine(self.program) {
+            Ok(()) if Reports::told_to_go(go) => self.execute_furnished(reports),
+            // The maker says why, if it still could.
+            Ok(()) => Failure::LOST,
+            Err(failure) => failure,
+        };
+        Reports::tell(reports, &Message::failed(&failure));
+    }
+
+    fn execute_furnished(&self, reports: BorrowedFd<'_>) -> Failure {
+        match furnish(self.program, reports) {
+            Ok(()) => {
+                default_signals();
+                execute(self)
+            }
+            Err(failure) => failure,
+        }
+    }
+}
+
 extern "C" fn run(job: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `Ready::start` gives exactly this, and keeps it.
     let (ready, reports) = unsafe { &*job.cast::<(&Ready<'_>, BorrowedFd<'_>)>() };
-    let failure = match set_up(ready.program, *reports) {
-        Ok(()) => execute(ready),
+    let failure = match confine(ready.program) {
+        Ok(()) => ready.execute_furnished(*reports),
         Err(failure) => failure,
     };
     Reports::tell(*reports, &Message::failed(&failure));
@@ -98,7 +122,16 @@ extern "C" fn run(job: *mut libc::c_void) -> libc::c_int {
     unsafe { libc::_exit(127) }
 }
 
-fn set_up(program: &Program<'_>, reports: BorrowedFd<'_>) -> Result<(), Failure> {
+/// No way back to any right, and no call that the filter refuses. Needs nothing of the cell, and takes longest.
+fn confine(program: &Program<'_>) -> Result<(), Failure> {
+    // A fresh process leads no group, so this cannot fail; the session is what kills and terminals go by.
+    rustix::process::setsid().map_err(Failure::at(Stage::Descriptors))?;
+    give_up_rights().map_err(Failure::at(Stage::Privileges))?;
+    program.filter.install().map_err(Failure::at(Stage::Filter))
+}
+
+/// What the program is given of the cell, by calls that it could make itself.
+fn furnish(program: &Program<'_>, reports: BorrowedFd<'_>) -> Result<(), Failure> {
     match &program.streams {
         Streams::Given(three) => standard(three),
         Streams::Terminal { rows, columns } => {
@@ -109,17 +142,12 @@ fn set_up(program: &Program<'_>, reports: BorrowedFd<'_>) -> Result<(), Failure>
     }
     .map_err(Failure::at(Stage::Descriptors))?;
     rustix::process::umask(Mode::from_raw_mode(program.umask));
-    // A fresh process leads no group, so this cannot fail; the session is what kills and terminals go by.
-    rustix::process::setsid().map_err(Failure::at(Stage::Descriptors))?;
     if let Streams::Terminal { .. } = program.streams {
         // SAFETY: descriptor 0 was set above and stays open.
         let stdin = unsafe { BorrowedFd::borrow_raw(0) };
         rustix::process::ioctl_tiocsctty(stdin).map_err(Failure::at(Stage::Terminal))?;
     }
-    give_up_rights().map_err(Failure::at(Stage::Privileges))?;
-    rustix::process::chdir(program.directory.as_c_str()).map_err(Failure::at(Stage::Directory))?;
-    default_signals();
-    program.filter.install().map_err(Failure::at(Stage::Filter))
+    rustix::process::chdir(program.directory.as_c_str()).map_err(Failure::at(Stage::Directory))
 }
 
 /// Opens a terminal of this cell and hands its master over. The slave is opened through the master (TIOCGPTPEER,

@@ -10,7 +10,7 @@ use rustix::net::{
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Where a start failed.
@@ -140,6 +140,7 @@ const INIT: u32 = 1;
 const PROGRAM: u32 = 2;
 const FDS: u32 = 3;
 const FAILED: u32 = 4;
+const GO: u32 = 5;
 
 /// One message, in the host's byte order.
 pub(super) struct Message([u32; 4]);
@@ -151,6 +152,10 @@ impl Message {
 
     pub(super) fn program(pid: i32) -> Message {
         Message([PROGRAM, pid as u32, 0, 0])
+    }
+
+    pub(super) fn go() -> Message {
+        Message([GO, 0, 0, 0])
     }
 
     pub(super) fn failed(failure: &Failure) -> Message {
@@ -214,6 +219,18 @@ impl Reports {
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         let message = &[IoSlice::new(&bytes)];
         rustix::net::sendmsg(to, message, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// This end, for who is started with a copy of it and must not keep it open.
+    pub(super) fn end(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Waits for the word to go on; false: there is nobody to say it.
+    pub(super) fn told_to_go(from: BorrowedFd<'_>) -> bool {
+        let mut bytes = [0; 16];
+        let got = rustix::net::recv(from, &mut bytes, RecvFlags::empty());
+        matches!(got, Ok((16, _))) && word(&bytes, 0) == GO
     }
 
     /// Waits for the one descriptor that init sends. Allocates nothing.

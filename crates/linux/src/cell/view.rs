@@ -123,8 +123,17 @@ pub(super) fn build(
     for place in [OLD_ROOT_GATE, OLD_ROOT] {
         rustix::fs::mkdirat(CWD, place, Mode::empty()).map_err(Failure::at(Stage::Root))?;
     }
-    for (index, (step, slot)) in view.steps.iter().zip(slots.iter_mut()).enumerate() {
-        carry_out(step, slot.as_ref(), from_init, index)?;
+    let mut made = None;
+    for (index, (step, slot)) in view.steps.iter().zip(slots.iter()).enumerate() {
+        let place = match step {
+            Step::Tree { at, .. } if made == Some(at) => Place::Made,
+            _ => Place::There,
+        };
+        carry_out(step, slot.as_ref(), place, from_init, index)?;
+        made = match step {
+            Step::Directory { at, .. } | Step::File { at, .. } => Some(at),
+            _ => None,
+        };
     }
     rustix::process::setrlimit(Resource::Nofile, files).map_err(Failure::at(Stage::Root))?;
     let sealed = MountAttrFlags::MOUNT_ATTR_RDONLY.bits().into();
@@ -180,9 +189,18 @@ fn new_root() -> Result<(), Errno> {
     Err(last)
 }
 
+/// What is to be mounted on.
+#[derive(Clone, Copy)]
+enum Place {
+    /// By the step before, in what is ours alone: it need not be looked up with care again.
+    Made,
+    There,
+}
+
 fn carry_out(
     step: &Step,
     tree: Option<&OwnedFd>,
+    place_of_tree: Place,
     from_init: &Reports,
     index: usize,
 ) -> Result<(), Failure> {
@@ -200,7 +218,10 @@ fn carry_out(
             rustix::fs::symlinkat(target.as_c_str(), CWD, at.as_c_str()).map_err(place)
         }
         Step::Tree { at, .. } => match tree {
-            Some(tree) => put(tree, at, index),
+            Some(tree) => match place_of_tree {
+                Place::Made => put_on_made(tree, at, index),
+                Place::There => put(tree, at, index),
+            },
             None => Err(mounting(Errno::BADF)),
         },
         Step::Blank {
@@ -258,6 +279,11 @@ fn put(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
         Errno::NOTDIR => Failure::step(Stage::Place, index)(errno),
         errno => Failure::step(Stage::Mount, index)(errno),
     })
+}
+
+fn put_on_made(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH; // and no link at its end is followed
+    rustix::mount::move_mount(tree, c"", CWD, at, flags).map_err(Failure::step(Stage::Mount, index))
 }
 
 /// Puts an empty thing on a place; it has no other name afterwards.
