@@ -27,7 +27,7 @@ mod session;
 pub use agent::{Agent, AgentEnd};
 pub use config::{Config, Limits, Service};
 pub use front::{Front, FrontError};
-pub use gram::Gram;
+pub use gram::{Gram, Uncache};
 pub use keys::KeysError;
 pub use refused::Refused;
 pub use relay::Relay;

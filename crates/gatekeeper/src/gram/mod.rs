@@ -9,6 +9,7 @@ mod delegate;
 mod door;
 mod entry;
 mod hall;
+mod helpers;
 mod incoming;
 mod outcome;
 mod query;
@@ -23,11 +24,14 @@ pub(crate) use hall::{Hall, begin};
 pub(crate) use tokens::Tokened;
 
 use kumiko_identity::KeyKind;
+use std::fmt;
+use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What GRAM's door is told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Gram {
     /// A folder of its own, for what must outlive the process.
     pub state: PathBuf,
@@ -39,4 +43,18 @@ pub struct Gram {
     pub delegation: KeyKind,
     /// Where the helpers of GT's clients are, in the guest's view (GLOBUS_LOCATION).
     pub location: String,
+    /// Removes an entry of the account's cache by its URL; one that is not there is no error. It blocks.
+    pub uncache: Uncache,
+}
+
+pub type Uncache = Arc<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
+
+impl fmt::Debug for Gram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gram")
+            .field("state", &self.state)
+            .field("listen", &self.listen)
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
 }

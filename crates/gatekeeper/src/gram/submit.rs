@@ -4,6 +4,7 @@ use super::commit::{self, now_ms};
 use super::contact::numbers;
 use super::entry::Entry;
 use super::hall::{Hall, random};
+use super::helpers::{self, Helper};
 use super::outcome::refused;
 use super::store::{Record, Registered, Stage};
 use super::subject::NoSubject;
@@ -31,6 +32,12 @@ enum NoJob {
     NotKept,
     #[error("no job of yours has the contact {0}")]
     NoSuchContact(String),
+    #[error("the cached output could not be removed: {0}")]
+    Uncache(#[source] io::Error),
+    #[error(
+        "output cannot be followed by globus-job-get-output here: `kumiko job log --follow` does, and globusrun -o prints what comes"
+    )]
+    Follow,
     #[error("another client cannot be told of it")]
     Callbacks(GramCode),
 }
@@ -44,6 +51,8 @@ impl NoJob {
                 GramCode::DELEGATION_FAILED
             }
             NoJob::Subject(_) | NoJob::Random(_) | NoJob::NotKept => GramCode::NO_RESOURCES,
+            NoJob::Uncache(_) => GramCode::OPENING_CACHE,
+            NoJob::Follow => GramCode::RSL_EXECUTABLE,
             NoJob::NoSuchContact(_) => GramCode::NO_STATE_FILE,
             NoJob::Callbacks(code) => *code,
         }
@@ -122,6 +131,7 @@ impl<J: Jobs> Request<'_, J> {
             rsl::Request::Submit(submission) => submission,
             rsl::Request::Restart(restart) => return self.restart(&restart, callbacks).await,
         };
+        let submission = self.helped(*submission).await?;
         let description = self.description(&submission, &contact)?;
         if submission.dry_run {
             return Ok((GramCode::DRY_RUN, None));
@@ -184,14 +194,51 @@ impl<J: Jobs> Request<'_, J> {
         Ok(description)
     }
 
-    /// The client wants to be told of a job that is there.
-    async fn restart(
-        &self,
-        restart: &rsl::Restart,
-        callbacks: Vec<Registered>,
-    ) -> Result<(GramCode, Option<Arc<Entry>>), NoJob> {
-        let none = || NoJob::NoSuchContact(restart.restart.clone());
-        let path = restart.restart.splitn(4, '/').nth(3);
+    /// A command of GT's asks for something that is done here (G28).
+    async fn helped(&self, submission: Submission) -> Result<Submission, NoJob> {
+        let Some(helper) = helpers::recognise(&submission, &self.hall.config.location) else {
+            return Ok(submission);
+        };
+        match &helper {
+            Helper::Follow => return Err(NoJob::Follow),
+            Helper::Output { url, .. } => {
+                self.cached_job(url)?;
+            }
+            Helper::Clean { urls } if submission.dry_run => {
+                for url in urls {
+                    self.cached_job(url)?;
+                }
+            }
+            Helper::Clean { urls } => {
+                for url in urls {
+                    let entry = self.cached_job(url)?;
+                    let (uncache, url) = (self.hall.config.uncache.clone(), url.clone());
+                    tokio::task::spawn_blocking(move || uncache(&url))
+                        .await
+                        .map_err(io::Error::other)
+                        .and_then(|gone| gone)
+                        .map_err(NoJob::Uncache)?;
+                    // Whether it can go already is the manager's to say; else it goes with its time.
+                    if let Some(job) = entry.job() {
+                        let _ = self.desk.jobs.remove(&self.visitor.caller, job).await;
+                    }
+                }
+            }
+        }
+        Ok(helpers::instead(submission, &helper))
+    }
+
+    /// The caller's job to which an entry of the cache belongs.
+    fn cached_job(&self, url: &str) -> Result<Arc<Entry>, NoJob> {
+        let none = || NoJob::NoSuchContact(url.to_owned());
+        let contact = helpers::contact(url).ok_or_else(none)?;
+        self.known(contact)
+    }
+
+    /// The caller's job with a contact.
+    fn known(&self, contact: &str) -> Result<Arc<Entry>, NoJob> {
+        let none = || NoJob::NoSuchContact(contact.to_owned());
+        let path = contact.splitn(4, '/').nth(3);
         let (number, stamp) = path
             .and_then(|path| numbers(&format!("/{path}")))
             .ok_or_else(none)?;
@@ -200,6 +247,17 @@ impl<J: Jobs> Request<'_, J> {
         if record.stamp != stamp || record.caller != self.visitor.caller {
             return Err(none());
         }
+        Ok(entry)
+    }
+
+    /// The client wants to be told of a job that is there.
+    async fn restart(
+        &self,
+        restart: &rsl::Restart,
+        callbacks: Vec<Registered>,
+    ) -> Result<(GramCode, Option<Arc<Entry>>), NoJob> {
+        let entry = self.known(&restart.restart)?;
+        let record = entry.record();
         let (stdout, stderr) = restart.update.destinations()?;
         let uncommitted = matches!(record.stage, Stage::Uncommitted { .. });
         if let (Stage::Submitted { job }, true) =

@@ -3,16 +3,32 @@
 use kumiko_gatekeeper::Gram;
 use kumiko_identity::KeyKind;
 use kumiko_linux::this_process;
+use kumiko_staging::Mover;
+use kumiko_staging::cache::CacheError;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
+
+/// Before the key of an entry of the cache.
+const CACHE: &str = "x-gass-cache://";
 
 /// Of the process that has the manager whose state is kept in `state`.
-pub fn gram(state: &Path, listen: IpAddr) -> Gram {
+pub fn gram(state: &Path, listen: IpAddr, mover: Arc<Mover>) -> Gram {
     Gram {
         state: state.join("gram"),
         listen,
         host: this_process::host_name(),
         delegation: KeyKind::P256,
         location: "/usr".to_owned(),
+        uncache: Arc::new(move |url| {
+            let key = url.strip_prefix(CACHE).unwrap_or(url);
+            match mover.cache().cleanup_url(key) {
+                Err(CacheError::Entry { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
+                    Ok(())
+                }
+                done => done.map_err(io::Error::other),
+            }
+        }),
     }
 }
