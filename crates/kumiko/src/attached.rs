@@ -5,7 +5,9 @@ use kumiko_client::{Attached, Client, Heard, Input};
 use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::description::WindowSize;
 use kumiko_job::id::JobId;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -45,6 +47,7 @@ pub async fn follow(
     let mut hangups = signal(SignalKind::hangup())?;
     let mut windows = signal(SignalKind::window_change())?;
     let input = job.input();
+    let mut screen = Screen::open()?;
     let mut number = job.job();
     loop {
         tokio::select! {
@@ -52,7 +55,8 @@ pub async fn follow(
                 Some(Heard::Submitted(job)) => number = Some(job),
                 Some(Heard::Output { stream, data }) => {
                     // Our reader may be slow: nothing else here may wait for it (keep-alives of the session least).
-                    if tokio::task::block_in_place(|| print(stream, &data)).is_err() {
+                    let printed = tokio::task::block_in_place(|| screen.print(stream, &data));
+                    if printed.is_err() {
                         // Nobody reads us any more (| head): as a local program would, the job ends of it.
                         let (Interrupt::Cancels(client) | Interrupt::IsPassedOn(client)) = interrupt;
                         cancel(client, number).await?;
@@ -101,14 +105,25 @@ async fn cancel(client: &Client, job: Option<JobId>) -> Result<(), Failure> {
     }
 }
 
-fn print(stream: OutputStream, data: &[u8]) -> std::io::Result<()> {
-    match stream {
-        OutputStream::Stdout => {
-            let mut out = std::io::stdout().lock();
-            out.write_all(data)?;
-            out.flush()
+/// Our own stdout and stderr as plain descriptors: std's stdout looks for the last line's end in all that passes.
+struct Screen {
+    stdout: File,
+    stderr: File,
+}
+
+impl Screen {
+    fn open() -> io::Result<Screen> {
+        Ok(Screen {
+            stdout: File::from(io::stdout().as_fd().try_clone_to_owned()?),
+            stderr: File::from(io::stderr().as_fd().try_clone_to_owned()?),
+        })
+    }
+
+    fn print(&mut self, stream: OutputStream, data: &[u8]) -> io::Result<()> {
+        match stream {
+            OutputStream::Stdout => self.stdout.write_all(data),
+            OutputStream::Stderr => self.stderr.write_all(data),
         }
-        OutputStream::Stderr => std::io::stderr().lock().write_all(data),
     }
 }
 
