@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(message.encode(), (*kind, rest.clone()));
     }
     if let Ok(message) = FromJob::decode(*kind, rest) {
-        let (kind, data) = message.clone().encode();
-        assert_eq!(FromJob::decode(kind, data), Ok(message));
+        let (kind, pieces) = message.clone().encode();
+        assert_eq!(FromJob::decode(kind, pieces.concat().into()), Ok(message));
     }
 });

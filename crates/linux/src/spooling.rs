@@ -40,6 +40,20 @@ pub fn splice(pipe: impl AsFd, file: impl AsFd, offset: u64, most: usize) -> io:
     )?)
 }
 
+/// Bytes of a file from `offset`, up to `most`; fewer where the file ends.
+pub fn read_at(file: impl AsFd, offset: u64, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(most);
+    while bytes.len() < most {
+        let at = offset + bytes.len() as u64;
+        match rustix::io::pread(&file, rustix::buffer::spare_capacity(&mut bytes), at) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(bytes)
+}
+
 /// Frees the blocks of a part of a file; its size stays and the part reads as zeros (fallocate(2)).
 pub fn punch_hole(file: impl AsFd, offset: u64, length: u64) -> io::Result<()> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -4,14 +4,15 @@
 use crate::act::Actor;
 use crate::cell::{Cell, Face};
 use crate::keeper::no_such_job;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use kumiko_job::attempt::OutputStream;
 use kumiko_job::contract::{BatchSystem, OutputReader, Refusal};
 use kumiko_job::description::OutputMode;
 use kumiko_job::id::AttemptId;
 use kumiko_job::state::Stage;
+use kumiko_linux::spooling;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -140,16 +141,19 @@ impl<B: BatchSystem> OutputReader for Output<B> {
                 Next::Read { attempt, length } => {
                     let offset = self.offset;
                     let left = usize::try_from(length - offset).unwrap_or(usize::MAX);
-                    let mut data = BytesMut::zeroed(most.clamp(1, MOST).min(left));
+                    let wanted = most.clamp(1, MOST).min(left);
                     let file = self.file(attempt)?;
-                    let read = file.read_exact_at(&mut data, offset);
+                    let read = match spooling::read_at(file, offset, wanted) {
+                        Ok(data) if data.len() < wanted => Err(ErrorKind::UnexpectedEof.into()),
+                        read => read,
+                    };
                     self.still_there()?;
-                    if let Err(error) = read {
+                    let data = read.map_err(|error| {
                         let path = self.actor.batch.spool(attempt).join(self.stream.name());
-                        return Err(unreadable(&path, &error));
-                    }
+                        unreadable(&path, &error)
+                    })?;
                     self.offset += data.len() as u64;
-                    return Ok(Some((offset, data.freeze())));
+                    return Ok(Some((offset, Bytes::from(data))));
                 }
                 Next::End => return Ok(None),
                 Next::Wait => {
@@ -164,7 +168,7 @@ impl<B: BatchSystem> OutputReader for Output<B> {
 
 /// Where the data begins; all of a file that holds none was freed.
 fn freed(file: &File) -> std::io::Result<u64> {
-    match kumiko_linux::spooling::first_data(file)? {
+    match spooling::first_data(file)? {
         Some(first) => Ok(first),
         None => Ok(file.metadata()?.len()),
     }

@@ -42,6 +42,8 @@ struct Driver<'a, S, H> {
     input: BytesMut,
     read_size: usize,
     output: BytesMut,
+    /// What was last put into `output`: where it was little, the connection is quiet and keeps no memory for it.
+    filled: usize,
     sleep: Pin<Box<Sleep>>,
     /// The session is; nothing is read any more.
     over: bool,
@@ -67,6 +69,7 @@ where
         input,
         read_size: READ_BYTES_MIN,
         output: BytesMut::new(),
+        filled: 0,
         sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
         over: false,
     };
@@ -123,6 +126,7 @@ where
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         loop {
             if self.output.len() < WRITE_LOW_BYTES {
+                let before = self.output.len();
                 let over = self.shared.with(|core| {
                     if core.epoch() != self.epoch {
                         return None;
@@ -135,8 +139,13 @@ where
                     Some(over) => self.over = over,
                     None => return Poll::Ready(Err(End::Superseded)),
                 }
+                if self.output.len() > before {
+                    self.filled = self.output.len() - before;
+                }
                 if self.output.is_empty() {
-                    self.output = BytesMut::new();
+                    if self.filled < READ_BYTES_MIN {
+                        self.output = BytesMut::new();
+                    }
                     let flushed = Pin::new(&mut self.io).poll_flush(cx);
                     return match flushed {
                         Poll::Ready(_) if self.over => Poll::Ready(Err(End::Over)),

@@ -39,10 +39,12 @@ pub fn feed(data: &[u8]) {
             streams.extend(core.take_opened().into_iter().map(|(id, _)| id));
             for &id in &streams {
                 if turn % 3 == 0 {
-                    let _ = core.poll_recv(id, Waker::noop());
+                    let _ =
+                        core.poll_recv(id, &mut std::collections::VecDeque::new(), Waker::noop());
                 }
                 let mut message = bytes::Bytes::from_static(&[0; 3000]);
-                let _ = core.poll_send(id, 1, &mut message, Waker::noop());
+                let pieces = [&mut bytes::Bytes::from_static(b"first"), &mut message];
+                let _ = core.poll_send(id, 1, pieces, Waker::noop());
             }
             output.clear();
             core.fill(&mut output, 10_000);

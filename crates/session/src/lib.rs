@@ -23,4 +23,4 @@ pub use client::{Dial, Session, State};
 pub use error::{LostReason, SessionError, Violation};
 pub use options::*;
 pub use server::{Served, Server, Stats};
-pub use stream::{Message, Part, Receiver, Sender, Stream};
+pub use stream::{Draft, Message, Part, Receiver, Sender, Stream};

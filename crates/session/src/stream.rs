@@ -5,6 +5,7 @@ use crate::client::Handle;
 use crate::shared::Shared;
 use bytes::{Bytes, BytesMut};
 use kumiko_wire::frame::reset;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -22,6 +23,14 @@ pub struct Part {
     pub kind: u8,
     pub data: Bytes,
     pub more: bool,
+}
+
+/// A message to be sent, its payload in two pieces: they need not be copied to stand one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    pub kind: u8,
+    pub first: Bytes,
+    pub data: Bytes,
 }
 
 /// Both halves of a stream.
@@ -43,6 +52,8 @@ pub struct Sender {
 #[derive(Debug)]
 pub struct Receiver {
     half: HalfOf,
+    /// Parts that came with one that was handed out.
+    further: VecDeque<Part>,
     partial: BytesMut,
     halfway: bool,
     max_message_bytes: usize,
@@ -77,6 +88,7 @@ impl Stream {
             },
             receiver: Receiver {
                 half: half(keep),
+                further: VecDeque::new(),
                 partial: BytesMut::new(),
                 halfway: false,
                 max_message_bytes,
@@ -106,7 +118,18 @@ impl Sender {
     ///
     /// # Errors
     /// `Stopped` when the peer reads no more; else the session is over.
-    pub async fn send(&mut self, kind: u8, mut data: Bytes) -> Result<(), SessionError> {
+    pub async fn send(&mut self, kind: u8, data: Bytes) -> Result<(), SessionError> {
+        let first = Bytes::new();
+        self.send_all(&mut VecDeque::from([Draft { kind, first, data }]))
+            .await
+    }
+
+    /// As `send`, for messages one after the other; what is still there after an error, or when this was given up, is
+    /// not sent.
+    ///
+    /// # Errors
+    /// As of `send`.
+    pub async fn send_all(&mut self, drafts: &mut VecDeque<Draft>) -> Result<(), SessionError> {
         if self.halfway {
             self.half.end_sending(Some(reset::MESSAGE_CUT));
             return Err(SessionError::MessageCut);
@@ -115,17 +138,19 @@ impl Sender {
         let halfway = &mut self.halfway;
         poll_fn(|cx| {
             shared.with(|core| {
-                loop {
-                    match core.poll_send(*id, kind, &mut data, cx.waker()) {
-                        Poll::Ready(Ok(())) if data.is_empty() => {
-                            *halfway = false;
-                            return Poll::Ready(Ok(()));
+                while let Some(draft) = drafts.front_mut() {
+                    let pieces = [&mut draft.first, &mut draft.data];
+                    match core.poll_send(*id, draft.kind, pieces, cx.waker()) {
+                        Poll::Ready(Ok(())) => {
+                            *halfway = !(draft.first.is_empty() && draft.data.is_empty());
                         }
-                        Poll::Ready(Ok(())) => *halfway = true,
-                        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                        Poll::Pending => return Poll::Pending,
+                        other => return other,
+                    }
+                    if !*halfway {
+                        drafts.pop_front();
                     }
                 }
+                Poll::Ready(Ok(()))
             })
         })
         .await
@@ -200,8 +225,12 @@ impl Receiver {
     /// The next part as it came, without putting messages together. Cancel safe. Not to be mixed with `recv` within
     /// one message.
     pub async fn recv_part(&mut self) -> Result<Option<Part>, SessionError> {
+        if let Some(part) = self.further.pop_front() {
+            return Ok(Some(part));
+        }
         let HalfOf { shared, id, .. } = &self.half;
-        poll_fn(|cx| shared.with(|core| core.poll_recv(*id, cx.waker()))).await
+        let further = &mut self.further;
+        poll_fn(|cx| shared.with(|core| core.poll_recv(*id, further, cx.waker()))).await
     }
 
     /// Reads no more, and tells the peer why.

@@ -141,21 +141,23 @@ impl ToJob {
 }
 
 impl FromJob {
-    pub fn encode(self) -> (u8, Bytes) {
+    /// Kind and payload, in two pieces: bytes of output are not copied.
+    pub fn encode(self) -> (u8, [Bytes; 2]) {
+        let alone = |data| [Bytes::new(), data];
         match self {
             FromJob::Output {
                 stream: OutputStream::Stdout,
                 offset,
                 data,
-            } => (kind::STDOUT, with_offset(offset, &data)),
+            } => (kind::STDOUT, [with_offset(offset, &[]), data]),
             FromJob::Output {
                 stream: OutputStream::Stderr,
                 offset,
                 data,
-            } => (kind::STDERR, with_offset(offset, &data)),
-            FromJob::StdinTaken { offset } => (kind::STDIN_TAKEN, with_offset(offset, &[])),
-            FromJob::StdinClosed => (kind::STDIN_CLOSED, Bytes::new()),
-            FromJob::Ended(outcome) => (kind::ENDED, api::json(&outcome)),
+            } => (kind::STDERR, [with_offset(offset, &[]), data]),
+            FromJob::StdinTaken { offset } => (kind::STDIN_TAKEN, alone(with_offset(offset, &[]))),
+            FromJob::StdinClosed => (kind::STDIN_CLOSED, alone(Bytes::new())),
+            FromJob::Ended(outcome) => (kind::ENDED, alone(api::json(&outcome))),
         }
     }
 

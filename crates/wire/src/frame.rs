@@ -4,7 +4,7 @@
 
 mod codec;
 
-pub use codec::decode;
+pub use codec::{decode, encode_data};
 
 use bytes::Bytes;
 

@@ -90,7 +90,12 @@ fn messages_of_an_attached_job_have_one_form() {
         let data = Bytes::from(bytes);
         let message =
             FromJob::decode(data[0], data.slice(1..)).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!(message.encode(), (data[0], data.slice(1..)), "{name}");
+        let (kind, pieces) = message.encode();
+        assert_eq!(
+            (kind, &pieces.concat()[..]),
+            (data[0], &data[1..]),
+            "{name}"
+        );
     }
 }
 

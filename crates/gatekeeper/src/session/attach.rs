@@ -3,7 +3,7 @@
 //! Nothing is queued here. Output is read when the last piece was taken by the stream, so a slow client holds back the
 //! reader, and (with `Flow`) the guest. Stdin is bounded by its window, so that signals never wait behind it.
 
-use super::{OUTPUT_MESSAGE_BYTES, Out, Stop};
+use super::{OUTPUT_READ_BYTES, Out, Stop};
 use crate::admit::Visitor;
 use crate::desk::Desk;
 use kumiko_job::attempt::{AttemptCommand, Outcome, OutputStream, STDIN_WINDOW_BYTES};
@@ -68,18 +68,11 @@ async fn follow<J: Jobs>(
         .jobs
         .output(&visitor.caller, to.job, stream, from)
         .await?;
-    while let Some((offset, data)) = reader.read(OUTPUT_MESSAGE_BYTES).await? {
+    while let Some((offset, data)) = reader.read(OUTPUT_READ_BYTES).await? {
         desk.meter
             .output_bytes
             .fetch_add(data.len() as u64, Relaxed);
-        out.lock()
-            .await
-            .tell(FromJob::Output {
-                stream,
-                offset,
-                data,
-            })
-            .await?;
+        out.lock().await.output(stream, offset, data).await?;
     }
     Ok(())
 }

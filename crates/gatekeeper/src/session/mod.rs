@@ -8,20 +8,23 @@ use crate::Refused;
 use crate::admit::{Link, Visitor, until};
 use crate::desk::Desk;
 use bytes::Bytes;
-use kumiko_job::attempt::AttemptCommand;
+use kumiko_job::attempt::{AttemptCommand, OutputStream};
 use kumiko_job::contract::{EventStream, Jobs, OutputReader, Refusal};
 use kumiko_job::description::Stdin;
-use kumiko_session::{Receiver, Sender, SessionError, Stream};
+use kumiko_session::{Draft, Receiver, Sender, SessionError, Stream};
 use kumiko_wire::api::{Done, Request, Submitted, json, kind};
 use kumiko_wire::exec::FromJob;
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-/// Output is read and sent in pieces that fit one frame with their offset.
-pub(crate) const OUTPUT_MESSAGE_BYTES: usize = kumiko_wire::frame::PART_BYTES - 8;
+/// A message of output is one frame with its offset.
+const OUTPUT_MESSAGE_BYTES: usize = kumiko_wire::frame::PART_BYTES - 8;
+/// Output is read in pieces of some whole messages, so that reader and connection wake each other seldom.
+pub(crate) const OUTPUT_READ_BYTES: usize = 8 * OUTPUT_MESSAGE_BYTES;
 
 /// Serves one connection until it ends; its session may live longer.
 pub(crate) async fn serve<J: Jobs>(
@@ -90,9 +93,34 @@ impl Out {
     }
 
     async fn tell(&mut self, message: FromJob) -> Result<(), Stop> {
-        let (kind, data) = message.encode();
-        Ok(self.sender.send(kind, data).await?)
+        Ok(self.sender.send_all(&mut [draft(message)].into()).await?)
     }
+
+    /// Bytes of an output stream from `offset`, in messages that each fit one frame.
+    async fn output(
+        &mut self,
+        stream: OutputStream,
+        mut offset: u64,
+        mut bytes: Bytes,
+    ) -> Result<(), Stop> {
+        let mut drafts = VecDeque::new();
+        while !bytes.is_empty() {
+            let data = bytes.split_to(bytes.len().min(OUTPUT_MESSAGE_BYTES));
+            let next = offset + data.len() as u64;
+            drafts.push_back(draft(FromJob::Output {
+                stream,
+                offset,
+                data,
+            }));
+            offset = next;
+        }
+        Ok(self.sender.send_all(&mut drafts).await?)
+    }
+}
+
+fn draft(message: FromJob) -> Draft {
+    let (kind, [first, data]) = message.encode();
+    Draft { kind, first, data }
 }
 
 async fn answer<J: Jobs>(
@@ -203,16 +231,11 @@ async fn dispatch<J: Jobs>(
         Request::Output { job, stream, from } => {
             let mut reader = desk.jobs.output(caller, job, stream, from).await?;
             let telling = async {
-                while let Some((offset, data)) = reader.read(OUTPUT_MESSAGE_BYTES).await? {
+                while let Some((offset, data)) = reader.read(OUTPUT_READ_BYTES).await? {
                     desk.meter
                         .output_bytes
                         .fetch_add(data.len() as u64, Relaxed);
-                    out.tell(FromJob::Output {
-                        stream,
-                        offset,
-                        data,
-                    })
-                    .await?;
+                    out.output(stream, offset, data).await?;
                 }
                 Ok(())
             };

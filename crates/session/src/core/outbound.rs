@@ -4,7 +4,7 @@
 use super::{Body, Core, Phase, Sequenced};
 use crate::SessionError;
 use bytes::BytesMut;
-use kumiko_wire::frame::{Frame, PART_BYTES, goodbye};
+use kumiko_wire::frame::{self, Frame, PART_BYTES, goodbye};
 use std::time::Duration;
 
 /// A stream with no more than this queued goes before bulk.
@@ -86,28 +86,28 @@ impl Core {
                 }
                 let number = (self.acknowledged + 1 + self.cursor as u64) as u32;
                 let stream = next.stream;
-                match next.body.clone() {
+                match &next.body {
                     Body::Open(request) => Frame::Open {
                         stream,
                         number,
-                        request,
-                    },
-                    Body::Data { kind, more, data } => Frame::Data {
-                        stream,
-                        number,
+                        request: request.clone(),
+                    }
+                    .encode(out),
+                    Body::Data {
                         kind,
                         more,
+                        first,
                         data,
-                    },
-                    Body::Finish => Frame::Finish { stream, number },
+                    } => frame::encode_data(out, (stream, number), *kind, *more, [first, data]),
+                    Body::Finish => Frame::Finish { stream, number }.encode(out),
                     Body::Reset { half, code } => Frame::Reset {
                         stream,
                         number,
-                        half,
-                        code,
-                    },
+                        half: *half,
+                        code: *code,
+                    }
+                    .encode(out),
                 }
-                .encode(out);
                 self.cursor += 1;
             }
         }

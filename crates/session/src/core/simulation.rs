@@ -6,7 +6,7 @@ use super::{Core, Phase, Role};
 use crate::{Options, SessionError};
 use bytes::{Bytes, BytesMut};
 use kumiko_wire::frame::{self, Frame, PART_BYTES, reset::TOO_MANY_STREAMS};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::task::{Poll, Waker};
 
 const HISTORIES: u64 = 10_000;
@@ -237,7 +237,7 @@ impl World {
             .take()
             .unwrap_or_else(|| writer.script.message());
         loop {
-            match core.poll_send(id, kind, &mut data, Waker::noop()) {
+            match core.poll_send(id, kind, [&mut Bytes::new(), &mut data], Waker::noop()) {
                 Poll::Ready(Ok(())) if data.is_empty() => {
                     break writer.left = writer.left.saturating_sub(1);
                 }
@@ -279,8 +279,13 @@ impl World {
             reader.ended = Some(Ok(()));
             return;
         }
+        let mut further = VecDeque::new();
         loop {
-            match core.poll_recv(id, Waker::noop()) {
+            let next = match further.pop_front() {
+                Some(part) => Poll::Ready(Ok(Some(part))),
+                None => core.poll_recv(id, &mut further, Waker::noop()),
+            };
+            match next {
                 Poll::Pending => return,
                 Poll::Ready(Ok(Some(part))) => {
                     let (kind, mut wanted) = reader

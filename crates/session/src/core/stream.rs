@@ -17,16 +17,26 @@ pub(super) struct Sequenced {
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     Open(Bytes),
-    Data { kind: u8, more: bool, data: Bytes },
+    /// The payload is `first` and `data`.
+    Data {
+        kind: u8,
+        more: bool,
+        first: Bytes,
+        data: Bytes,
+    },
     Finish,
-    Reset { half: Half, code: u32 },
+    Reset {
+        half: Half,
+        code: u32,
+    },
 }
 
 impl Body {
     pub fn cost(&self) -> usize {
         FRAME_COST_BYTES
             + match self {
-                Body::Open(data) | Body::Data { data, .. } => data.len(),
+                Body::Open(request) => request.len(),
+                Body::Data { first, data, .. } => first.len() + data.len(),
                 Body::Finish | Body::Reset { .. } => 0,
             }
     }

@@ -4,7 +4,7 @@ use super::stream::{Body, Receiving, Sending, StreamState, part_cost};
 use super::{Core, Phase, Role};
 use crate::{Part, SessionError};
 use bytes::Bytes;
-use kumiko_wire::frame::{Half, INITIAL_CREDIT_BYTES, PART_BYTES, REQUEST_BYTES};
+use kumiko_wire::frame::{FRAME_COST_BYTES, Half, INITIAL_CREDIT_BYTES, PART_BYTES, REQUEST_BYTES};
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 
@@ -13,6 +13,12 @@ use std::task::{Poll, Waker};
 pub(super) const DETACHED_BUFFER_BYTES: usize = 64 << 10;
 /// Windows grow this far on any path: half a millisecond of a loopback.
 const EASY_WINDOW_BYTES: u32 = 4 * INITIAL_CREDIT_BYTES;
+/// A reader that takes half a window in less has not to wait for the other side to be scheduled, however short the path
+/// is; what is under way for so long holds up no small message by more than a few of these.
+const EASY_READ_US: u64 = 1_000;
+
+/// What a user takes at once of what has come; the part that it works at is counted as read in any case.
+const AT_ONCE_COST: u64 = 4 * (PART_BYTES + FRAME_COST_BYTES) as u64;
 
 impl Core {
     /// Opens a stream; `waker` is called when there is room again.
@@ -43,13 +49,13 @@ impl Core {
         Poll::Ready(Ok(id))
     }
 
-    /// Queues the next part of a message: all of `data` if it fits one frame, else as much as a frame holds. Taken
-    /// is what is missing from `data` afterwards.
+    /// Queues the next part of a message, which is `first` and then `data`: all of it if it fits one frame, else as much
+    /// as a frame holds. Taken is what is missing from the two afterwards.
     pub fn poll_send(
         &mut self,
         id: u32,
         kind: u8,
-        data: &mut Bytes,
+        [first, data]: [&mut Bytes; 2],
         waker: &Waker,
     ) -> Poll<Result<(), SessionError>> {
         if let Some(over) = self.refusal() {
@@ -61,14 +67,10 @@ impl Core {
         if let Sending::Stopped(code) = stream.sending {
             return Poll::Ready(Err(SessionError::Stopped { code }));
         }
-        let size = data.len().min(PART_BYTES);
-        let more = size < data.len();
-        let body = Body::Data {
-            kind,
-            more,
-            data: data.slice(..size),
-        };
-        let cost = body.cost();
+        let ahead = first.len().min(PART_BYTES);
+        let size = data.len().min(PART_BYTES - ahead);
+        let more = ahead < first.len() || size < data.len();
+        let cost = FRAME_COST_BYTES + ahead + size;
         let has_credit = stream.limit.saturating_sub(stream.used) >= cost as u64;
         let has_room = self.can_hold(cost);
         let Some(stream) = self.streams.get_mut(&id) else {
@@ -80,7 +82,12 @@ impl Core {
             return Poll::Pending;
         }
         stream.used += cost as u64;
-        let _ = data.split_to(size);
+        let body = Body::Data {
+            kind,
+            more,
+            first: first.split_to(ahead),
+            data: data.split_to(size),
+        };
         self.enqueue(id, body);
         Poll::Ready(Ok(()))
     }
@@ -127,17 +134,26 @@ impl Core {
         self.remove_if_done(id);
     }
 
-    /// The next part that came; None at the end.
+    /// The next part that came; None at the end. Some that have come too are put into `further`, so that not each
+    /// takes the lock and gives credit by itself.
     pub fn poll_recv(
         &mut self,
         id: u32,
+        further: &mut VecDeque<Part>,
         waker: &Waker,
     ) -> Poll<Result<Option<Part>, SessionError>> {
         let Some(stream) = self.streams.get_mut(&id) else {
             return Poll::Ready(Ok(None));
         };
         if let Some(part) = stream.inbox.pop_front() {
-            let cost = part_cost(&part);
+            let mut cost = part_cost(&part);
+            while let Some(next) = stream.inbox.front().map(part_cost) {
+                if cost + next > AT_ONCE_COST {
+                    break;
+                }
+                cost += next;
+                further.extend(stream.inbox.pop_front());
+            }
             stream.read += cost;
             self.inbox_cost -= cost;
             self.grant(id);
@@ -175,7 +191,7 @@ impl Core {
         let took_us = self.now_us - stream.granted_us;
         let is_busy = self
             .round_trip_us
-            .is_some_and(|round_trip| took_us <= 2 * round_trip);
+            .is_some_and(|round_trip| took_us <= EASY_READ_US.max(2 * round_trip));
         if growth <= self.pool && (is_busy || wider <= EASY_WINDOW_BYTES) {
             self.pool -= growth;
             stream.window = wider;

@@ -253,22 +253,46 @@ fn reserved_is_zero(frame: &'static str, value: u16) -> Result<(), FrameError> {
     }
 }
 
+/// Appends a DATA frame whose payload is two pieces, so that who has them apart need not join them first.
+pub fn encode_data(
+    out: &mut BytesMut,
+    (stream, number): (u32, u32),
+    kind: u8,
+    more: bool,
+    [first, rest]: [&[u8]; 2],
+) {
+    let length = first.len() + rest.len();
+    header(out, DATA, kind, more, length, (stream, number));
+    out.put_slice(first);
+    out.put_slice(rest);
+}
+
+fn header(
+    out: &mut BytesMut,
+    frame_type: u8,
+    kind: u8,
+    more: bool,
+    length: usize,
+    (stream, number): (u32, u32),
+) {
+    out.reserve(HEADER_BYTES + length);
+    out.put_u8(frame_type);
+    out.put_u8(kind);
+    out.put_u16_le(u16::from(more) * MORE);
+    out.put_u32_le(length as u32);
+    out.put_u32_le(stream);
+    out.put_u32_le(number);
+}
+
 impl Frame {
     /// Appends the frame. Payloads above the limits of S4 are the caller's bug; the peer will refuse them.
     pub fn encode(&self, out: &mut BytesMut) {
-        let mut header =
-            |frame_type: u8, kind: u8, more: bool, length: usize, stream: u32, number: u32| {
-                out.reserve(HEADER_BYTES + length);
-                out.put_u8(frame_type);
-                out.put_u8(kind);
-                out.put_u16_le(u16::from(more) * MORE);
-                out.put_u32_le(length as u32);
-                out.put_u32_le(stream);
-                out.put_u32_le(number);
-            };
+        let mut header = |frame_type, length, stream, number| {
+            header(out, frame_type, 0, false, length, (stream, number));
+        };
         match self {
             Frame::Hello(hello) => {
-                header(HELLO, 0, false, HELLO_BYTES, 0, 0);
+                header(HELLO, HELLO_BYTES, 0, 0);
                 out.put_u16_le(VERSION);
                 out.put_u16_le(hello.resume.is_some().into());
                 out.put_slice(&hello.session);
@@ -276,7 +300,7 @@ impl Frame {
                 out.put_u64_le(hello.resume.unwrap_or(0));
             }
             Frame::Welcome(welcome) => {
-                header(WELCOME, 0, false, WELCOME_BYTES, 0, 0);
+                header(WELCOME, WELCOME_BYTES, 0, 0);
                 out.put_u16_le(VERSION);
                 out.put_u16_le(0);
                 out.put_u64_le(welcome.received);
@@ -288,7 +312,7 @@ impl Frame {
                 number,
                 request,
             } => {
-                header(OPEN, 0, false, request.len(), *stream, *number);
+                header(OPEN, request.len(), *stream, *number);
                 out.put_slice(request);
             }
             Frame::Data {
@@ -298,22 +322,21 @@ impl Frame {
                 more,
                 data,
             } => {
-                header(DATA, *kind, *more, data.len(), *stream, *number);
-                out.put_slice(data);
+                encode_data(out, (*stream, *number), *kind, *more, [&[], data]);
             }
-            Frame::Finish { stream, number } => header(FINISH, 0, false, 0, *stream, *number),
+            Frame::Finish { stream, number } => header(FINISH, 0, *stream, *number),
             Frame::Reset {
                 stream,
                 number,
                 half,
                 code,
             } => {
-                header(RESET, 0, false, 8, *stream, *number);
+                header(RESET, 8, *stream, *number);
                 out.put_u32_le((*half == Half::Receiving).into());
                 out.put_u32_le(*code);
             }
             Frame::Credit { stream, limit } => {
-                header(CREDIT, 0, false, 8, *stream, 0);
+                header(CREDIT, 8, *stream, 0);
                 out.put_u64_le(*limit);
             }
             Frame::Ack { received: value }
@@ -324,11 +347,11 @@ impl Frame {
                     Frame::Ping { .. } => PING,
                     _ => PONG,
                 };
-                header(frame_type, 0, false, 8, 0, 0);
+                header(frame_type, 8, 0, 0);
                 out.put_u64_le(*value);
             }
             Frame::Goodbye { code, text } => {
-                header(GOODBYE, 0, false, 4 + text.len(), 0, 0);
+                header(GOODBYE, 4 + text.len(), 0, 0);
                 out.put_u32_le(*code);
                 out.put_slice(text.as_bytes());
             }
