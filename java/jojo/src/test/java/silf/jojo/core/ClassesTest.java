@@ -1,0 +1,192 @@
+package silf.jojo.core;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.concurrent.atomic.AtomicInteger;
+import javax.tools.ToolProvider;
+import silf.jojo.Message;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.launch.ProcessLauncher;
+import silf.jojo.program.Body;
+import silf.jojo.program.Peer;
+import silf.jojo.testkit.Check;
+import silf.jojo.testkit.Run;
+
+/** How a node gets the user's classes: compiled here, on no class path but the client's. */
+public final class ClassesTest {
+    private static final int CLASSES = 200;
+
+    /** A folder with a Code that uses 200 classes, which form a binary tree or a chain of references. */
+    private static Path compiled(boolean chain) throws IOException {
+        var compiler = ToolProvider.getSystemJavaCompiler();
+        if (compiler == null) {
+            throw new Run.Missing("javac");
+        }
+        Path folder = Files.createTempDirectory("jojo-classes");
+        List<String> arguments = new ArrayList<>(List.of(
+                "--release", "17", "-proc:none", "-cp", System.getProperty("java.class.path"), "-d", folder.toString()));
+        Path source = folder.resolve("Many.java");
+        StringBuilder text = new StringBuilder("public class Many extends silf.jojo.Code {\n"
+                + "  public Object handle(silf.jojo.Message m) { return Part0.sum(); }\n}\n");
+        for (int i = 0; i < CLASSES; i++) {
+            text.append("class Part").append(i).append(" { static int sum() { return 1");
+            for (int next : chain ? new int[] {i + 1} : new int[] {2 * i + 1, 2 * i + 2}) {
+                if (next < CLASSES) {
+                    text.append(" + Part").append(next).append(".sum()");
+                }
+            }
+            text.append("; } }\n");
+        }
+        Files.writeString(source, text);
+        arguments.add(source.toString());
+        Check.equal(0, compiler.run(null, null, null, arguments.toArray(String[]::new)), "javac");
+        Files.delete(source);
+        return folder;
+    }
+
+    private static void run(ClassLoader loader, Body.Test test, NodeSpec... children) throws Exception {
+        Properties properties = new Properties();
+        properties.setProperty("body", Body.name(test));
+        new Program(
+                        NodeSpec.of("client", "client", Body.class.getName(), children), properties,
+                        new ProcessLauncher((node, line) -> System.err.println("{" + node.name() + "} " + line)), loader,
+                        System.out, new PrintStream(new ByteArrayOutputStream(), true, StandardCharsets.UTF_8))
+                .run();
+    }
+
+    /** Counts what is asked for one by one. */
+    private static final class Counting extends java.net.URLClassLoader {
+        final AtomicInteger found = new AtomicInteger();
+
+        Counting(Path folder) throws IOException {
+            super(new java.net.URL[] {folder.toUri().toURL()}, ClassesTest.class.getClassLoader());
+        }
+
+        @Override
+        public java.net.URL findResource(String name) {
+            java.net.URL url = super.findResource(name);
+            if (url != null) {
+                found.incrementAndGet();
+            }
+            return url;
+        }
+    }
+
+    private void many(boolean chain, NodeSpec... tree) throws Exception {
+        Path folder = compiled(chain);
+        try (Counting loader = new Counting(folder)) {
+            run(loader, client -> {
+                silf.jojo.Node node = client.child(0);
+                Object sum = tree[0].children().isEmpty()
+                        ? node.call(new Message(0, null))
+                        : node.call(new Message(Peer.RELAY, new Object[] {0, Peer.ECHO}));
+                Check.equal(CLASSES, sum, "classes that ran");
+            }, tree);
+            // Each once (Many, 200 parts), however many levels it passes.
+            Check.equal(CLASSES + 1, loader.found.get(), "look-ups at the client");
+        } finally {
+            try (var files = Files.walk(folder)) {
+                files.sorted(java.util.Comparator.reverseOrder()).forEach(f -> f.toFile().delete());
+            }
+        }
+    }
+
+    public void many_classes_come_along_before_they_are_asked_for() throws Exception {
+        many(false, NodeSpec.of("pad00", "pad00", "Many"));
+        many(true, NodeSpec.of("pad00", "pad00", "Many"));
+    }
+
+    public void a_leaf_below_a_head_gets_them_from_the_head() throws Exception {
+        many(true, NodeSpec.of("head", "head", Peer.class.getName(), NodeSpec.of("leaf", "leaf", "Many")));
+    }
+
+    public void resources_and_services_come_from_the_client_too() throws Exception {
+        Path folder = Files.createTempDirectory("jojo-resources");
+        Files.createDirectories(folder.resolve("META-INF/services"));
+        Files.writeString(folder.resolve("some.txt"), "text of the client");
+        byte[] large = new byte[3 << 20];
+        new java.util.Random(2).nextBytes(large);
+        Files.write(folder.resolve("large.bin"), large);
+        Files.writeString(
+                folder.resolve("META-INF/services/java.lang.Runnable"), silf.jojo.program.Service.class.getName() + "\n");
+        try (Counting loader = new Counting(folder)) {
+            run(loader, client -> {
+                Check.equal("text of the client", client.child(0).call(new Message(1, "some.txt")), "a resource");
+                Check.equal((long) java.util.Arrays.hashCode(large), client.child(0).call(new Message(2, "large.bin")), "a large one");
+                Check.equal(null, client.child(0).call(new Message(1, "none.txt")), "one that is not there");
+                Check.equal(silf.jojo.program.Service.class.getName(), client.child(0).call(new Message(3, null)), "a service");
+            }, NodeSpec.of("pad00", "pad00", silf.jojo.program.Reads.class.getName()));
+        }
+    }
+
+    /** A virtual thread that loads a class holds its carrier; with one carrier, whoever brings the class must be another. */
+    public void virtual_threads_that_load_classes_do_not_hold_up_the_bringing_of_classes() throws Exception {
+        if (!Threads.VIRTUAL_ARE_GOOD) {
+            throw new Run.Missing("Java 24 or newer");
+        }
+        Path folder = compiled(true);
+        NodeSpec.Invocation one = new NodeSpec.Invocation(
+                "local", Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                List.of("-Djdk.virtualThreadScheduler.parallelism=1", "-Djdk.virtualThreadScheduler.maxPoolSize=1"), List.of(),
+                60_000, Map.of());
+        try (Slow loader = new Slow(folder)) {
+            run(loader, client -> {
+                List<silf.jojo.Future> calls = new ArrayList<>();
+                for (int i = 0; i < 20; i++) {
+                    calls.add(client.child(0).callFuture(new Message(4, "Part" + 10 * i)));
+                }
+                for (silf.jojo.Future call : calls) {
+                    Check.equal(true, call.touch(), "a class loaded in a virtual thread");
+                }
+            }, NodeSpec.of("pad00", "pad00", silf.jojo.program.Reads.class.getName()).withInvocation(one));
+        }
+    }
+
+    /** Answers late, so that loads overlap. */
+    private static final class Slow extends java.net.URLClassLoader {
+        Slow(Path folder) throws IOException {
+            super(new java.net.URL[] {folder.toUri().toURL()}, ClassesTest.class.getClassLoader());
+        }
+
+        @Override
+        public java.net.URL findResource(String name) {
+            java.net.URL url = super.findResource(name);
+            if (url != null) {
+                try {
+                    Thread.sleep(20);
+                } catch (InterruptedException e) {
+                    Thread.currentThread().interrupt();
+                }
+            }
+            return url;
+        }
+    }
+
+    /** A class that could not be had once is had the next time: the JVM does not remember it as absent. */
+    public void a_transient_failure_is_not_remembered_as_absence() throws Exception {
+        List<String> asked = new ArrayList<>();
+        byte[] bytes = new ClassPath(ClassesTest.class.getClassLoader())
+                .read(silf.jojo.program.Service.class.getName().replace('.', '/') + ".class").bytes();
+        ClassStore store = new ClassStore((name, to) -> {
+            asked.add(name);
+            if (asked.size() == 1) {
+                to.unavailable(name, "the disk is away");
+            } else {
+                to.blob(Blob.of(name, bytes));
+            }
+        });
+        UserLoader loader = new UserLoader(store, ClassLoader.getPlatformClassLoader());
+        String name = silf.jojo.program.Service.class.getName();
+        Unavailable e = Check.thrown(Unavailable.class, () -> loader.loadClass(name), "the first time");
+        Check.that(e.getMessage().contains("the disk is away"), e.getMessage());
+        Check.equal(name, loader.loadClass(name).getName(), "the second time");
+    }
+}
