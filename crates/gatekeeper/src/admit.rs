@@ -130,12 +130,12 @@ pub(crate) fn authorise(
     if peer.kind == ProxyKind::Independent {
         return Err(Refused::Independent { subject });
     }
-    if door == Door::Gram && config.gram.is_none() {
-        return Err(Refused::Gram);
-    }
     let Some(map) = &keys.map else {
         return Ok(None);
     };
+    if door == Door::Gram && config.gram.is_none() {
+        return Err(Refused::Gram);
+    }
     let accounts = map.lookup(&peer.identity);
     match (accounts.first(), &config.only_account) {
         (None, _) => Err(Refused::Unmapped { subject }),

@@ -54,6 +54,9 @@ pub enum Noun {
     /// Certificates, proxies, trust.
     #[command(subcommand)]
     Identity(Identity),
+    /// What hosts there are and how they stand: the information service.
+    #[command(subcommand)]
+    Info(crate::info::Info),
     /// The process virtual machine by itself.
     #[command(subcommand)]
     Sandbox(Sandbox),
@@ -117,6 +120,9 @@ pub struct SiteStart {
     /// Address and port to listen on; port 0 takes a free one.
     #[arg(long, value_name = "ADDR:PORT", env = "KUMIKO_LISTEN")]
     pub listen: Option<String>,
+    /// Run the packaged GridFTP server too; alone: on port 2811 of the same address.
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "usual", conflicts_with = "many")]
+    pub gridftp: Option<String>,
     /// Names and addresses that the host certificate carries, besides localhost and this host's own.
     #[arg(long = "host-name", value_name = "NAME")]
     pub host_names: Vec<String>,
@@ -423,6 +429,9 @@ pub enum Identity {
         /// How many further proxies may hang below it.
         #[arg(long)]
         path_length: Option<u32>,
+        /// With keys (RSA) from which Globus programs can delegate; they cannot from others.
+        #[arg(long, conflicts_with = "path_length")]
+        globus: bool,
         #[arg(long, value_name = "FILE")]
         cert: Option<PathBuf>,
         #[arg(long, value_name = "FILE")]

@@ -1,13 +1,24 @@
-//! Where a personal site keeps its things: one folder, so that a person sees all of it and can remove it.
+//! Where a site keeps its things. A personal one has one folder, so that a person sees all of it and can remove it; the
+//! machine's own has the usual places of a daemon.
 
 use crate::fail::{Failure, While};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The folder of a personal site; every other place is derived from it.
+/// The configuration of the machine's own site, if it has one.
+const CONFIGURATION: &str = "/etc/kumiko";
+const STATE: &str = "/var/lib/kumiko";
+const RUN: &str = "/run/kumiko";
+const LOGS: &str = "/var/log/kumiko";
+
+/// The folders of a site; every other place is derived from them.
 #[derive(Clone, Debug)]
 pub struct Home {
+    /// Settings, certificates, policy; of a personal site everything.
     root: PathBuf,
+    state: PathBuf,
+    run: PathBuf,
+    logs: PathBuf,
 }
 
 /// What a client on this machine needs to reach the personal site; written at each start.
@@ -47,7 +58,26 @@ impl Home {
                 Failure::misuse("neither HOME nor KUMIKO_HOME is set: say --home DIR")
             })?;
         let root = std::path::absolute(&root).doing(|| format!("finding {}", root.display()))?;
-        Ok(Home { root })
+        Ok(Home {
+            state: root.join("state"),
+            run: root.join("run"),
+            logs: root.clone(),
+            root,
+        })
+    }
+
+    /// The machine's own site, whether or not there is one.
+    pub fn of_machine() -> Home {
+        Home {
+            root: CONFIGURATION.into(),
+            state: STATE.into(),
+            run: RUN.into(),
+            logs: LOGS.into(),
+        }
+    }
+
+    pub fn is_of_machine(&self) -> bool {
+        self.root == Path::new(CONFIGURATION)
     }
 
     pub fn root(&self) -> &Path {
@@ -84,26 +114,35 @@ impl Home {
         self.root.join("contact.toml")
     }
     pub fn state(&self) -> PathBuf {
-        self.root.join("state")
-    }
-    pub fn spool(&self) -> PathBuf {
-        self.root.join("state/spool")
+        self.state.clone()
     }
     pub fn run(&self) -> PathBuf {
-        self.root.join("run")
+        self.run.clone()
     }
     pub fn lock(&self) -> PathBuf {
-        self.root.join("run/lock")
+        self.run.join("lock")
     }
     pub fn running(&self) -> PathBuf {
-        self.root.join("run/site.json")
+        self.run.join("site.json")
     }
     /// While this file is there, no new jobs are taken.
     pub fn draining(&self) -> PathBuf {
-        self.root.join("run/draining")
+        self.run.join("draining")
     }
     pub fn log(&self) -> PathBuf {
-        self.root.join("site.log")
+        self.logs.join("site.log")
+    }
+    /// Of a site for many accounts: one log an account.
+    pub fn agent_logs(&self) -> PathBuf {
+        self.logs.join("agents")
+    }
+    /// Of a site for many accounts: one directory an account.
+    pub fn accounts(&self) -> PathBuf {
+        self.state.join("accounts")
+    }
+    /// Of a site for many accounts: whose agents have something to do.
+    pub fn awake(&self) -> PathBuf {
+        self.state.join("awake")
     }
 
     /// None when no personal site was ever started here.

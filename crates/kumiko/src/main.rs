@@ -10,12 +10,14 @@ mod exec;
 mod fail;
 mod home;
 mod identity;
+mod info;
 mod job;
+mod jojo;
 mod output;
 mod sandbox;
 mod site;
 
-use args::{Cli, Noun, Site};
+use args::{Cli, Noun, Site, SiteArguments};
 use clap::Parser;
 use fail::Failure;
 use home::Home;
@@ -41,8 +43,14 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<u8, Failure> {
-    let serving =
-        matches!(&cli.noun, Noun::Site(Site::Start(start)) if start.foreground || start.demo);
+    let serving = match &cli.noun {
+        Noun::Site(SiteArguments {
+            verb: Site::Start(start),
+            ..
+        }) => start.foreground || start.demo,
+        Noun::Front | Noun::Agent(_) | Noun::Info(info::Info::Serve(_)) => true,
+        _ => false,
+    };
     log(serving);
     // `| head` ends us, but for those that have a job to end first, or that serve.
     if !serving
@@ -57,16 +65,46 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     if let Noun::Sandbox(verb) = cli.noun {
         return sandbox::sandbox(verb, cli.output);
     }
-    let home = Home::find(cli.home.as_deref())?;
+    if let Noun::Jojo(arguments) = &cli.noun {
+        return jojo::jojo(arguments);
+    }
+    let home = match &cli.noun {
+        Noun::Site(site) => site::which(site, cli.home.as_deref())?,
+        _ => Home::find(cli.home.as_deref())?,
+    };
+    // Nor for the monitor: it forks.
+    if let Noun::Site(SiteArguments {
+        verb: Site::Start(start),
+        ..
+    }) = &cli.noun
+    {
+        let many = match start.many {
+            true => Some(site::many::configure(&home)?),
+            false => site::many::of(&home)?,
+        };
+        if let (true, Some(many)) = (start.foreground, many) {
+            return site::many::monitor(start, &home, &many);
+        }
+    }
+    let given = match &cli.noun {
+        Noun::Front => Some(site::many::Given::take(&home)?),
+        _ => None,
+    };
     let work = async {
         match cli.noun {
-            Noun::Site(verb) => site::site(verb, cli.output, &home).await,
+            Noun::Site(site) => site::site(site.verb, cli.output, &home).await,
             Noun::Job(verb) => job::job(verb, cli.output, &home).await,
             Noun::Exec(exec) => exec::exec(exec, &home).await.map_err(Failure::own),
+            Noun::Info(verb) => info::info(verb, cli.output, &home).await,
             Noun::Identity(verb) => identity::identity(verb, cli.output, &home),
-            Noun::Sandbox(_) => Ok(0), // done above
+            Noun::Sandbox(_) | Noun::Jojo(_) => Ok(0), // done above
             Noun::Doctor => doctor::doctor(cli.output, &home),
             Noun::Demo => demo::demo(),
+            Noun::Front => match given {
+                Some(given) => site::many::front(given, &home).await,
+                None => Ok(0), // taken above
+            },
+            Noun::Agent(agent) => site::many::agent(agent, &home).await,
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

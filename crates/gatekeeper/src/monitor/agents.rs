@@ -73,13 +73,15 @@ impl Agent {
         }
     }
 
-    /// It was told that it may go.
-    pub fn is_leaving(&self) -> bool {
-        matches!(self.standing, Standing::Up { leaving: true, .. })
-    }
-
     pub fn child(&self) -> Option<&Child> {
         match &self.standing {
+            Standing::Up { child, .. } => Some(child),
+            Standing::Down { .. } => None,
+        }
+    }
+
+    pub fn child_mut(&mut self) -> Option<&mut Child> {
+        match &mut self.standing {
             Standing::Up { child, .. } => Some(child),
             Standing::Down { .. } => None,
         }

@@ -7,7 +7,10 @@ use kumiko_linux::process::{self, End};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// From the end of a process's line to its own: it says why, and is gone.
+const END_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Child {
@@ -15,6 +18,8 @@ pub(super) struct Child {
     pub process: OwnedFd,
     pub begun: Instant,
     pub pid: u32,
+    /// It has closed its line, and is to have ended by then.
+    pub end_by: Option<Instant>,
 }
 
 impl Child {
@@ -31,7 +36,13 @@ impl Child {
             process: process::pidfd(pid)?,
             begun: Instant::now(),
             pid: child.id(),
+            end_by: None,
         })
+    }
+
+    /// It has closed its line, which it does when it ends.
+    pub fn hung_up(&mut self) {
+        self.end_by = Some(Instant::now() + END_WITHIN);
     }
 
     /// How it ended, once; None: it runs.

@@ -16,12 +16,15 @@ use agents::{After, Agent, Agents, Introduction};
 use back_off::BackOff;
 use child::Child;
 use kumiko_linux::accounts::Account;
+use kumiko_linux::groups::Groups;
 use kumiko_linux::packets::Packet;
 use kumiko_linux::poll::{Event, Interest, Poll};
 use kumiko_linux::privileges::Terms;
 use kumiko_linux::process::End;
 use kumiko_linux::signals::Signals;
-use kumiko_wire::monitor::{FromAgent, FromFront, MESSAGE_MOST_BYTES, NotIntroduced, ToFront};
+use kumiko_wire::monitor::{
+    FromAgent, FromFront, MESSAGE_MOST_BYTES, MonitorMessageError, NotIntroduced, ToFront,
+};
 use mapping::Mapping;
 use marks::Marks;
 use std::collections::HashMap;
@@ -41,8 +44,8 @@ const END_WITHIN: Duration = Duration::from_secs(15);
 /// Messages of one process before the others are looked at.
 const MESSAGES_AT_ONCE: usize = 64;
 
-/// The program that is started as an account, and on what terms.
-pub type Prepare<'a> = Box<dyn Fn(&Account) -> io::Result<(Command, Terms)> + 'a>;
+/// The program that is started as an account.
+pub type Prepare<'a> = Box<dyn Fn(&Account) -> io::Result<Command> + 'a>;
 
 /// What a monitor is given.
 pub struct Setup<'a> {
@@ -52,6 +55,10 @@ pub struct Setup<'a> {
     pub least_id: u32,
     /// Most accounts that have an agent at once.
     pub agents_most: usize,
+    /// Processes and threads of an account at most.
+    pub processes: Option<u64>,
+    /// Where an account's processes are kept together.
+    pub groups: Option<Groups>,
     /// A directory of root's for the marks of accounts whose agents have something to do.
     pub marks: PathBuf,
     pub front: Account,
@@ -182,8 +189,8 @@ impl<'a> Monitor<'a> {
     fn start_front(&mut self) -> Result<(), MonitorError> {
         self.front_due = None;
         let account = &self.setup.front;
-        let started = (self.setup.front_program)(account).and_then(|(command, terms)| {
-            let child = Child::start(command, account, terms)?;
+        let started = (self.setup.front_program)(account).and_then(|command| {
+            let child = Child::start(command, account, Terms::default())?;
             self.poll.add(&child.line, FRONT_LINE, Interest::Read)?;
             self.poll
                 .add(&child.process, FRONT_PROCESS, Interest::Read)?;
@@ -209,39 +216,19 @@ impl<'a> Monitor<'a> {
 
     /// Whatever the front says beyond its two messages ends it: a fresh one is believed no more, but starts clean.
     fn hear_front(&mut self) -> Result<(), MonitorError> {
-        let mut buffer = [0; MESSAGE_MOST_BYTES + 1];
         for _ in 0..MESSAGES_AT_ONCE {
-            let Some(front) = &self.front else {
+            let Some(front) = &mut self.front else {
                 return Ok(());
             };
-            let message = match front.line.receive_bytes(&mut buffer) {
-                Ok(Packet::Message(bytes, _)) => {
-                    FromFront::decode(buffer.get(..bytes).unwrap_or_default())
-                        .map_err(|e| e.to_string())
-                }
-                Ok(Packet::End) => Err("it has closed its line".to_owned()),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) => Err(e.to_string()),
-            };
-            match message {
-                Ok(FromFront::Ready) => self.front_ready()?,
-                Ok(FromFront::Introduce { number, subject }) => {
+            match hear(front, FromFront::decode) {
+                Heard::Message(FromFront::Ready) => self.front_ready()?,
+                Heard::Message(FromFront::Introduce { number, subject }) => {
                     let introduced = self.introduce(&subject);
                     self.answer(number, &subject, introduced);
                 }
-                Err(why) => {
-                    if self.ending.is_none() {
-                        tracing::error!(
-                            pid = front.pid,
-                            why,
-                            "the front is not heard any more, and is ended"
-                        );
-                        front.signal(SIGKILL);
-                    }
-                    // That it has ended is seen by its process.
-                    if let Err(cause) = self.poll.remove(&front.line) {
-                        tracing::error!(%cause, "the front's line is still heard");
-                    }
+                Heard::Nothing => return Ok(()),
+                Heard::NoMore => {
+                    forget(&self.poll, front);
                     return Ok(());
                 }
             }
@@ -336,7 +323,12 @@ impl<'a> Monitor<'a> {
     }
 
     fn start_process(&mut self, account: &Account) -> io::Result<Child> {
-        let (command, terms) = (self.setup.agent_program)(account)?;
+        let command = (self.setup.agent_program)(account)?;
+        let terms = Terms {
+            processes: self.setup.processes,
+            open_files: None,
+            group: self.group(&account.name),
+        };
         let child = Child::start(command, account, terms)?;
         let token = self.next_token;
         self.next_token += 2;
@@ -345,6 +337,17 @@ impl<'a> Monitor<'a> {
         self.tokens.insert(token, account.name.clone());
         tracing::info!(account = %account.name, pid = child.pid, "its agent is started");
         Ok(child)
+    }
+
+    /// Without a group an account is served all the same.
+    fn group(&self, account: &str) -> Option<OwnedFd> {
+        let made = self
+            .setup
+            .groups
+            .as_ref()?
+            .of(account, self.setup.processes);
+        made.map_err(|cause| tracing::warn!(account, %cause, "it has no control group"))
+            .ok()
     }
 
     fn agent_event(&mut self, token: u64) {
@@ -362,41 +365,20 @@ impl<'a> Monitor<'a> {
         let Some(agent) = self.agents.get_mut(name) else {
             return;
         };
-        let mut buffer = [0; MESSAGE_MOST_BYTES + 1];
         for _ in 0..MESSAGES_AT_ONCE {
-            let Some(child) = agent.child() else { return };
-            let why = match child.line.receive_bytes(&mut buffer) {
-                Ok(Packet::Message(bytes, _)) => {
-                    match FromAgent::decode(buffer.get(..bytes).unwrap_or_default()) {
-                        Ok(message) => {
-                            if agent.hear(message) {
-                                tracing::info!(
-                                    account = name,
-                                    "its agent has nothing to do, and goes"
-                                );
-                                self.marks.clear(name);
-                            }
-                            continue;
-                        }
-                        Err(e) => e.to_string(),
+            let Some(child) = agent.child_mut() else {
+                return;
+            };
+            match hear(child, FromAgent::decode) {
+                Heard::Message(message) => {
+                    if agent.hear(message) {
+                        tracing::info!(account = name, "its agent has nothing to do, and goes");
+                        self.marks.clear(name);
                     }
                 }
-                Ok(Packet::End) => "it has closed its line".to_owned(),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) => e.to_string(),
-            };
-            if !agent.is_leaving() && self.ending.is_none() {
-                tracing::warn!(
-                    account = name,
-                    why,
-                    "its agent is not heard any more, and is ended"
-                );
-                child.signal(SIGKILL);
+                Heard::Nothing => return,
+                Heard::NoMore => return forget(&self.poll, child),
             }
-            if let Err(cause) = self.poll.remove(&child.line) {
-                tracing::error!(%cause, "an agent's line is still heard");
-            }
-            return;
         }
     }
 
@@ -413,6 +395,9 @@ impl<'a> Monitor<'a> {
         tracing::info!(account = name, how, ?after, "its agent has ended");
         if self.ending.is_some() || after == After::Forget {
             self.agents.remove(name);
+            if let Some(groups) = &self.setup.groups {
+                groups.remove(name);
+            }
         }
     }
 
@@ -442,6 +427,12 @@ impl<'a> Monitor<'a> {
                 self.tell_all(SIGKILL);
             }
             return;
+        }
+        for child in self.children_mut() {
+            if child.end_by.is_some_and(|by| by <= now) {
+                child.end_by = None;
+                child.signal(SIGKILL);
+            }
         }
         if self.front_due.is_some_and(|due| due <= now) {
             // Not the first one, so it does not fail.
@@ -473,8 +464,9 @@ impl<'a> Monitor<'a> {
         match self.ending {
             Some(deadline) => Some(deadline),
             None => {
+                let hung_up = self.children().filter_map(|child| child.end_by);
                 let agents = self.agents.values().filter_map(Agent::due);
-                agents.chain(self.front_due).min()
+                agents.chain(self.front_due).chain(hung_up).min()
             }
         }
     }
@@ -489,15 +481,71 @@ impl<'a> Monitor<'a> {
     }
 
     fn tell_all(&self, signal: i32) {
-        let agents = self.agents.values().filter_map(Agent::child);
-        for child in agents.chain(&self.front) {
-            child.signal(signal);
-        }
+        self.children().for_each(|child| child.signal(signal));
+    }
+
+    fn children(&self) -> impl Iterator<Item = &Child> {
+        self.agents
+            .values()
+            .filter_map(Agent::child)
+            .chain(&self.front)
+    }
+
+    fn children_mut(&mut self) -> impl Iterator<Item = &mut Child> {
+        self.agents
+            .values_mut()
+            .filter_map(Agent::child_mut)
+            .chain(&mut self.front)
     }
 
     fn is_over(&self) -> bool {
         self.ending.is_some() && self.front.is_none() && self.agents.is_empty()
     }
+}
+
+/// Its line is not looked at any more: it would be readable for ever.
+fn forget(poll: &Poll, child: &Child) {
+    if let Err(cause) = poll.remove(&child.line) {
+        tracing::error!(pid = child.pid, %cause, "a line is still heard");
+    }
+}
+
+/// What a process has said.
+enum Heard<T> {
+    Message(T),
+    Nothing,
+    /// It has closed its line, or broke the rules and is killed for it. That it has ended is seen by its process.
+    NoMore,
+}
+
+fn hear<T>(
+    child: &mut Child,
+    decode: impl Fn(&[u8]) -> Result<T, MonitorMessageError>,
+) -> Heard<T> {
+    let mut buffer = [0; MESSAGE_MOST_BYTES + 1];
+    let why = match child.line.receive_bytes(&mut buffer) {
+        Ok(Packet::Message(bytes, _)) => match decode(buffer.get(..bytes).unwrap_or_default()) {
+            Ok(message) => return Heard::Message(message),
+            Err(e) => e.to_string(),
+        },
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Heard::Nothing,
+        Ok(Packet::End) => {
+            child.hung_up();
+            return Heard::NoMore;
+        }
+        Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
+            child.hung_up();
+            return Heard::NoMore;
+        }
+        Err(e) => e.to_string(),
+    };
+    tracing::error!(
+        pid = child.pid,
+        why,
+        "a process breaks the rules, and is ended"
+    );
+    child.signal(SIGKILL);
+    Heard::NoMore
 }
 
 fn told(end: End) -> String {

@@ -1,12 +1,14 @@
 //! Starting a site in the background, asking how it is, stopping it.
 
-use crate::args::{Format, Site, SiteStart};
+use crate::args::{Format, Site, SiteArguments, SiteStart};
 use crate::connect;
 use crate::fail::{Failure, While};
 use crate::home::{Home, Running, write_whole};
 use crate::job::view::now_ms;
 use crate::output::{self, Show, say};
+use crate::site::gridftp;
 use crate::site::make::make;
+use crate::site::many;
 use crate::site::serve::{is_served, serve};
 use kumiko_identity::{Dn, GridMap};
 use kumiko_linux::{process, this_process};
@@ -15,6 +17,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,6 +28,19 @@ const SIGTERM: i32 = 15;
 const DYING: Duration = Duration::from_secs(5);
 /// Nothing tells when a lock of flock(2) becomes free but waiting for it, which would take it.
 const LOCK_LOOK: Duration = Duration::from_millis(10);
+
+/// Which site is meant: `given`, else the machine's own where root has configured one (or is about to), else the
+/// personal one.
+pub fn which(site: &SiteArguments, given: Option<&Path>) -> Result<Home, Failure> {
+    if given.is_none() && !site.personal && kumiko_linux::is_root() {
+        let machine = Home::of_machine();
+        let begun = matches!(&site.verb, Site::Start(start) if start.many);
+        if begun || machine.site_toml().exists() {
+            return Ok(machine);
+        }
+    }
+    Home::find(given)
+}
 
 pub async fn site(verb: Site, format: Format, home: &Home) -> Result<u8, Failure> {
     match verb {
@@ -40,6 +56,17 @@ pub async fn site(verb: Site, format: Format, home: &Home) -> Result<u8, Failure
     }
 }
 
+/// Started by `in_background`.
+pub fn is_background() -> bool {
+    std::env::var_os(BACKGROUND).is_some()
+}
+
+/// The word that `in_background` waits for.
+pub fn ready_in_background(running: &Running) -> std::io::Result<()> {
+    say!("{}", serde_json::to_string(running)?)?;
+    std::io::stdout().flush()
+}
+
 #[derive(Serialize)]
 struct Status {
     up: bool,
@@ -48,6 +75,12 @@ struct Status {
     running: Option<Running>,
     #[serde(skip_serializing_if = "Option::is_none")]
     live_jobs: Option<usize>,
+    /// Where its GridFTP server is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gridftp: Option<String>,
+    /// Of a site for many accounts: those with something to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accounts: Option<Vec<String>>,
     draining: bool,
 }
 
@@ -64,8 +97,18 @@ impl Show for Status {
             running.version,
             now_ms().saturating_sub(running.since_ms) / 1000
         );
+        if let Some(gridftp) = &self.gridftp {
+            text.push_str(&format!("  gridftp   {gridftp}\n"));
+        }
         if let Some(live) = self.live_jobs {
             text.push_str(&format!("  live jobs {live} of yours\n"));
+        }
+        if let Some(accounts) = &self.accounts {
+            text.push_str(&format!(
+                "  agents    {} {}\n",
+                accounts.len(),
+                accounts.join(" ")
+            ));
         }
         if self.draining {
             text.push_str("  draining: no new jobs are taken\n");
@@ -77,10 +120,14 @@ impl Show for Status {
 async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
     let up = is_served(home);
     let running = if up { home.read_running()? } else { None };
-    let live_jobs = if up {
-        Some(live_jobs(home).await?)
-    } else {
-        None
+    let many = many::of(home)?.is_some();
+    let live_jobs = match up && !many {
+        true => Some(live_jobs(home).await?),
+        false => None,
+    };
+    let accounts = match up && many {
+        true => Some(awake(home)?),
+        false => None,
     };
     let root = home.root().display().to_string();
     output::one(
@@ -88,12 +135,23 @@ async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
         &Status {
             up,
             home: root,
+            gridftp: gridftp::url(home).filter(|_| running.is_some()),
             running,
             live_jobs,
+            accounts,
             draining: home.draining().exists(),
         },
     )?;
     Ok(u8::from(!up))
+}
+
+fn awake(home: &Home) -> Result<Vec<String>, Failure> {
+    let mut accounts = Vec::new();
+    for entry in std::fs::read_dir(home.awake())? {
+        accounts.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    accounts.sort();
+    Ok(accounts)
 }
 
 async fn live_jobs(home: &Home) -> Result<usize, Failure> {
@@ -113,16 +171,15 @@ async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8,
         return status(format, home).await;
     }
     let listen = start.listen.as_deref().map(listen_address).transpose()?;
-    let background = std::env::var_os(BACKGROUND).is_some();
+    let background = is_background();
     if start.foreground {
         let first = make(home, &start.host_names)?;
         if background {
             this_process::new_session()?;
         }
-        serve(home, listen, |running| {
+        serve(home, listen, start.gridftp.as_deref(), |running| {
             if background {
-                say!("{}", serde_json::to_string(running)?)?;
-                Ok(std::io::stdout().flush()?)
+                Ok(ready_in_background(running)?)
             } else {
                 Ok(explain_start(home, running, first)?)
             }
@@ -141,7 +198,11 @@ async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8,
 async fn answers(home: &Home) -> bool {
     let begun = Instant::now();
     while is_served(home) && begun.elapsed() < DYING {
-        if live_jobs(home).await.is_ok() {
+        let up = match many::of(home) {
+            Ok(Some(_)) => home.running().exists(),
+            _ => live_jobs(home).await.is_ok(),
+        };
+        if up {
             return true;
         }
         tokio::time::sleep(LOCK_LOOK).await;
@@ -149,14 +210,19 @@ async fn answers(home: &Home) -> bool {
     is_served(home)
 }
 
-fn explain_start(home: &Home, running: &Running, first: bool) -> std::io::Result<()> {
+pub fn explain_start(home: &Home, running: &Running, first: bool) -> std::io::Result<()> {
     let root = home.root().display();
     say!(
         "the site is up at {} (process {})",
         running.address,
         running.pid
     )?;
-    if first {
+    if first && home.accounts().exists() {
+        say!(
+            "made for it in {root}: its own authority, the host's certificate, grid-mapfile, policy.toml"
+        )?;
+        say!("next: kumiko identity issue --help; kumiko site map SUBJECT ACCOUNT")?;
+    } else if first {
         say!("made for it, all in {root}:")?;
         say!("  ca/ certificates/            its own authority, and whom it trusts")?;
         say!("  hostcert.pem user/           certificates of this host, and of you")?;
@@ -171,8 +237,10 @@ fn explain_start(home: &Home, running: &Running, first: bool) -> std::io::Result
 
 /// Starts this program again as the site, and waits until it serves or has said why not.
 fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
-    std::fs::create_dir_all(home.root()).doing(|| format!("making {}", home.root().display()))?;
     let log_path = home.log();
+    for folder in [home.root(), log_path.parent().unwrap_or(home.root())] {
+        std::fs::create_dir_all(folder).doing(|| format!("making {}", folder.display()))?;
+    }
     let log = File::options()
         .create(true)
         .append(true)
@@ -180,12 +248,15 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
         .doing(|| format!("opening {}", log_path.display()))?;
     let begins = log.metadata()?.len();
     let mut command = Command::new(std::env::current_exe()?);
-    command
-        .arg("--home")
-        .arg(home.root())
-        .args(["site", "start", "--foreground"]);
+    if !home.is_of_machine() {
+        command.arg("--home").arg(home.root());
+    }
+    command.args(["site", "start", "--foreground"]);
     if let Some(listen) = &start.listen {
         command.args(["--listen", listen]);
+    }
+    if let Some(gridftp) = &start.gridftp {
+        command.arg(format!("--gridftp={gridftp}"));
     }
     for name in &start.host_names {
         command.args(["--host-name", name]);
@@ -216,7 +287,7 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
     serde_json::from_str(&word).doing(|| "reading the site's word that it is ready".to_owned())
 }
 
-fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
+pub fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
     text.parse().map_err(|_| {
         Failure::misuse(format!("\"{text}\" is no address to listen on: write ADDRESS:PORT, as 127.0.0.1:2119 or [::]:2119"))
     })
@@ -232,7 +303,10 @@ async fn stop(format: Format, home: &Home) -> Result<u8, Failure> {
     let running = home
         .read_running()?
         .ok_or_else(|| Failure::from_text("the site is just starting: try again"))?;
-    let live = live_jobs(home).await.ok();
+    let live = match many::of(home)? {
+        Some(_) => None,
+        None => live_jobs(home).await.ok(),
+    };
     let pid = i32::try_from(running.pid)
         .map_err(|_| Failure::from_text("run/site.json names no process"))?;
     let process = process::pidfd(pid).doing(|| format!("finding process {pid}"))?;
@@ -243,7 +317,10 @@ async fn stop(format: Format, home: &Home) -> Result<u8, Failure> {
     tokio::task::block_in_place(|| process::until_ended(process.as_fd()))?;
     if format == Format::Human {
         match live {
-            Some(0) | None => say!("the site is down")?,
+            Some(0) => say!("the site is down")?,
+            None => {
+                say!("the site is down; running jobs go on and are picked up at the next start")?
+            }
             Some(1) => say!("the site is down; 1 job goes on and is picked up at the next start")?,
             Some(n) => {
                 say!("the site is down; {n} jobs go on and are picked up at the next start")?
@@ -261,7 +338,10 @@ fn map(subject: Option<String>, account: Option<String>, home: &Home) -> Result<
         return Ok(0);
     };
     let subject = Dn::parse(&subject)?;
-    let account = account.unwrap_or_else(this_process::account_name);
+    let account = match many::of(home)? {
+        Some(many) => many::mappable(&many, account)?,
+        None => account.unwrap_or_else(this_process::account_name),
+    };
     if GridMap::parse(&text)?.lookup(&subject).contains(&account) {
         eprintln!("kumiko: {subject} is mapped to {account} already");
         return Ok(0);
@@ -289,7 +369,7 @@ pub async fn demo_site(start: SiteStart, format: Format) -> Result<u8, Failure> 
         .map(listen_address)
         .transpose()?
         .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-    serve(&home, Some(listen), |running| {
+    serve(&home, Some(listen), None, |running| {
         if format == Format::Human {
             explain_start(&home, running, true)?;
             say!(

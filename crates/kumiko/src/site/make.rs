@@ -1,4 +1,4 @@
-//! The first start of a personal site: CA, certificates, grid-mapfile, policy and settings, all in its home.
+//! The first start of a site: CA, certificates, grid-mapfile, policy and settings, all in its home or its operator's.
 //! Each thing is made only if it is not there: the owner may have put another in its place.
 
 use crate::fail::{Failure, While};
@@ -6,8 +6,10 @@ use crate::home::{Home, write_whole};
 use crate::site::settings;
 use kumiko_identity::ca::{Authority, Kind, Options};
 use kumiko_identity::{Credential, Dn, GridMap, KeyKind};
-use kumiko_linux::this_process;
-use std::os::unix::fs::DirBuilderExt;
+use kumiko_linux::accounts::Account;
+use kumiko_linux::{privileges, this_process};
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -57,17 +59,47 @@ pub fn make(home: &Home, host_names: &[String]) -> Result<bool, Failure> {
     Ok(first)
 }
 
+/// The first start of a site for many accounts: as for a personal one, but that nobody is mapped yet, and that what
+/// front and agents read is theirs to read. True if this was the first start.
+pub fn make_for_many(home: &Home, host_names: &[String], front: &Account) -> Result<bool, Failure> {
+    privileges::make_readable_files();
+    let first = !home.host_certificate().exists();
+    for folder in [
+        home.root().to_path_buf(),
+        home.run(),
+        home.agent_logs(),
+        home.state(),
+        home.accounts(),
+    ] {
+        std::fs::create_dir_all(&folder).doing(|| format!("making {}", folder.display()))?;
+    }
+    if first {
+        let authority = authority(home, "site")?;
+        host_pair(home, &authority, host_names)?;
+    }
+    give_key(&home.host_key(), front)
+        .doing(|| format!("giving {} to {}", home.host_key().display(), front.name))?;
+    let nobody = "# Who may come in, and as which account: \"/O=.../CN=...\" account\n";
+    for (path, text) in [(home.mapfile(), nobody), (home.policy(), POLICY)] {
+        if !path.exists() {
+            write_whole(&path, text)?;
+        }
+    }
+    Ok(first)
+}
+
+/// The host's key is the front's alone. One that was brought from elsewhere is root's; one that is a link stays as it is.
+fn give_key(key: &Path, front: &Account) -> std::io::Result<()> {
+    let metadata = std::fs::symlink_metadata(key)?;
+    match metadata.is_file() && metadata.uid() == 0 {
+        true => privileges::give(File::open(key)?, front),
+        false => Ok(()),
+    }
+}
+
 fn certificates(home: &Home, host_names: &[String]) -> Result<(), Failure> {
     let account = this_process::account_name();
-    let host = this_process::host_name();
-    // The owner's name is in the CA's, so that several personal sites can be trusted side by side.
-    let space = Dn::parse("/O=kumiko")?.with("OU", &format!("{account}@{host}"));
-    let authority = if home.ca().join("ca-cert.pem").exists() {
-        Authority::load(&home.ca())?
-    } else {
-        Authority::init(&home.ca(), &space.with("CN", "CA"), &Options::default())?
-    };
-    authority.install_trust(&home.certificates())?;
+    let authority = authority(home, &account)?;
     let space = authority.name_space();
     let user = authority.enrol(
         &space.with("CN", &account),
@@ -76,14 +108,32 @@ fn certificates(home: &Home, host_names: &[String]) -> Result<(), Failure> {
         LIFETIME,
     )?;
     user.save_pair(&home.user_certificate(), &home.user_key())?;
+    // The host's pair last: its certificate marks the first start as complete.
+    host_pair(home, &authority, host_names)
+}
+
+/// The site's own authority, trusted here. Its name has the owner's, so that several sites can be trusted side by side.
+fn authority(home: &Home, owner: &str) -> Result<Authority, Failure> {
+    let host = this_process::host_name();
+    let space = Dn::parse("/O=kumiko")?.with("OU", &format!("{owner}@{host}"));
+    let authority = if home.ca().join("ca-cert.pem").exists() {
+        Authority::load(&home.ca())?
+    } else {
+        Authority::init(&home.ca(), &space.with("CN", "CA"), &Options::default())?
+    };
+    authority.install_trust(&home.certificates())?;
+    Ok(authority)
+}
+
+fn host_pair(home: &Home, authority: &Authority, host_names: &[String]) -> Result<(), Failure> {
+    let host = this_process::host_name();
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1", &host]
         .map(str::to_owned)
         .to_vec();
     names.extend_from_slice(host_names);
     names.dedup();
     let kind = Kind::Host { names };
-    let subject = space.with("CN", &format!("host/{host}"));
-    // The host's pair last: its certificate marks the first start as complete.
+    let subject = authority.name_space().with("CN", &format!("host/{host}"));
     authority
         .enrol(&subject, KeyKind::P256, &kind, LIFETIME)?
         .save_pair(&home.host_certificate(), &home.host_key())?;

@@ -1,9 +1,15 @@
-//! `kumiko site ...`: start and look after a personal site.
+//! `kumiko site ...`: start and look after a site, a personal one or one for many accounts.
 
 mod control;
 mod effective;
+mod gram;
+mod gridftp;
 mod make;
+pub mod many;
 mod serve;
 mod settings;
+mod staging;
 
-pub use control::{Throwaway, site};
+pub use make::make;
+pub use control::{Throwaway, site, which};
+pub use serve::end_asked;

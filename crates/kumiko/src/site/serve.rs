@@ -4,11 +4,16 @@ use crate::fail::{Failure, While};
 use crate::home::{Contact, Home, Running, write_whole};
 use crate::job::view::now_ms;
 use crate::site::effective::Policies;
+use crate::site::control::listen_address;
+use crate::site::gram::gram;
+use crate::site::gridftp::{self, GridFtp};
 use crate::site::settings::Settings;
+use crate::site::staging::mover;
 use kumiko_batch::fork::Fork;
 use kumiko_gatekeeper::{Config, Front};
 use kumiko_linux::this_process;
-use kumiko_manager::{Manager, Setup};
+use kumiko_manager::{Manager, OpenError, Setup};
+use kumiko_staging::Mover;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,26 +29,25 @@ const LOOK: Duration = Duration::from_millis(5);
 pub async fn serve(
     home: &Home,
     listen: Option<SocketAddr>,
+    gridftp: Option<&str>,
     ready: impl FnOnce(&Running) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let settings = Settings::load(home)?;
     let _lock = take_lock(home)?;
     this_process::raise_open_files()?;
     let policies = Policies::load(&home.policy(), &home.draining())?;
-    if let Err(obstacle) = &policies.machine().user_namespaces {
-        tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, "no mechanism can be used here: jobs will be refused");
-    }
-    let setup = Setup {
-        directory: home.state(),
-        limits: settings.limits(),
-        effective: Box::new(move |_caller, description| policies.effective(description)),
-        transfer: None,
-        after_commit: None,
-    };
-    let (spool, runner) = (home.spool(), runner()?);
-    let manager = Manager::open(setup, |sink| Fork::new(spool, runner, sink)).await?;
+    let mover = mover(&home.state(), home.certificates())?;
+    let manager = open_manager(
+        &settings,
+        policies,
+        home.state(),
+        runner()?,
+        Arc::clone(&mover),
+    )
+    .await?;
+    let listen = listen.unwrap_or(settings.listen);
     let config = Config {
-        listen: listen.unwrap_or(settings.listen),
+        listen,
         name: this_process::host_name(),
         host_certificate: home.host_certificate(),
         host_key: home.host_key(),
@@ -52,16 +56,62 @@ pub async fn serve(
         only_account: Some(this_process::account_name()),
         accept_limited: settings.accept_limited,
         limits: kumiko_gatekeeper::Limits::default(),
+        gram: Some(gram(&home.state(), listen.ip(), mover)),
     };
     let front = Front::bind(config, Arc::clone(&manager)).await?;
+    let gridftp = gridftp.unwrap_or(&settings.gridftp);
+    let mut gridftp = match gridftp {
+        "" => None,
+        "usual" => Some(GridFtp::start(home, gridftp::usual(front.local_addr())).await?),
+        address => Some(GridFtp::start(home, listen_address(address)?).await?),
+    };
     let running = announce(home, front.local_addr())?;
     ready(&running)?;
     tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");
-    front.run(end_asked()).await;
+    let end = async {
+        tokio::select! {
+            () = end_asked() => {}
+            () = ended(gridftp.as_mut()) => {}
+        }
+    };
+    front.run(end).await;
+    if let Some(gridftp) = gridftp {
+        gridftp.stop().await;
+    }
     manager.close().await;
     let _ = std::fs::remove_file(home.running());
     tracing::info!("the site is down; running jobs go on");
     Ok(())
+}
+
+/// Says so when the GridFTP server ends before the site; never answers.
+async fn ended(gridftp: Option<&mut GridFtp>) {
+    match gridftp {
+        Some(gridftp) => gridftp.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The manager of one account, with its batch systems, on what is kept in `state`.
+pub async fn open_manager(
+    settings: &Settings,
+    policies: Policies,
+    state: PathBuf,
+    runner: PathBuf,
+    mover: Arc<Mover>,
+) -> Result<Arc<Manager<Fork>>, OpenError> {
+    if let Err(obstacle) = &policies.machine().user_namespaces {
+        tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, "no mechanism can be used here: jobs will be refused");
+    }
+    let spool = state.join("spool");
+    let setup = Setup {
+        directory: state,
+        limits: settings.limits(),
+        effective: Box::new(move |_caller, description| policies.effective(description)),
+        transfer: Some(mover),
+        after_commit: None,
+    };
+    Manager::open(setup, |sink| Fork::new(spool, runner, sink)).await
 }
 
 /// Writes where clients of this machine find the site, and who serves it.
@@ -91,7 +141,7 @@ fn announce(home: &Home, address: SocketAddr) -> Result<Running, Failure> {
 }
 
 /// Held by the serving process, and let go by the kernel however that ends.
-fn take_lock(home: &Home) -> Result<File, Failure> {
+pub fn take_lock(home: &Home) -> Result<File, Failure> {
     std::fs::create_dir_all(home.run())?;
     let path = home.lock();
     let file = File::options()
@@ -121,7 +171,7 @@ pub fn is_served(home: &Home) -> bool {
 }
 
 /// kumiko-run: KUMIKO_RUN, else beside this program.
-fn runner() -> Result<PathBuf, Failure> {
+pub fn runner() -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os("KUMIKO_RUN") {
         return Ok(path.into());
     }
@@ -136,7 +186,7 @@ fn runner() -> Result<PathBuf, Failure> {
     }
 }
 
-async fn end_asked() {
+pub async fn end_asked() {
     let (Ok(mut term), Ok(mut int)) = (
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),

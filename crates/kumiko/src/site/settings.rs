@@ -12,6 +12,9 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # Where the gatekeeper listens; port 0 takes a free one.
 # listen = "127.0.0.1:2119"
 
+# Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.
+# gridftp = ""
+
 # May a limited proxy start jobs? As with GRAM, it may not.
 # accept_limited = false
 
@@ -31,28 +34,95 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # keep_h = 168
 "#;
 
+/// Written after the others at the first start of a site for many accounts.
+pub const MANY_TEMPLATE: &str = r#"
+# With this table the site is one for many accounts, and root starts it: see docs/guide/site.md.
+[accounts]
+
+# The account of the front, which meets strangers and holds the host's key. Made for it alone, it owns nothing else.
+# front = "kumiko"
+
+# Accounts and groups with lower numbers are the system's, and are never served; root is not, whatever stands here.
+# least_id = 1000
+
+# Accounts that have an agent at once. Each has a process of some 15 MB.
+# agents = 500
+
+# An agent with no job and no connection ends after this, seconds.
+# idle_s = 300
+
+# Where an account's jobs and their output are kept: "site" (in the site's own state) or "home" (in ~/.kumiko).
+# keep_in = "site"
+
+# Processes and threads of an account at most; 0: what the system says.
+# processes = 0
+
+# A file in the format of passwd(5) to look accounts up in, instead of asking the system.
+# file = ""
+"#;
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     pub listen: SocketAddr,
+    /// An address to listen on, or empty.
+    pub gridftp: String,
     pub accept_limited: bool,
     pub grace_ms: u64,
     pub time_limit_s: u64,
     pub output_quota_bytes: u64,
     pub live_jobs_per_caller: usize,
     pub keep_h: u64,
+    /// There: a site for many accounts.
+    pub accounts: Option<Many>,
+}
+
+/// Of a site for many accounts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Many {
+    pub front: String,
+    pub least_id: u32,
+    pub agents: usize,
+    pub idle_s: u64,
+    pub keep_in: KeepIn,
+    pub processes: u64,
+    pub file: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeepIn {
+    Site,
+    Home,
+}
+
+impl Default for Many {
+    fn default() -> Self {
+        Many {
+            front: "kumiko".to_owned(),
+            least_id: 1000,
+            agents: 500,
+            idle_s: 300,
+            keep_in: KeepIn::Site,
+            processes: 0,
+            file: String::new(),
+        }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 2119)),
+            gridftp: String::new(),
             accept_limited: false,
             grace_ms: 5_000,
             time_limit_s: 0,
             output_quota_bytes: 1 << 30,
             live_jobs_per_caller: 10_000,
             keep_h: 168,
+            accounts: None,
         }
     }
 }
@@ -82,22 +152,28 @@ impl Settings {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_template_says_the_defaults() {
-        let spelled: Vec<&str> = TEMPLATE
+    /// What is commented out, as if it were not; and all of it as it stands.
+    fn check(template: &str, expected: &Settings) {
+        let spelled: Vec<&str> = template
             .lines()
-            .filter_map(|l| l.strip_prefix("# ").filter(|l| l.contains(" = ")))
+            .filter_map(|l| match l.starts_with('[') {
+                true => Some(l),
+                false => l.strip_prefix("# ").filter(|l| l.contains(" = ")),
+            })
             .collect();
-        let spelled = spelled.join("\n");
-        let settings: Settings = toml::from_str(&spelled).unwrap();
-        assert_eq!(
-            format!("{settings:?}"),
-            format!("{:?}", Settings::default())
-        );
-        let unchanged: Settings = toml::from_str(TEMPLATE).unwrap();
-        assert_eq!(
-            format!("{unchanged:?}"),
-            format!("{:?}", Settings::default())
-        );
+        for text in [template, &spelled.join("\n")] {
+            let settings: Settings = toml::from_str(text).unwrap();
+            assert_eq!(format!("{settings:?}"), format!("{expected:?}"));
+        }
+    }
+
+    #[test]
+    fn the_templates_say_the_defaults() {
+        check(TEMPLATE, &Settings::default());
+        let many = Settings {
+            accounts: Some(Many::default()),
+            ..Settings::default()
+        };
+        check(&format!("{TEMPLATE}{MANY_TEMPLATE}"), &many);
     }
 }

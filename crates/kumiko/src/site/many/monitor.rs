@@ -1,0 +1,164 @@
+//! The monitor's process: its lock, its listening socket, and what it starts. Before any runtime is made: it is to be
+//! one thread.
+
+use crate::args::SiteStart;
+use crate::fail::{Failure, While};
+use crate::home::{Home, Running, write_whole};
+use crate::job::view::now_ms;
+use crate::site::control::{explain_start, is_background, listen_address, ready_in_background};
+use crate::site::make::make_for_many;
+use crate::site::many::accounts;
+use crate::site::serve::{runner, take_lock};
+use crate::site::settings::{KeepIn, Many, Settings};
+use kumiko_gatekeeper::monitor::{self, Setup};
+use kumiko_linux::accounts::Account;
+use kumiko_linux::groups::Groups;
+use kumiko_linux::privileges::give;
+use kumiko_linux::this_process;
+use std::fs::File;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What front and agents find programs with; they start none but kumiko-run, and Slurm's and HTCondor's.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Of this process's environment: what they are to have too.
+const HANDED_ON: [&str; 5] = [
+    "KUMIKO_LOG",
+    "KUMIKO_LOG_FORMAT",
+    "KUMIKO_RUN",
+    "LANG",
+    "TZ",
+];
+
+/// Becomes the monitor of the site for many accounts in `home`, until told to end.
+pub fn monitor(start: &SiteStart, home: &Home, many: &Many) -> Result<u8, Failure> {
+    if !kumiko_linux::is_root() {
+        return Err(Failure::from_text(format!(
+            "{} is of a site for many accounts ([accounts]): root starts that; a personal site needs another --home",
+            home.site_toml().display()
+        )));
+    }
+    if is_background() {
+        this_process::new_session()?;
+    }
+    let settings = Settings::load(home)?;
+    let front = accounts(many).find(&many.front)?.ok_or_else(|| {
+        Failure::from_text(format!(
+            "there is no account {0} for the front: make it (useradd --system --no-create-home --shell /usr/sbin/nologin \
+             {0}), or name another one, made for it alone, as `front` of [accounts] in {1}",
+            many.front,
+            home.site_toml().display()
+        ))
+    })?;
+    let first = make_for_many(home, &start.host_names, &front)?;
+    let _lock = take_lock(home)?;
+    this_process::raise_open_files()?;
+    let program = std::env::current_exe()?;
+    runner()?;
+    let listen = match &start.listen {
+        Some(text) => listen_address(text)?,
+        None => settings.listen,
+    };
+    let listener = TcpListener::bind(listen).doing(|| {
+        format!(
+            "listening on {listen} (say another address with --listen, port 0 for any that is free)"
+        )
+    })?;
+    let address = listener.local_addr()?;
+    monitor::run(Setup {
+        mapfile: home.mapfile(),
+        accounts: accounts(many),
+        least_id: many.least_id,
+        agents_most: many.agents,
+        processes: (many.processes > 0).then_some(many.processes),
+        groups: Groups::own()?,
+        marks: home.awake(),
+        front,
+        front_program: Box::new(|account| {
+            let mut command = command(&program, account);
+            command.arg("--home").arg(home.root()).arg("front");
+            command.stdout(OwnedFd::from(listener.try_clone()?));
+            Ok(command)
+        }),
+        agent_program: Box::new(|account| {
+            let state = state(home, many, account)?;
+            let mut command = command(&program, account);
+            command.arg("--home").arg(home.root()).arg("agent");
+            command.arg("--account").arg(&account.name);
+            command.arg("--state").arg(state);
+            command.arg("--draining").arg(home.draining());
+            command
+                .stdout(Stdio::null())
+                .stderr(agent_log(home, account)?);
+            Ok(command)
+        }),
+        ready: Box::new(|| up(home, address, first)),
+    })?;
+    let _ = std::fs::remove_file(home.running());
+    tracing::info!("the site is down; running jobs go on");
+    Ok(0)
+}
+
+/// A program of the site as an account, in a clean environment.
+fn command(program: &Path, account: &Account) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().current_dir("/");
+    command.env("PATH", PATH).env("HOME", &account.home);
+    command
+        .env("USER", &account.name)
+        .env("LOGNAME", &account.name);
+    for name in HANDED_ON {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+/// Where an account's things are kept. In the site's own state the account cannot make its directory: that is done here,
+/// in a directory that only root writes to.
+fn state(home: &Home, many: &Many, account: &Account) -> io::Result<PathBuf> {
+    match many.keep_in {
+        KeepIn::Home => Ok(account.home.join(".kumiko")),
+        KeepIn::Site => {
+            let path = home.accounts().join(&account.name);
+            let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+            match made {
+                Ok(()) => give(File::open(&path)?, account)?,
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(e),
+            }
+            Ok(path)
+        }
+    }
+}
+
+/// The log of an agent: root's, so that an account cannot change what was said of it.
+fn agent_log(home: &Home, account: &Account) -> io::Result<File> {
+    let path = home.agent_logs().join(format!("{}.log", account.name));
+    File::options()
+        .create(true)
+        .append(true)
+        .mode(0o640)
+        .open(path)
+}
+
+fn up(home: &Home, address: SocketAddr, first: bool) -> io::Result<()> {
+    let running = Running {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        address: address.to_string(),
+        since_ms: now_ms(),
+    };
+    let text = serde_json::to_string(&running).map_err(io::Error::other)?;
+    write_whole(&home.running(), &text).map_err(|failure| io::Error::other(failure.message))?;
+    tracing::info!(%address, "the site is up");
+    match is_background() {
+        true => ready_in_background(&running),
+        false => explain_start(home, &running, first),
+    }
+}
