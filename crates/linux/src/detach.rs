@@ -7,9 +7,14 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Programs that use select(2) break with descriptors from here up, so this is what they are started with everywhere.
 const OPEN_FILES: u64 = 1024;
 
+/// Writing past a limit on file sizes fails then (SIGXFSZ, EFBIG). The others tell every process that the machine or a
+/// session of the account goes down: the programs that this process stands beside heed them or not, and it is to see how
+/// they end.
+const IGNORED: [libc::c_int; 4] = [libc::SIGXFSZ, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
 /// Makes this process the leader of a session of its own, in `/`, with no descriptor above 2, which nobody of its
-/// account may trace or read (PR_SET_DUMPABLE, prctl(2)), which a limit on file sizes does not kill, and which hands on
-/// the usual limit of descriptors and not what its parent may have raised it to.
+/// account may trace or read (PR_SET_DUMPABLE, prctl(2)), which no limit on file sizes and no request to end kills, and
+/// which hands on the usual limit of descriptors and not what its parent may have raised it to.
 ///
 /// To be called first thing, with one thread and nothing open: every descriptor from 3 up is closed.
 pub fn detach() -> io::Result<()> {
@@ -17,8 +22,10 @@ pub fn detach() -> io::Result<()> {
     if unsafe { libc::close_range(3, libc::c_uint::MAX, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: SIGXFSZ has no handler here that could be lost; ignored, writing past the limit fails with EFBIG.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    for signal in IGNORED {
+        // SAFETY: this process has no handler that could be lost.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
     // A leader of a process group already (started from a shell) cannot make a session, and needs none.
     let _ = rustix::process::setsid();
     rustix::process::chdir("/")?;

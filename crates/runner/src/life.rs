@@ -124,6 +124,11 @@ impl Life {
         });
     }
 
+    /// There were guests, and how they would have ended will not be known.
+    pub fn lost(&mut self, message: String) {
+        self.conclude(Outcome::Lost { message });
+    }
+
     /// Serves until the end is told, or written for whoever asks later (R14).
     pub fn run(&mut self) -> io::Result<()> {
         let served = self.serve();

@@ -110,6 +110,7 @@ fn live(spool: Spool, files: [File; 2], listener: UnixListener) -> Result<(), Ru
     match attempt {
         Err(error) => life.never_started(error.code(), error.to_string()),
         Ok(attempt) => match start::start(attempt) {
+            Err(error) if error.something_ran() => life.lost(error.to_string()),
             Err(error) => life.never_started(error.code(), error.to_string()),
             Ok(started) => life.started(started).map_err(RunnerError::Poll)?,
         },

@@ -27,6 +27,10 @@ pub enum StartError {
     Count { count: u32 },
     #[error("a terminal is for one instance, and {count} are asked for: leave one of both out")]
     Terminal { count: u32 },
+    #[error(
+        "rank {rank} could not be started when those before it ran already, which were ended: {cause}"
+    )]
+    Partly { rank: u32, cause: SandboxError },
     #[error("cannot make {what}: {cause}")]
     Kernel {
         what: &'static str,
@@ -38,12 +42,19 @@ impl StartError {
     /// The row of spec/errors.toml.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Sandbox(error) => error.code(),
+            Self::Sandbox(error) | Self::Partly { cause: error, .. } => error.code(),
             Self::Stdin { .. } => "stdin_unreadable",
             Self::Count { .. } => "count_out_of_range",
             Self::Terminal { .. } => "terminal_with_count",
             Self::Kernel { .. } => "runner_kernel",
         }
+    }
+}
+
+impl StartError {
+    /// Whether a guest ran before it was known.
+    pub fn something_ran(&self) -> bool {
+        matches!(self, Self::Partly { .. })
     }
 }
 
@@ -261,7 +272,12 @@ fn on_pipes(room: &mut dyn Room, attempt: &AttemptSpec) -> Result<Running, Start
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
         };
-        guests.push(launch(room, attempt, rank, streams)?);
+        let started = launch(room, attempt, rank, streams);
+        guests.push(started.map_err(|cause| match rank {
+            0 => StartError::Sandbox(cause),
+            // Those before it may have seen to that: they can signal what is of their room, before it executes too.
+            _ => StartError::Partly { rank, cause },
+        })?);
     }
     Ok(Running {
         guests,

@@ -299,3 +299,36 @@ fn misuse_has_its_own_exit_status() {
     assert_eq!(missing.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("/no/such/spool"));
 }
+
+#[test]
+fn a_guest_that_kills_its_siblings_before_they_execute_has_run_all_the_same() {
+    let spec = AttemptSpec {
+        count: 64,
+        ..script("echo ran; [ $KUMIKO_RANK = 0 ] && while :; do kill -9 -1; done; exec sleep 60")
+    };
+    let mut attempt = Attempt::start(AttemptSpec {
+        time_limit_ms: Some(1_000),
+        grace_ms: 0,
+        ..spec
+    });
+    let outcome = attempt.end();
+    assert!(
+        !matches!(outcome, Outcome::NeverStarted { .. }),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn a_machine_that_goes_down_asks_the_guest_and_its_runner_sees_how_it_ends() {
+    let mut attempt = Attempt::start(script(
+        "trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.02; done",
+    ));
+    attempt.printed("ready");
+    let runner = kumiko_linux::process::pidfd(attempt.runner.id() as i32).unwrap();
+    for signal in [1, 2, 15] {
+        kumiko_linux::process::signal(std::os::fd::AsFd::as_fd(&runner), signal).unwrap();
+    }
+    attempt.site.say(&AttemptCommand::Signal { signal: 15 });
+    assert_eq!(attempt.end(), Outcome::Exited { status: 5 });
+    assert_eq!(attempt.read("stdout"), "ready\nasked\n");
+}
