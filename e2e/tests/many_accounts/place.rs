@@ -30,8 +30,11 @@ impl Place {
         let place = Place { folder };
         std::fs::create_dir_all(place.home()).unwrap();
         std::fs::create_dir(place.bin()).unwrap();
-        for name in ["kumiko", "kumiko-run"] {
+        for name in ["kumiko", "kumiko-grid", "kumiko-run"] {
             let from = kumiko().with_file_name(name);
+            if name == "kumiko-grid" && !from.exists() {
+                continue; // what cargo itself leaves is one program
+            }
             if std::fs::hard_link(&from, place.bin().join(name)).is_err() {
                 std::fs::copy(&from, place.bin().join(name)).unwrap();
             }
@@ -86,12 +89,24 @@ impl Place {
             None => "127.0.0.1:0".to_owned(),
         };
         self.ok(["site", "start", "--listen", &listen]);
-        std::fs::write(self.path("port"), self.running()["address"].as_str().unwrap().rsplit(':').next().unwrap()).unwrap();
+        std::fs::write(
+            self.path("port"),
+            self.running()["address"]
+                .as_str()
+                .unwrap()
+                .rsplit(':')
+                .next()
+                .unwrap(),
+        )
+        .unwrap();
     }
 
     /// Of this start or an earlier one.
     fn port(&self) -> Option<u16> {
-        std::fs::read_to_string(self.path("port")).ok()?.parse().ok()
+        std::fs::read_to_string(self.path("port"))
+            .ok()?
+            .parse()
+            .ok()
     }
 
     pub fn site(&self) -> String {
@@ -105,7 +120,8 @@ impl Place {
 
     /// Subject of somebody.
     pub fn subject(&self, name: &str) -> String {
-        let mut host = String::from_utf8(Command::new("uname").arg("-n").output().unwrap().stdout).unwrap();
+        let mut host =
+            String::from_utf8(Command::new("uname").arg("-n").output().unwrap().stdout).unwrap();
         host.truncate(host.trim_end().len());
         format!("/O=kumiko/OU=site@{host}/CN={name}")
     }
@@ -115,9 +131,26 @@ impl Place {
         let file = |ending: &str| self.path(&format!("{name}.{ending}")).display().to_string();
         let (key, request, certificate) = (file("key"), file("request"), file("pem"));
         let subject = self.subject(name);
-        self.ok(["identity", "request", "--subject", &subject, "--key", &key, "--out", &request]);
+        self.ok([
+            "identity",
+            "request",
+            "--subject",
+            &subject,
+            "--key",
+            &key,
+            "--out",
+            &request,
+        ]);
         let ca = self.home().join("ca").display().to_string();
-        self.ok(["identity", "issue", "--ca", &ca, "--out", &certificate, &request]);
+        self.ok([
+            "identity",
+            "issue",
+            "--ca",
+            &ca,
+            "--out",
+            &certificate,
+            &request,
+        ]);
     }
 
     pub fn map(&self, name: &str, account: &str) {
@@ -136,7 +169,9 @@ impl Place {
         let mut command = Command::new(self.bin().join("kumiko"));
         command.args(arguments).env_clear();
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
-        command.env("KUMIKO_HOME", self.home()).env("HOME", self.path("nowhere"));
+        command
+            .env("KUMIKO_HOME", self.home())
+            .env("HOME", self.path("nowhere"));
         command.current_dir("/").stdin(Stdio::null());
         if let Ok(filter) = std::env::var("KUMIKO_LOG") {
             command.env("KUMIKO_LOG", filter);
@@ -150,7 +185,11 @@ impl Place {
     }
 
     /// A person's command, with their certificate, against this site.
-    pub fn person<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, name: &str, arguments: I) -> Command {
+    pub fn person<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        arguments: I,
+    ) -> Command {
         let mut command = Command::new(self.bin().join("kumiko"));
         command.args(arguments);
         self.as_person(name, &mut command);
@@ -160,19 +199,29 @@ impl Place {
     /// The environment of a person who uses this site.
     pub fn as_person(&self, name: &str, command: &mut Command) {
         command.env_clear().current_dir("/").stdin(Stdio::null());
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.path("nowhere"));
+        command
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.path("nowhere"));
         command.env("X509_USER_CERT", self.path(&format!("{name}.pem")));
         command.env("X509_USER_KEY", self.path(&format!("{name}.key")));
         command.env("X509_CERT_DIR", self.home().join("certificates"));
         command.env("KUMIKO_SITE", self.site());
     }
 
-    pub fn run<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, name: &str, arguments: I) -> Output {
+    pub fn run<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        arguments: I,
+    ) -> Output {
         finish(&mut self.person(name, arguments))
     }
 
     #[track_caller]
-    pub fn says<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, name: &str, arguments: I) -> String {
+    pub fn says<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        arguments: I,
+    ) -> String {
         succeeded(&self.run(name, arguments))
     }
 
@@ -181,7 +230,16 @@ impl Place {
         let ids = uid.to_string();
         finish(
             Command::new("setpriv")
-                .args(["--reuid", &ids, "--regid", &ids, "--clear-groups", "sh", "-c", script])
+                .args([
+                    "--reuid",
+                    &ids,
+                    "--regid",
+                    &ids,
+                    "--clear-groups",
+                    "sh",
+                    "-c",
+                    script,
+                ])
                 .current_dir("/")
                 .stdin(Stdio::null()),
         )
@@ -196,9 +254,7 @@ impl Place {
     }
 
     pub fn agent(&self, account: &str) -> Option<u32> {
-        self.child(|words| {
-            words.iter().any(|w| w == "agent") && words.iter().any(|w| w == account)
-        })
+        self.child(|words| words.iter().any(|w| w == "agent") && words.iter().any(|w| w == account))
     }
 
     /// A process of this site, by its command line.
@@ -235,15 +291,24 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        for entry in std::fs::read_dir(self.home().join("state/accounts")).into_iter().flatten() {
+        for entry in std::fs::read_dir(self.home().join("state/accounts"))
+            .into_iter()
+            .flatten()
+        {
             let account = entry.unwrap().file_name();
             // Jobs first: a runner outlives its site on purpose.
-            let _ = finish(&mut self.person(&account.to_string_lossy(), ["job", "cancel", "all", "--grace", "0"]));
+            let _ = finish(&mut self.person(
+                &account.to_string_lossy(),
+                ["job", "cancel", "all", "--grace", "0"],
+            ));
         }
         let _ = finish(&mut self.operator(["site", "stop"]));
         if std::thread::panicking() {
             eprintln!("--- site.log\n{}", self.log());
-            for entry in std::fs::read_dir(self.home().join("agents")).into_iter().flatten() {
+            for entry in std::fs::read_dir(self.home().join("agents"))
+                .into_iter()
+                .flatten()
+            {
                 let path = entry.unwrap().path();
                 let text = std::fs::read_to_string(&path).unwrap_or_default();
                 eprintln!("--- {}\n{text}", path.display());
