@@ -62,6 +62,25 @@ impl Reading {
         let (generation, stream) = client.open_anew(self.generation, request.encode()).await?;
         Ok(Reading::of(generation, stream))
     }
+
+    /// The next message of what is followed; after a lost session, from where `rest` asks on.
+    async fn follow(
+        &mut self,
+        client: &Client,
+        rest: &Request,
+    ) -> Result<Option<Message>, ClientError> {
+        loop {
+            match self.message().await {
+                Ok(message) => return Ok(message),
+                Err(Broken::Session(e)) if is_lost(&e) => {
+                    let (generation, stream) =
+                        client.open_anew(self.generation, rest.encode()).await?;
+                    *self = Reading::of(generation, stream);
+                }
+                Err(broken) => return Err(broken.told(client)),
+            }
+        }
+    }
 }
 
 /// The next message that is not a refusal. A site that is going down refuses what it cannot go on with; that is a lost
@@ -100,28 +119,16 @@ impl Watch {
     /// # Errors
     /// No such job, or the site did not come back.
     pub async fn next(&mut self) -> Result<Option<EventView>, ClientError> {
-        loop {
-            match self.reading.message().await {
-                Ok(Some(message)) => {
-                    let event: EventView = api::reply(&message.data)?;
-                    self.after = event.number;
-                    return Ok(Some(event));
-                }
-                Ok(None) => return Ok(None),
-                Err(Broken::Session(e)) if is_lost(&e) => {
-                    let request = Request::Watch {
-                        job: self.job,
-                        after: self.after,
-                    };
-                    let (generation, stream) = self
-                        .client
-                        .open_anew(self.reading.generation, request.encode())
-                        .await?;
-                    self.reading = Reading::of(generation, stream);
-                }
-                Err(broken) => return Err(broken.told(&self.client)),
-            }
-        }
+        let rest = Request::Watch {
+            job: self.job,
+            after: self.after,
+        };
+        let Some(message) = self.reading.follow(&self.client, &rest).await? else {
+            return Ok(None);
+        };
+        let event: EventView = api::reply(&message.data)?;
+        self.after = event.number;
+        Ok(Some(event))
     }
 }
 
@@ -141,32 +148,19 @@ impl Output {
     /// # Errors
     /// No such job, or the site did not come back.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
-        loop {
-            match self.reading.message().await {
-                Ok(Some(message)) => {
-                    let FromJob::Output { offset, data, .. } =
-                        FromJob::decode(message.kind, message.data)?
-                    else {
-                        return Err(ClientError::Short { asked: "output" });
-                    };
-                    self.at = offset + data.len() as u64;
-                    return Ok(Some(data));
-                }
-                Ok(None) => return Ok(None),
-                Err(Broken::Session(e)) if is_lost(&e) => {
-                    let request = Request::Output {
-                        job: self.job,
-                        stream: self.stream,
-                        from: self.at,
-                    };
-                    let (generation, stream) = self
-                        .client
-                        .open_anew(self.reading.generation, request.encode())
-                        .await?;
-                    self.reading = Reading::of(generation, stream);
-                }
-                Err(broken) => return Err(broken.told(&self.client)),
-            }
-        }
+        let rest = Request::Output {
+            job: self.job,
+            stream: self.stream,
+            from: self.at,
+        };
+        let Some(message) = self.reading.follow(&self.client, &rest).await? else {
+            return Ok(None);
+        };
+        let FromJob::Output { offset, data, .. } = FromJob::decode(message.kind, message.data)?
+        else {
+            return Err(ClientError::Short { asked: "output" });
+        };
+        self.at = offset + data.len() as u64;
+        Ok(Some(data))
     }
 }

@@ -12,12 +12,29 @@ use std::time::{Duration, SystemTime};
 /// A proxy with less time left is worth a word before it fails in the middle of something.
 const EXPIRES_SOON: Duration = Duration::from_secs(30 * 60);
 
+/// For a goodbye to be sent. A link that takes no more is found out by the session in half a minute only.
+const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
+
 /// Opens a session with a site.
 pub async fn open(site: Option<&str>, home: &Home) -> Result<Client, Failure> {
     let entry = Config::load()?.site(site, home)?;
     let (address, credential, trust) = resolve(&entry)?;
     warn_of_expiry(&credential);
     Ok(Client::connect(&address, &credential, &trust).await?)
+}
+
+/// Opens a session for `work` and says goodbye, however that ends: one that is only dropped counts as its owner's until
+/// the site gives it up.
+pub async fn with<T>(
+    site: Option<&str>,
+    home: &Home,
+    work: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let client = open(site, home).await?;
+    let done = work(&client).await;
+    // Best effort: what was asked is done, or has failed already.
+    let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
+    done
 }
 
 fn resolve(entry: &SiteEntry) -> Result<(SiteAddress, Credential, TrustStore), Failure> {

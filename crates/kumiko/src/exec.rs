@@ -23,18 +23,18 @@ pub async fn exec(exec: Exec, home: &Home) -> Result<u8, Failure> {
     let wanted = exec.terminal || (ours && !exec.no_terminal && exec.command.is_empty());
     let terminal = wanted.then(|| attached::window_size().unwrap_or(USUAL_WINDOW));
     let mut description = describe::of_exec(&exec, terminal)?;
-    let client = connect::open(Some(&exec.site), home).await?;
-    delegate(&client, exec.delegation, &mut description).await?;
-    let job = client.exec(description).await?;
-    let raw = if terminal.is_some() && ours {
-        Some(RawTerminal::enter(std::io::stdin())?)
-    } else {
-        None
-    };
-    let end = attached::follow(job, true, Interrupt::IsPassedOn(&client)).await;
-    drop(raw); // before anything is printed
-    let end = end?;
-    client.close().await;
+    let end = connect::with(Some(&exec.site), home, async |client| {
+        delegate(client, exec.delegation, &mut description).await?;
+        let job = client.exec(description).await?;
+        // Dropped before anything is printed.
+        let _raw = if terminal.is_some() && ours {
+            Some(RawTerminal::enter(std::io::stdin())?)
+        } else {
+            None
+        };
+        attached::follow(job, true, Interrupt::IsPassedOn(client)).await
+    })
+    .await?;
     let (status, word) = status_of(&end.outcome);
     if let Some(word) = word {
         eprintln!("kumiko: {word}");

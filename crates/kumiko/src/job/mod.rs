@@ -69,9 +69,10 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             .await
         }
         Job::Delegate { target, rights } => {
-            let client = connect::open(target.site.as_deref(), home).await?;
-            output::one(format, &client.delegate(rights.into()).await?)?;
-            client.close().await;
+            connect::with(target.site.as_deref(), home, async |client| {
+                Ok(output::one(format, &client.delegate(rights.into()).await?)?)
+            })
+            .await?;
             Ok(0)
         }
         Job::Renew { select, rights } => {

@@ -32,40 +32,43 @@ pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, F
             "--stdin - needs somebody who stays: use `kumiko job run`, or name a file",
         ));
     }
-    let client = connect::open(submit.target.site.as_deref(), home).await?;
-    if let Some(folder) = &submit.dir {
-        send_folder(&client, folder, &mut description).await?;
-    }
-    delegate(&client, submit.delegation, &mut description).await?;
-    let job = client.submit(description, submit.key).await?;
-    output::one(format, &Submitted { job })?;
-    client.close().await;
+    connect::with(submit.target.site.as_deref(), home, async |client| {
+        if let Some(folder) = &submit.dir {
+            send_folder(client, folder, &mut description).await?;
+        }
+        delegate(client, submit.delegation, &mut description).await?;
+        let job = client.submit(description, submit.key).await?;
+        Ok(output::one(format, &Submitted { job })?)
+    })
+    .await?;
     Ok(0)
 }
 
 pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
     let mut description = describe::of_submit(&submit)?;
-    let client = connect::open(submit.target.site.as_deref(), home).await?;
-    let mark = match &submit.dir {
-        Some(folder) => Some(send_folder(&client, folder, &mut description).await?),
-        None => None,
-    };
-    delegate(&client, submit.delegation, &mut description).await?;
-    let (has_policy, live) = (
-        description.policy.is_some(),
-        description.stdin == Stdin::Live,
-    );
-    let job = client.exec(description).await?;
-    let end = attached::follow(job, live, Interrupt::Cancels(&client)).await?;
-    if has_policy {
-        for what in client.show(end.job).await?.not_enforced {
-            eprintln!("kumiko: job {}: not enforced here: {what}", end.job);
+    let end = connect::with(submit.target.site.as_deref(), home, async |client| {
+        let mark = match &submit.dir {
+            Some(folder) => Some(send_folder(client, folder, &mut description).await?),
+            None => None,
+        };
+        delegate(client, submit.delegation, &mut description).await?;
+        let (has_policy, live) = (
+            description.policy.is_some(),
+            description.stdin == Stdin::Live,
+        );
+        let job = client.exec(description).await?;
+        let end = attached::follow(job, live, Interrupt::Cancels(client)).await?;
+        if has_policy {
+            for what in client.show(end.job).await?.not_enforced {
+                eprintln!("kumiko: job {}: not enforced here: {what}", end.job);
+            }
         }
-    }
-    if let (Some(folder), Some(mark_us)) = (&submit.dir, mark) {
-        client.download_into(end.job, folder, Some(mark_us)).await?;
-    }
-    client.close().await;
+        if let (Some(folder), Some(mark_us)) = (&submit.dir, mark) {
+            client.download_into(end.job, folder, Some(mark_us)).await?;
+        }
+        Ok(end)
+    })
+    .await?;
     let (status, word) = status_of(&end.outcome);
     if let Some(word) = word {
         eprintln!("kumiko: job {}: {word}", end.job);
