@@ -88,7 +88,7 @@ impl Drop for Talking {
     }
 }
 
-/// Where this person's proxy is, made by our own command.
+/// This person's proxy, which Globus programs can use.
 pub fn proxy(person: &Person) -> PathBuf {
     let path = person.home.path().join("proxy.pem");
     if !path.exists() {
@@ -97,6 +97,7 @@ pub fn proxy(person: &Person) -> PathBuf {
         person.ok([
             "identity",
             "proxy",
+            "--globus",
             "--cert",
             &text(user.join("usercert.pem")),
             "--key",

@@ -2,11 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_e2e::staging::{GassServer, needs, outcome, pattern};
+use kumiko_e2e::staging::{GassServer, globus, needs, outcome, pattern};
 use kumiko_e2e::{Person, finish, told, until};
 use std::fs;
 use std::process::Stdio;
 
+const GRIDFTP: &[(&str, &str)] = &[
+    ("globus-url-copy", "package globus-gass-copy-progs"),
+    (
+        "globus-gridftp-server",
+        "package globus-gridftp-server-progs",
+    ),
+];
 const GASS: &[(&str, &str)] = &[("globus-gass-server", "package globus-gass-server-ez-progs")];
 
 #[test]
@@ -322,4 +329,65 @@ fn a_cancelled_job_moves_nothing_more() {
         rest.starts_with(b"GET /x HTTP/1.1\r\n"),
         "it was asked, and then left"
     );
+}
+
+#[test]
+fn a_job_stages_by_gridftp_at_the_sites_own_server_which_ends_with_the_site() {
+    let name = "a_job_stages_by_gridftp_at_the_sites_own_server_which_ends_with_the_site";
+    if !needs(name, GRIDFTP) {
+        return;
+    }
+    let person = Person::new();
+    person.ok([
+        "site",
+        "start",
+        "--listen",
+        "127.0.0.1:0",
+        "--gridftp=127.0.0.1:0",
+    ]);
+    let status = person.ok(["--output", "json", "site", "status"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let base = status["gridftp"].as_str().unwrap().to_owned();
+    let there = person.file("there/one", "the one\n");
+    let url = |path: &std::path::Path| format!("{base}{}", path.display());
+    let back = person.home.path().join("there/back");
+    let job = person.ok([
+        "job",
+        "submit",
+        "--delegate",
+        "--stage-in",
+        &format!("{}=one", url(&there)),
+        "--stage-out",
+        &format!("two={}", url(&back)),
+        "--",
+        "sh",
+        "-c",
+        "tr o O < one > two",
+    ]);
+    person.ok(["job", "wait", job.trim()]);
+    assert_eq!(fs::read_to_string(&back).unwrap(), "the One\n");
+
+    // As anybody else's: by the unmodified client.
+    let copy = |from: &str, to: &str| {
+        finish(globus(&person, "globus-url-copy", [from, to]).stdin(Stdio::null()))
+    };
+    let (local, remote) = (
+        person.home.path().join("local"),
+        person.home.path().join("remote"),
+    );
+    fs::write(&local, pattern(3 << 20)).unwrap();
+    let file = |path: &std::path::Path| format!("file://{}", path.display());
+    let out = copy(&file(&local), &url(&remote));
+    assert!(out.status.success(), "{}", told(&out));
+    fs::remove_file(&local).unwrap();
+    let out = copy(&url(&remote), &file(&local));
+    assert!(out.status.success(), "{}", told(&out));
+    assert!(fs::read(&local).unwrap() == pattern(3 << 20));
+
+    // It ends with the site, even one that is killed.
+    let port: u16 = base.rsplit(':').next().unwrap().parse().unwrap();
+    let answers = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    assert!(answers());
+    person.kill_site();
+    until("the GridFTP server ends with its site", || !answers());
 }

@@ -72,9 +72,16 @@ pub fn identity(verb: Identity, format: Format, home: &Home) -> Result<u8, Failu
             path_length,
             cert,
             key,
+            globus,
             out,
         } => {
-            make_proxy(valid, limited, path_length, cert, key, out)?;
+            let options = proxy::Options {
+                lifetime: valid,
+                limited,
+                path_length,
+                ..proxy::Options::default()
+            };
+            make_proxy(&options, globus, cert, key, out)?;
         }
         Identity::Show { file } => {
             let credential = match file {
@@ -131,10 +138,10 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, Failure> {
     Certificate::bundle_from_pem(&pem).doing(|| path.display().to_string())
 }
 
+/// `globus`: with keys that Globus programs can delegate on from.
 fn make_proxy(
-    valid: Duration,
-    limited: bool,
-    path_length: Option<u32>,
+    options: &proxy::Options,
+    globus: bool,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     out: Option<PathBuf>,
@@ -151,13 +158,10 @@ fn make_proxy(
         None => usual.ok_or_else(nowhere)?.1,
     };
     let issuer = Credential::load_pair(&certificate, &key)?;
-    let options = proxy::Options {
-        lifetime: valid,
-        limited,
-        path_length,
-        ..proxy::Options::default()
-    };
-    let made = proxy::create(&issuer, &options)?;
+    let mut made = proxy::create(&issuer, options)?;
+    if globus {
+        made = proxy::for_globus(&made)?;
+    }
     let out = out.unwrap_or_else(|| places.proxy());
     made.save_proxy(&out)?;
     let left = made.remaining(SystemTime::now());
@@ -168,7 +172,7 @@ fn make_proxy(
         out.display(),
         hours(left)
     );
-    if left + Duration::from_secs(60) < valid {
+    if left + Duration::from_secs(60) < options.lifetime {
         eprintln!("kumiko: it ends with the certificate it hangs on, earlier than asked");
     }
     Ok(())

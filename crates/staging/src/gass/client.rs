@@ -146,6 +146,8 @@ impl Client {
             true => format!("[{}]:{}", server.host, server.port),
             false => format!("{}:{}", server.host, server.port),
         };
+        // What stands after it is no part of a request (RFC 9110, section 4.2.5), and here it is part of a name.
+        let target = target.replace('#', "%23");
         Ok(Request::builder()
             .method(method)
             .uri(target)

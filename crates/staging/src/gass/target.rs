@@ -41,7 +41,7 @@ pub enum TargetError {
     Method,
     #[error("the path does not begin with a slash")]
     Relative,
-    #[error("the path holds % without two hexadecimal digits")]
+    #[error("the path holds % without two hexadecimal digits, or %00")]
     Percent,
     #[error("the path leads upwards")]
     Upwards,
