@@ -49,6 +49,9 @@ pub struct Query {
     /// A filter as LDAP has them, besides the expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    /// The entry of this name and all below it; missing: everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
     /// Names or short names of attributes to be told; empty: all.
     #[serde(default)]
     pub attributes: Vec<String>,
@@ -89,7 +92,10 @@ impl EntryView {
 
     /// The first value of an attribute.
     pub fn first(&self, name: &str) -> Option<&str> {
-        let found = self.attributes.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+        let found = self
+            .attributes
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name));
         found?.1.first().map(String::as_str)
     }
 }

@@ -31,10 +31,7 @@ pub type Reading<'a> = Pin<Box<dyn Future<Output = Result<Vec<Entry>, ReadError>
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("{what}: {cause}")]
-    Io {
-        what: String,
-        cause: std::io::Error,
-    },
+    Io { what: String, cause: std::io::Error },
     #[error("its output cannot be used: {0}")]
     Output(#[from] crate::ldif::LdifError),
     #[error("it printed more than {limit} bytes")]
@@ -157,8 +154,15 @@ mod tests {
     #[test]
     fn only_what_changed_beyond_its_step_is_told() {
         let mut told = Told::default();
-        assert_eq!(told.tell(vec![host("a", "1000", "0.10"), host("b", "1000", "1")]).len(), 2);
-        assert!(told.tell(vec![host("a", "1005", "0.14"), host("b", "1000", "1")]).is_empty());
+        assert_eq!(
+            told.tell(vec![host("a", "1000", "0.10"), host("b", "1000", "1")])
+                .len(),
+            2
+        );
+        assert!(
+            told.tell(vec![host("a", "1005", "0.14"), host("b", "1000", "1")])
+                .is_empty()
+        );
         // Small steps add up: they are counted from what was told last.
         let ops = told.tell(vec![host("a", "1011", "0.14"), host("b", "1000", "1")]);
         assert_eq!(ops.len(), 1, "{ops:?}");

@@ -425,9 +425,27 @@ mod tests {
         assert!(!all.heard(first.source, first.connection, None, 400));
         assert!(!all.leave(first.source, first.connection));
         for (change, after) in [
-            (Hello { epoch: 2, ..hello("a", "1") }, None),
-            (Hello { first: 9, ..hello("a", "1") }, None),
-            (Hello { last: 3, ..hello("a", "1") }, None),
+            (
+                Hello {
+                    epoch: 2,
+                    ..hello("a", "1")
+                },
+                None,
+            ),
+            (
+                Hello {
+                    first: 9,
+                    ..hello("a", "1")
+                },
+                None,
+            ),
+            (
+                Hello {
+                    last: 3,
+                    ..hello("a", "1")
+                },
+                None,
+            ),
         ] {
             let mut all = all.clone();
             assert_eq!(all.register("/CN=a", change, 500).unwrap().after, after);
@@ -464,7 +482,8 @@ mod tests {
         is_loop(all.register("/CN=a", circle, 0).unwrap_err());
         let a = all.register("/CN=a", hello("a", "1"), 0).unwrap();
         is_loop(all.set_below(a.source, below).unwrap_err());
-        all.set_below(a.source, BTreeSet::from(["y".to_owned()])).unwrap();
+        all.set_below(a.source, BTreeSet::from(["y".to_owned()]))
+            .unwrap();
         let expected: BTreeSet<String> = ["top", "1", "y"].map(str::to_owned).into();
         assert_eq!(all.below(), expected);
     }

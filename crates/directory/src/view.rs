@@ -248,20 +248,30 @@ impl Directory {
     }
 
     /// The same of one source, names relative to `base`, without the marks of staleness that were set here.
-    pub fn ops_of_source(&self, source: SourceId, base: &Dn, from: u32, most: usize) -> (Vec<Op>, Option<u32>) {
+    pub fn ops_of_source(
+        &self,
+        source: SourceId,
+        base: &Dn,
+        from: u32,
+        most: usize,
+    ) -> (Vec<Op>, Option<u32>) {
         let mut ops = Vec::new();
         let rows = self.rows_of(source);
         for (place, index) in rows.iter().enumerate().skip(from as usize) {
             if ops.len() >= most {
                 return (ops, Some(place as u32));
             }
-            let Some(row) = self.row(*index) else { continue };
+            let Some(row) = self.row(*index) else {
+                continue;
+            };
             let (generation, marked) = (row.generation, row.marked);
             let id = RowId {
                 index: *index,
                 generation,
             };
-            let Some(mut entry) = self.entry(id) else { continue };
+            let Some(mut entry) = self.entry(id) else {
+                continue;
+            };
             if marked {
                 entry.attributes.retain(|a| a.name != STALE_SINCE);
             }

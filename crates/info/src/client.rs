@@ -2,6 +2,7 @@
 
 use crate::error::AskError;
 use crate::uplink::{Dialer, split};
+use bytes::Bytes;
 use kumiko_directory::ask::{Ask, kind};
 use kumiko_identity::tls::Connector;
 use kumiko_identity::{Credential, TrustStore};
@@ -22,7 +23,7 @@ pub struct InfoClient {
 pub struct Answers {
     receiver: Receiver,
     // Dropped, it would tell the server that nobody listens.
-    _sender: Sender,
+    sender: Sender,
     address: String,
 }
 
@@ -31,7 +32,11 @@ impl InfoClient {
     ///
     /// # Errors
     /// `AskError`: `Address`, `Tls`, `Connect`.
-    pub async fn connect(address: &str, credential: &Credential, trust: &TrustStore) -> Result<InfoClient, AskError> {
+    pub async fn connect(
+        address: &str,
+        credential: &Credential,
+        trust: &TrustStore,
+    ) -> Result<InfoClient, AskError> {
         let wrong = || AskError::Address {
             address: address.to_owned(),
         };
@@ -61,7 +66,7 @@ impl InfoClient {
         let (sender, receiver) = stream.map_err(|cause| self.lost(cause))?.split();
         Ok(Answers {
             receiver,
-            _sender: sender,
+            sender,
             address: self.address.clone(),
         })
     }
@@ -86,6 +91,18 @@ struct Refused {
 }
 
 impl Answers {
+    /// Says something on the same stream: what a registrant tells (`kumiko_directory::delta`).
+    ///
+    /// # Errors
+    /// `AskError::Session`.
+    pub async fn tell(&mut self, kind: u8, message: Bytes) -> Result<(), AskError> {
+        let sent = self.sender.send(kind, message).await;
+        sent.map_err(|cause| AskError::Session {
+            address: self.address.clone(),
+            cause,
+        })
+    }
+
     /// The next reply; None at the end.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use kumiko_directory::ask::{
     Status, kind,
 };
 use kumiko_directory::source::Standing;
-use kumiko_directory::{Event, Filter, Rank, RowId, Scope, expr, schema};
+use kumiko_directory::{Dn, Event, Filter, Rank, RowId, Scope, expr, schema};
 use kumiko_session::{Receiver, Sender, SessionError, Stream};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -71,13 +71,23 @@ pub(crate) async fn answer(index: Arc<Index>, subject: Arc<str>, request: Bytes,
     let _ = sender.finish().await;
 }
 
-pub(crate) async fn send<T: Serialize>(sender: &mut Sender, kind: u8, value: &T) -> Result<(), Stop> {
+pub(crate) async fn send<T: Serialize>(
+    sender: &mut Sender,
+    kind: u8,
+    value: &T,
+) -> Result<(), Stop> {
     // Texts and numbers have a JSON form.
     let bytes = serde_json::to_vec(value).unwrap_or_default();
     Ok(sender.send(kind, bytes.into()).await?)
 }
 
-async fn dispatch(index: &Arc<Index>, subject: &Arc<str>, ask: Ask, sender: &mut Sender, receiver: Receiver) -> Result<(), Stop> {
+async fn dispatch(
+    index: &Arc<Index>,
+    subject: &Arc<str>,
+    ask: Ask,
+    sender: &mut Sender,
+    receiver: Receiver,
+) -> Result<(), Stop> {
     match ask {
         Ask::Query(query) => {
             let prepared = Prepared::new(index, &query)?;
@@ -113,6 +123,7 @@ async fn left(mut receiver: Receiver) {
 
 /// A query that was understood.
 struct Prepared {
+    base: Dn,
     filter: Filter,
     rank: Vec<Rank>,
     limit: usize,
@@ -125,7 +136,10 @@ impl Prepared {
         index.counts.queries.fetch_add(1, Relaxed);
         let bad = |e: &dyn std::fmt::Display| Refusal::new("bad_query", e);
         let expression = expr::parse(&query.expression).map_err(|e| bad(&e))?;
-        let rank = query.rank.as_deref().map_or(Ok(Vec::new()), expr::parse_rank);
+        let rank = query
+            .rank
+            .as_deref()
+            .map_or(Ok(Vec::new()), expr::parse_rank);
         let rank = rank.map_err(|e| bad(&e))?;
         let mut names = expression.attributes;
         names.extend(rank.iter().map(|r| r.attribute.clone()));
@@ -138,7 +152,12 @@ impl Prepared {
         if !query.all {
             parts.push(Filter::equal("objectClass", "MdsHost"));
         }
+        let base = match &query.base {
+            Some(base) => Dn::parse(base).map_err(|e| bad(&e))?,
+            None => index.read(|inner| inner.directory.suffix().clone()),
+        };
         Ok(Prepared {
+            base,
             filter: Filter::And(parts),
             rank,
             limit: query.limit.unwrap_or(usize::MAX),
@@ -154,12 +173,17 @@ impl Prepared {
     fn rows(&self, inner: &Inner) -> (Vec<RowId>, usize) {
         let found = inner
             .directory
-            .search(inner.directory.suffix(), Scope::Subtree, &self.filter);
-        // The suffix is always there.
+            .search(&self.base, Scope::Subtree, &self.filter);
+        // What is not there has nothing below it.
         let mut rows = found.unwrap_or_default();
         let matched = rows.len();
         inner.directory.rank(&mut rows, &self.rank, self.limit);
         (rows, matched)
+    }
+
+    fn is_below(&self, inner: &Inner, row: RowId) -> bool {
+        let dn = inner.directory.dn(row).and_then(|dn| Dn::parse(&dn).ok());
+        dn.is_some_and(|dn| dn.relative_to(&self.base).is_some())
     }
 
     fn view(&self, inner: &Inner, row: RowId) -> Option<EntryView> {
@@ -167,7 +191,9 @@ impl Prepared {
     }
 
     fn views(&self, inner: &Inner, rows: &[RowId]) -> Vec<EntryView> {
-        rows.iter().filter_map(|row| self.view(inner, *row)).collect()
+        rows.iter()
+            .filter_map(|row| self.view(inner, *row))
+            .collect()
     }
 }
 
@@ -181,8 +207,9 @@ fn known(index: &Index, names: &[String]) -> Result<(), Refusal> {
     for name in names {
         let in_use = used.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
         if !in_use && schema::attribute(name).is_none() {
-            let message =
-                format!("no entry has an attribute {name:?}; `kumiko info attributes` lists what can be asked");
+            let message = format!(
+                "no entry has an attribute {name:?}; `kumiko info attributes` lists what can be asked"
+            );
             return Err(Refusal::new("bad_query", message));
         }
     }
@@ -193,7 +220,8 @@ async fn watch(index: &Arc<Index>, prepared: &Prepared, sender: &mut Sender) -> 
     let mut version = index.follow();
     loop {
         version.borrow_and_update();
-        let (rows, mut told) = index.read(|inner| (prepared.rows(inner).0, inner.directory.sequence()));
+        let (rows, mut told) =
+            index.read(|inner| (prepared.rows(inner).0, inner.directory.sequence()));
         let mut seen: HashSet<RowId> = rows.iter().copied().collect();
         for rows in rows.chunks(ENTRIES_OF_REPLY) {
             for view in index.read(|inner| prepared.views(inner, rows)) {
@@ -235,7 +263,7 @@ fn since(
     let mut news = Vec::new();
     for event in events {
         match event {
-            Event::Changed(row) if plan.matches(row) => {
+            Event::Changed(row) if plan.matches(row) && prepared.is_below(inner, row) => {
                 seen.insert(row);
                 news.extend(prepared.view(inner, row).map(News::Entry));
             }
@@ -315,4 +343,3 @@ fn status(index: &Index, subject: &str) -> Status {
         you: subject.to_owned(),
     })
 }
-

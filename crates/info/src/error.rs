@@ -18,7 +18,9 @@ pub enum StartError {
     Trust(#[from] TrustError),
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
-    #[error("listening at {address}: {cause}; another info server may be running, or choose another port")]
+    #[error(
+        "listening at {address}: {cause}; another info server may be running, or choose another port"
+    )]
     Listen {
         address: SocketAddr,
         cause: io::Error,
@@ -36,10 +38,18 @@ pub enum AskError {
     Address { address: String },
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
-    #[error("the info server at {address} was not reached: {cause}; is it running? `kumiko info status` on its host says so")]
-    Connect { address: String, cause: SessionError },
+    #[error(
+        "the info server at {address} was not reached: {cause}; is it running? `kumiko info status` on its host says so"
+    )]
+    Connect {
+        address: String,
+        cause: SessionError,
+    },
     #[error("the info server at {address} is not there any more: {cause}")]
-    Session { address: String, cause: SessionError },
+    Session {
+        address: String,
+        cause: SessionError,
+    },
     /// The server says no.
     #[error("{message}")]
     Refused { code: String, message: String },

@@ -42,7 +42,13 @@ pub struct Counts {
 }
 
 impl Index {
-    pub fn new(config: Config, clock: Clock, inner: Inner, epoch: u64, started: String) -> Arc<Index> {
+    pub fn new(
+        config: Config,
+        clock: Clock,
+        inner: Inner,
+        epoch: u64,
+        started: String,
+    ) -> Arc<Index> {
         let (version, _) = watch::channel(inner.directory.sequence());
         Arc::new(Index {
             config,
@@ -108,7 +114,9 @@ impl Index {
             .changes
             .fetch_add(ops.len() as u64, Ordering::Relaxed);
         if let Some((error, count)) = refused {
-            self.counts.refused_changes.fetch_add(count, Ordering::Relaxed);
+            self.counts
+                .refused_changes
+                .fetch_add(count, Ordering::Relaxed);
             tracing::warn!(source = source.0, count, %error, "changes were not made; this is the last");
         }
     }

@@ -111,7 +111,10 @@ fn replace(dir: &Dir, name: &'static str) -> io::Result<Replacing> {
 
 impl Replacing {
     fn keep(self, dir: &Dir) -> io::Result<()> {
-        let file = self.0.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let file = self
+            .0
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         dir.rename(&self.2, dir, self.1)?;
         dir.sync()

@@ -33,14 +33,24 @@ struct Served {
 }
 
 /// Serves one registration until the registrant leaves, is lost, or is told to.
-pub(crate) async fn serve(index: &Arc<Index>, subject: &str, hello: Hello, sender: &mut Sender, mut receiver: Receiver) -> Result<(), Stop> {
+pub(crate) async fn serve(
+    index: &Arc<Index>,
+    subject: &str,
+    hello: Hello,
+    sender: &mut Sender,
+    mut receiver: Receiver,
+) -> Result<(), Stop> {
     let hosts = may_register(index, subject, &hello)?;
     let name = hello.name.clone();
     let base = index.place_of(&name, hello.kind);
     let now_ms = index.clock.now_ms();
     let skew_ms = skew(now_ms, hello.now_ms);
     if skew_ms != 0 {
-        tracing::warn!(name, skew_ms, "the registrant's clock differs; its times are corrected");
+        tracing::warn!(
+            name,
+            skew_ms,
+            "the registrant's clock differs; its times are corrected"
+        );
     }
     let registered = index.change(|inner| {
         let registered = inner.registrations.register(subject, hello, now_ms)?;
@@ -77,8 +87,13 @@ pub(crate) async fn serve(index: &Arc<Index>, subject: &str, hello: Hello, sende
             }
         }),
         Err(_) => index.change(|inner| {
-            if inner.registrations.cut(served.source, served.connection, now_ms) {
-                inner.directory.mark_stale(served.source, &generalized(now_ms));
+            if inner
+                .registrations
+                .cut(served.source, served.connection, now_ms)
+            {
+                inner
+                    .directory
+                    .mark_stale(served.source, &generalized(now_ms));
                 tracing::info!(name, "lost");
             }
         }),
@@ -195,7 +210,13 @@ impl Served {
     }
 
     /// Does `change` if this connection still speaks for the source.
-    fn heard(&self, index: &Index, reached: Option<u64>, now_ms: u64, change: impl FnOnce(&mut Inner)) -> Result<(), Stop> {
+    fn heard(
+        &self,
+        index: &Index,
+        reached: Option<u64>,
+        now_ms: u64,
+        change: impl FnOnce(&mut Inner),
+    ) -> Result<(), Stop> {
         let speaks = index.change(|inner| {
             let before = inner.registrations.get(self.source).map(|r| r.standing);
             let speaks = inner
@@ -231,7 +252,10 @@ impl Served {
         }
         for op in &mut admitted {
             match op {
-                Op::Put(entry) => entry.attributes.iter_mut().for_each(|a| correct(&mut a.stamp)),
+                Op::Put(entry) => entry
+                    .attributes
+                    .iter_mut()
+                    .for_each(|a| correct(&mut a.stamp)),
                 Op::Set { attribute, .. } => correct(&mut attribute.stamp),
                 Op::Remove { .. } => {}
             }
@@ -275,4 +299,3 @@ pub(crate) async fn watch_time(index: Arc<Index>) {
         });
     }
 }
-

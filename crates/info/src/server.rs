@@ -194,8 +194,16 @@ struct Seat {
 }
 
 impl Open {
-    fn take(self: &Arc<Open>, address: IpAddr, most: usize, most_per_address: usize) -> Option<Seat> {
-        let mut open = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take(
+        self: &Arc<Open>,
+        address: IpAddr,
+        most: usize,
+        most_per_address: usize,
+    ) -> Option<Seat> {
+        let mut open = self
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let all: usize = open.values().sum();
         let count = open.entry(address).or_default();
         if all >= most || *count >= most_per_address {
@@ -211,7 +219,11 @@ impl Open {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut open = self.open.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self
+            .open
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = open.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -278,7 +290,8 @@ impl Visit {
     }
 
     async fn encrypted(self, tcp: TcpStream) {
-        let accepted = tokio::time::timeout(HANDSHAKE_WITHIN, self.acceptor.accept_anybody(tcp)).await;
+        let accepted =
+            tokio::time::timeout(HANDSHAKE_WITHIN, self.acceptor.accept_anybody(tcp)).await;
         let mut tls = match accepted {
             Ok(Ok(tls)) => tls,
             Ok(Err(error)) => {
@@ -314,7 +327,12 @@ impl Visit {
         let subject: Arc<str> = identity.as_str().into();
         let index = self.index.clone();
         let handler = move |request, stream| {
-            tokio::spawn(desk::answer(index.clone(), subject.clone(), request, stream));
+            tokio::spawn(desk::answer(
+                index.clone(),
+                subject.clone(),
+                request,
+                stream,
+            ));
         };
         if let Err(error) = self.sessions.serve(tls, &identity, handler).await {
             tracing::debug!(peer = %self.peer, identity, %error, "session connection broken");

@@ -5,9 +5,9 @@ use crate::config::{Above, PORT};
 use crate::error::StartError;
 use crate::index::Index;
 use bytes::Bytes;
+use kumiko_directory::Op;
 use kumiko_directory::ask::{Ask, kind as answer};
 use kumiko_directory::delta::{self, kind};
-use kumiko_directory::Op;
 use kumiko_directory::source::{Hello, Welcome};
 use kumiko_identity::tls::{Connector, TlsStream};
 use kumiko_session::{Dial, Options, Receiver, Sender, Session, SessionError, State};
@@ -58,7 +58,10 @@ pub(crate) fn split(address: &str) -> Option<(String, u16)> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']')?;
-            (host, after.strip_prefix(':').or(after.is_empty().then_some(""))?)
+            (
+                host,
+                after.strip_prefix(':').or(after.is_empty().then_some(""))?,
+            )
         }
         None => match address.rsplit_once(':') {
             Some((host, _)) if host.contains(':') => (address, ""),
@@ -107,7 +110,12 @@ impl From<SessionError> for Ended {
 }
 
 /// Keeps this server registered at one above until `stop`.
-pub(crate) async fn keep(index: Arc<Index>, above: Above, dialer: Dialer, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn keep(
+    index: Arc<Index>,
+    above: Above,
+    dialer: Dialer,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut pause = Duration::ZERO;
     loop {
         let begun = Instant::now();
@@ -127,7 +135,12 @@ pub(crate) async fn keep(index: Arc<Index>, above: Above, dialer: Dialer, mut st
     }
 }
 
-async fn register(index: &Arc<Index>, above: &Above, dialer: &Dialer, stop: &mut watch::Receiver<bool>) -> Ended {
+async fn register(
+    index: &Arc<Index>,
+    above: &Above,
+    dialer: &Dialer,
+    stop: &mut watch::Receiver<bool>,
+) -> Ended {
     let heartbeat = Duration::from_millis(above.heartbeat_ms);
     let options = Options {
         // A cut is noticed within a few heartbeats, so that a way that works again is used again.
@@ -155,9 +168,17 @@ async fn register(index: &Arc<Index>, above: &Above, dialer: &Dialer, stop: &mut
     ended
 }
 
-async fn converse(index: &Arc<Index>, above: &Above, session: &Session, stop: &mut watch::Receiver<bool>) -> Result<(), Ended> {
+async fn converse(
+    index: &Arc<Index>,
+    above: &Above,
+    session: &Session,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<(), Ended> {
     let hello = index.read(|inner| Hello {
-        name: above.name.clone().unwrap_or_else(|| index.config.name.clone()),
+        name: above
+            .name
+            .clone()
+            .unwrap_or_else(|| index.config.name.clone()),
         kind: index.config.kind,
         id: inner.registrations.id().to_owned(),
         epoch: index.epoch,
@@ -173,8 +194,9 @@ async fn converse(index: &Arc<Index>, above: &Above, session: &Session, stop: &m
     let request = request.map_err(|e| Ended::Lost(e.to_string()))?;
     let (sender, mut receiver) = session.open(request.into()).await?.split();
     let welcome: Welcome = match receiver.recv().await? {
-        Some(message) if message.kind == answer::REPLY => serde_json::from_slice(&message.data)
-            .map_err(|e| Ended::Lost(e.to_string()))?,
+        Some(message) if message.kind == answer::REPLY => {
+            serde_json::from_slice(&message.data).map_err(|e| Ended::Lost(e.to_string()))?
+        }
         other => return Err(refusal(other)),
     };
     index.set_above(&above.address, "registered");
@@ -216,7 +238,11 @@ fn refusal(message: Option<kumiko_session::Message>) -> Ended {
     let words = message
         .filter(|m| m.kind == answer::REFUSED)
         .and_then(|m| serde_json::from_slice::<Refused>(&m.data).ok());
-    Ended::Lost(words.map_or("the server ended the registration".to_owned(), |r| r.message))
+    Ended::Lost(
+        words.map_or("the server ended the registration".to_owned(), |r| {
+            r.message
+        }),
+    )
 }
 
 struct Telling<'a> {
@@ -306,7 +332,9 @@ impl Telling<'_> {
         let mut bytes = Vec::new();
         delta::write_number(&mut bytes, number);
         let number_bytes = Bytes::from(bytes);
-        self.sender.send(kind::SNAPSHOT, number_bytes.clone()).await?;
+        self.sender
+            .send(kind::SNAPSHOT, number_bytes.clone())
+            .await?;
         let mut from = Some(0);
         while let Some(at) = from {
             let (ops, next) = self

@@ -2,7 +2,7 @@
 
 use crate::index::Index;
 use kumiko_directory::ldap::oid;
-use kumiko_directory::{Attribute, Entry, Dn, schema};
+use kumiko_directory::{Attribute, Dn, Entry, schema};
 
 /// The name of the schema's entry.
 pub(super) const SUBSCHEMA: &str = "cn=subschema";
@@ -16,10 +16,20 @@ pub(super) fn root(index: &Index) -> Vec<Attribute> {
         .with("supportedLDAPVersion", ["2", "3"])
         .with(
             "supportedControl",
-            [oid::PAGED_RESULTS, oid::PERSISTENT_SEARCH, oid::MANAGE_DSA_IT],
+            [
+                oid::PAGED_RESULTS,
+                oid::PERSISTENT_SEARCH,
+                oid::MANAGE_DSA_IT,
+            ],
         )
-        .with("supportedExtension", [oid::START_TLS, oid::WHO_AM_I, oid::CANCEL])
-        .with("supportedFeatures", [oid::ALL_OPERATIONAL, oid::TRUE_FALSE_FILTERS])
+        .with(
+            "supportedExtension",
+            [oid::START_TLS, oid::WHO_AM_I, oid::CANCEL],
+        )
+        .with(
+            "supportedFeatures",
+            [oid::ALL_OPERATIONAL, oid::TRUE_FALSE_FILTERS],
+        )
         .with("supportedSASLMechanisms", ["EXTERNAL"])
         .with("subschemaSubentry", [SUBSCHEMA])
         .with("vendorName", ["kumiko"])
@@ -38,7 +48,11 @@ pub(super) fn subschema() -> Vec<Attribute> {
 }
 
 /// Both are operational in truth; clients ask for them in every manner, and get all unless they name some.
-pub(super) fn select(attributes: Vec<Attribute>, asked: &[String], types_only: bool) -> Vec<Attribute> {
+pub(super) fn select(
+    attributes: Vec<Attribute>,
+    asked: &[String],
+    types_only: bool,
+) -> Vec<Attribute> {
     let all = asked.is_empty() || asked.iter().any(|a| a == "*" || a == "+");
     attributes
         .into_iter()

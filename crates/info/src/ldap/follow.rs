@@ -43,7 +43,15 @@ impl Follow {
         self.all.len()
     }
 
-    pub fn begin(&mut self, id: i64, base: Dn, search: Search, options: PersistentSearch, seen: Vec<RowId>, told: u64) {
+    pub fn begin(
+        &mut self,
+        id: i64,
+        base: Dn,
+        search: Search,
+        options: PersistentSearch,
+        seen: Vec<RowId>,
+        told: u64,
+    ) {
         // What happened since `told` must not be waited for.
         self.version.mark_changed();
         self.all.push(One {

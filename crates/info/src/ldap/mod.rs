@@ -154,9 +154,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             request,
             controls,
         } = message;
-        let unknown = controls.iter().any(
-            |c| matches!(c, ldap::Control::Other { critical, .. } if *critical),
-        );
+        let unknown = controls
+            .iter()
+            .any(|c| matches!(c, ldap::Control::Other { critical, .. } if *critical));
         if unknown && !matches!(request, Request::Unbind | Request::Abandon(_)) {
             let answer = Answer::new(
                 code::UNAVAILABLE_CRITICAL_EXTENSION,
@@ -269,7 +269,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                 Answer::ok()
             }
             oid::CANCEL => self.cancel(extended.value.as_deref()),
-            _ => Answer::new(code::PROTOCOL_ERROR, "this extended operation is not known here"),
+            _ => Answer::new(
+                code::PROTOCOL_ERROR,
+                "this extended operation is not known here",
+            ),
         };
         let value = value.as_deref().map(str::as_bytes);
         let name = match extended.name.as_str() {

@@ -2,9 +2,9 @@
 //! reader holds up anybody else.
 
 use super::{Broken, Connection, PIECE_BYTES, dse};
+use crate::time::generalized;
 use kumiko_directory::ldap::{self, Answer, Control, Search, code};
 use kumiko_directory::{Directory, Dn, RowId, Scope};
-use crate::time::generalized;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,7 +22,12 @@ struct Page {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
-    pub(super) async fn search(&mut self, id: i64, search: Search, controls: &[Control]) -> Result<(), Broken> {
+    pub(super) async fn search(
+        &mut self,
+        id: i64,
+        search: Search,
+        controls: &[Control],
+    ) -> Result<(), Broken> {
         self.index.counts.queries.fetch_add(1, Relaxed);
         let (answer, controls) = match self.answer(id, &search, controls).await? {
             Ok(Some(controls)) => (Answer::ok(), controls),
@@ -75,7 +80,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             _ => None,
         });
         if persistent.is_some() && self.follow.count() >= self.index.config.limits.watches {
-            return refuse(code::ADMIN_LIMIT_EXCEEDED, "too many persistent searches on one connection");
+            return refuse(
+                code::ADMIN_LIMIT_EXCEEDED,
+                "too many persistent searches on one connection",
+            );
         }
         let found = self.index.read(|inner| {
             let directory = &inner.directory;
@@ -102,7 +110,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                     return Ok(Err((answer, Vec::new())));
                 }
             }
-            self.follow.begin(id, base, search.clone(), persistent, seen, sequence);
+            self.follow
+                .begin(id, base, search.clone(), persistent, seen, sequence);
             return Ok(Ok(None));
         }
         let total = rows.len();
@@ -137,7 +146,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     }
 
     /// Writes the entries. The inner error: the time is over.
-    async fn tell(&mut self, id: i64, rows: &[RowId], search: &Search, controls: &[u8]) -> Result<Result<(), Answer>, Broken> {
+    async fn tell(
+        &mut self,
+        id: i64,
+        rows: &[RowId],
+        search: &Search,
+        controls: &[u8],
+    ) -> Result<Result<(), Answer>, Broken> {
         let own = Duration::from_millis(self.index.config.limits.answer_within_ms);
         let within = match search.time_limit_s {
             0 => own,
@@ -253,13 +268,21 @@ impl Operational {
         !self.wanted.is_empty()
     }
 
-    fn encode(&self, index: &crate::index::Index, inner: &crate::index::Inner, row: RowId, types_only: bool) -> Vec<u8> {
+    fn encode(
+        &self,
+        index: &crate::index::Index,
+        inner: &crate::index::Inner,
+        row: RowId,
+        types_only: bool,
+    ) -> Vec<u8> {
         use kumiko_directory::ber;
         let directory = &inner.directory;
         let registration = directory
             .source(row)
             .and_then(|source| inner.registrations.get(source));
-        let (measured, ends) = directory.times(row).map_or((None, None), |(m, e)| (Some(m), e));
+        let (measured, ends) = directory
+            .times(row)
+            .map_or((None, None), |(m, e)| (Some(m), e));
         // While its source is heard a value holds; then for as long as the source is kept.
         let kept = registration.map(|r| r.heard_ms + r.hello.ttl_ms);
         let until = ends.or(kept).unwrap_or_else(|| index.clock.now_ms());
@@ -268,7 +291,14 @@ impl Operational {
             let value = match *name {
                 "entryDN" => directory.dn(row).map(|dn| dn.to_string()),
                 "subschemaSubentry" => Some(dse::SUBSCHEMA.to_owned()),
-                "hasSubordinates" => Some(if directory.has_children(row) { "TRUE" } else { "FALSE" }.to_owned()),
+                "hasSubordinates" => Some(
+                    if directory.has_children(row) {
+                        "TRUE"
+                    } else {
+                        "FALSE"
+                    }
+                    .to_owned(),
+                ),
                 "Mds-validfrom" => measured.map(generalized),
                 "Mds-validto" => Some(generalized(until)),
                 "Mds-keepto" => Some(generalized(kept.unwrap_or(until).max(until))),

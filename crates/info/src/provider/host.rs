@@ -74,7 +74,17 @@ impl HostProvider {
                 .with("Mds-Device-name", [name])
         };
 
-        let mut processors = group("processors", &["MdsCpu", "MdsCpuSmp", "MdsCpuCache", "MdsCpuFree", "MdsCpuTotal", "MdsCpuTotalFree"]);
+        let mut processors = group(
+            "processors",
+            &[
+                "MdsCpu",
+                "MdsCpuSmp",
+                "MdsCpuCache",
+                "MdsCpuFree",
+                "MdsCpuTotal",
+                "MdsCpuTotalFree",
+            ],
+        );
         cpu.tell(&mut processors);
         let count = cpu.count;
         for (minutes, load) in [(1, loads[0]), (5, loads[1]), (15, loads[2])] {
@@ -83,7 +93,15 @@ impl HostProvider {
             processors.add(&format!("Mds-Cpu-Total-Free-{minutes}minX100"), [free]);
         }
 
-        let mut all = group("memory", &["MdsMemoryRam", "MdsMemoryRamTotal", "MdsMemoryVm", "MdsMemoryVmTotal"]);
+        let mut all = group(
+            "memory",
+            &[
+                "MdsMemoryRam",
+                "MdsMemoryRamTotal",
+                "MdsMemoryVm",
+                "MdsMemoryVmTotal",
+            ],
+        );
         let mut ram = device(&all, "physical memory", &["MdsMemoryRam"]);
         let mut swap = device(&all, "virtual memory", &["MdsMemoryVm"]);
         for (kind, one, size, free) in [
@@ -141,11 +159,17 @@ impl HostProvider {
             .with("objectClass", ["top", "Mds", "MdsSoftware", "MdsOs"])
             .with("Mds-Software-deployment", ["operating system"])
             .with("Mds-Os-name", ["Linux"])
-            .with("Mds-Os-release", [kumiko_linux::this_process::kernel_release()])
+            .with(
+                "Mds-Os-release",
+                [kumiko_linux::this_process::kernel_release()],
+            )
             .with("Mds-Os-version", os_version(&os));
 
         let mut merged = Entry::new(host.clone())
-            .with("objectClass", ["top", "Mds", "MdsHost", "MdsComputer", "MdsComputerTotal"])
+            .with(
+                "objectClass",
+                ["top", "Mds", "MdsHost", "MdsComputer", "MdsComputerTotal"],
+            )
             .with("Mds-Host-hn", [&self.name])
             .with("Mds-Computer-isa", [std::env::consts::ARCH])
             .with("Mds-Computer-platform", [std::env::consts::ARCH])
@@ -165,13 +189,19 @@ impl HostProvider {
         // Values are merged upward (MDS 2.2), but for what only names the part.
         for part in [&processors, &all, &filesystems, &interfaces, &software] {
             for attribute in &part.attributes {
-                let own = ["Mds-Device-Group-name", "Mds-Software-deployment", "objectClass"];
+                let own = [
+                    "Mds-Device-Group-name",
+                    "Mds-Software-deployment",
+                    "objectClass",
+                ];
                 if !own.contains(&attribute.name.as_str()) {
                     merged.add(&attribute.name, &attribute.values);
                 }
             }
             let classes = part.get("objectClass").map_or(&[][..], |c| &c.values);
-            let auxiliary = classes.iter().filter(|c| !["MdsDeviceGroup", "MdsSoftware"].contains(&c.as_str()));
+            let auxiliary = classes
+                .iter()
+                .filter(|c| !["MdsDeviceGroup", "MdsSoftware"].contains(&c.as_str()));
             merged.add("objectClass", auxiliary);
         }
         let mut entries = vec![merged, processors, all, ram, swap, filesystems];
@@ -299,7 +329,10 @@ fn memory(text: &str) -> Memory {
     let mut memory = Memory::default();
     for line in text.lines() {
         let mut words = line.split_whitespace();
-        let (name, kib) = (words.next(), words.next().and_then(|v| v.parse::<u64>().ok()));
+        let (name, kib) = (
+            words.next(),
+            words.next().and_then(|v| v.parse::<u64>().ok()),
+        );
         let mib = kib.unwrap_or(0) / 1024;
         match name {
             Some("MemTotal:") => memory.size_mib = mib,
@@ -334,7 +367,8 @@ fn disks(mounts: &str) -> Vec<Disk> {
     let mut seen = Vec::new();
     for line in mounts.lines() {
         let mut words = line.split(' ');
-        let (Some(device), Some(mount), Some(kind)) = (words.next(), words.next(), words.next()) else {
+        let (Some(device), Some(mount), Some(kind)) = (words.next(), words.next(), words.next())
+        else {
             continue;
         };
         // One file system may be seen at many places (bind mounts); its first place stands for it.
@@ -343,7 +377,10 @@ fn disks(mounts: &str) -> Vec<Disk> {
         }
         seen.push(device);
         // /proc/self/mounts escapes blanks (fstab(5)).
-        let mount = mount.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\");
+        let mount = mount
+            .replace("\\040", " ")
+            .replace("\\011", "\t")
+            .replace("\\134", "\\");
         let Ok(room) = facts::room(Path::new(&mount)) else {
             continue;
         };
@@ -375,19 +412,34 @@ fn network(one: &facts::Address) -> String {
 }
 
 fn os_version(os_release: &str) -> Option<String> {
-    let line = os_release.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
+    let line = os_release
+        .lines()
+        .find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
     Some(line.trim_matches('"').to_owned())
 }
 
 /// NVIDIA's driver tells models; of others there is what the PCI bus says.
 fn gpus(proc: &Path) -> Vec<String> {
-    let nvidia = fs::read_dir(proc.join("driver/nvidia/gpus")).into_iter().flatten().flatten();
+    let nvidia = fs::read_dir(proc.join("driver/nvidia/gpus"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut gpus: Vec<String> = nvidia
         .filter_map(|gpu| fs::read_to_string(gpu.path().join("information")).ok())
-        .filter_map(|text| Some(text.lines().find_map(|l| l.strip_prefix("Model:"))?.trim().to_owned()))
+        .filter_map(|text| {
+            Some(
+                text.lines()
+                    .find_map(|l| l.strip_prefix("Model:"))?
+                    .trim()
+                    .to_owned(),
+            )
+        })
         .collect();
     if gpus.is_empty() {
-        let render = fs::read_dir("/sys/class/drm").into_iter().flatten().flatten();
+        let render = fs::read_dir("/sys/class/drm")
+            .into_iter()
+            .flatten()
+            .flatten();
         gpus = render
             .filter(|card| card.file_name().to_string_lossy().starts_with("renderD"))
             .filter_map(|card| {
@@ -408,7 +460,10 @@ mod tests {
     fn the_texts_of_the_kernel_are_understood() {
         let text = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nmodel name\t: Xeon\nstepping\t: 7\ncpu MHz\t\t: 2793.4\ncache size\t: 1024 KB\nflags\t\t: fpu vme\n\nprocessor\t: 1\n";
         let cpu = cpu(text);
-        assert_eq!((cpu.count, cpu.mhz, cpu.cache_kib), (2, Some(2800), Some(1024)));
+        assert_eq!(
+            (cpu.count, cpu.mhz, cpu.cache_kib),
+            (2, Some(2800), Some(1024))
+        );
         assert_eq!(cpu.version.as_deref(), Some("6.85.7"));
         let memory = memory("MemTotal: 2048000 kB\nMemAvailable: 1024000 kB\nSwapTotal: 0 kB\n");
         assert_eq!((memory.size_mib, memory.free_mib), (2000, 1000));
@@ -444,16 +499,28 @@ mod tests {
             "Mds-Device-name=physical memory, Mds-Device-Group-name=memory, Mds-Host-hn=here",
             "Mds-Software-deployment=operating system, Mds-Host-hn=here",
         ] {
-            assert!(names.iter().any(|n| n == expected), "{expected} in {names:?}");
+            assert!(
+                names.iter().any(|n| n == expected),
+                "{expected} in {names:?}"
+            );
         }
         let host = &entries[0];
-        for name in ["Mds-Cpu-Total-count", "Mds-Memory-Ram-Total-freeMB", "kumiko-load-1min", "Mds-Os-release"] {
+        for name in [
+            "Mds-Cpu-Total-count",
+            "Mds-Memory-Ram-Total-freeMB",
+            "kumiko-load-1min",
+            "Mds-Os-release",
+        ] {
             assert_eq!(host.get(name).unwrap().values.len(), 1, "{name}");
         }
         for entry in &entries {
             for attribute in &entry.attributes {
                 let declared = kumiko_directory::schema::attribute(&attribute.name);
-                assert!(declared.is_some(), "{} is not in the schema", attribute.name);
+                assert!(
+                    declared.is_some(),
+                    "{} is not in the schema",
+                    attribute.name
+                );
             }
         }
     }
