@@ -261,7 +261,8 @@ final class Topology {
                 throw wrong("rjavaProtocol", "\"" + protocol + "\" is unknown; there are "
                         + String.join(", ", PROTOCOLS.stream().sorted().toList()) + "; any other command is a template in rjavaRsh");
             }
-            boolean local = host.equals(NodeSpec.LOCAL);
+            // A site may be called so too: it is what kumiko calls the personal one.
+            boolean local = host.equals(NodeSpec.LOCAL) && !"gram".equals(protocol);
             protocol = local ? NodeSpec.LOCAL : protocol == null ? "ssh" : protocol;
             String java = text("javaPath") == null ? Invocation.USUAL.javaPath() : text("javaPath");
             checkFit("javaPath", java);
