@@ -174,9 +174,10 @@ fn globusrun_tells_states_ends_and_exit_codes() {
             "(error code 11)",
         ),
         ("&(executable=https://localhost:1/none)", "(error code 43)"),
+        // The command asks for the service of that account.
         (
             "&(executable=/bin/true)(username=somebody)",
-            "(error code 167)",
+            "(error code 7)",
         ),
     ];
     for (rsl, word) in rows {

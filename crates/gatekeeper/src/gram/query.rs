@@ -55,7 +55,8 @@ impl<J: Jobs> Ask<'_, J> {
                 state: Some(told.state),
                 failure,
                 job_failure: told.failure,
-                more: self.hall.contacted(told.exit_code),
+                // Scripts read the one word that globus-job-status prints; with an exit code it prints two lines.
+                more: self.hall.contacted(None),
             },
             Err(refusal) => {
                 if outcome::refused(&refusal) == GramCode::JOB_CONTACT_NOT_FOUND {

@@ -1,5 +1,6 @@
 //! What GRAM's door of a site is told.
 
+use crate::site::settings::{DelegatedKeys, Settings};
 use kumiko_gatekeeper::Gram;
 use kumiko_identity::KeyKind;
 use kumiko_linux::this_process;
@@ -10,16 +11,21 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+/// What today's proxies have.
+const RSA_BITS: u32 = 2048;
 /// Before the key of an entry of the cache.
 const CACHE: &str = "x-gass-cache://";
 
 /// Of the process that has the manager whose state is kept in `state`.
-pub fn gram(state: &Path, listen: IpAddr, mover: Arc<Mover>) -> Gram {
+pub fn gram(settings: &Settings, state: &Path, listen: IpAddr, mover: Arc<Mover>) -> Gram {
     Gram {
         state: state.join("gram"),
         listen,
         host: this_process::host_name(),
-        delegation: KeyKind::P256,
+        delegation: match settings.delegated_keys {
+            DelegatedKeys::P256 => KeyKind::P256,
+            DelegatedKeys::Rsa => KeyKind::Rsa(RSA_BITS),
+        },
         location: "/usr".to_owned(),
         uncache: Arc::new(move |url| {
             let key = url.strip_prefix(CACHE).unwrap_or(url);

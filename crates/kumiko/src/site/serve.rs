@@ -3,8 +3,8 @@
 use crate::fail::{Failure, While};
 use crate::home::{Contact, Home, Running, write_whole};
 use crate::job::view::now_ms;
-use crate::site::effective::Policies;
 use crate::site::control::listen_address;
+use crate::site::effective::Policies;
 use crate::site::gram::gram;
 use crate::site::gridftp::{self, GridFtp};
 use crate::site::settings::Settings;
@@ -56,7 +56,7 @@ pub async fn serve(
         only_account: Some(this_process::account_name()),
         accept_limited: settings.accept_limited,
         limits: kumiko_gatekeeper::Limits::default(),
-        gram: Some(gram(&home.state(), listen.ip(), mover)),
+        gram: Some(gram(&settings, &home.state(), listen.ip(), mover)),
     };
     let front = Front::bind(config, Arc::clone(&manager)).await?;
     let gridftp = gridftp.unwrap_or(&settings.gridftp);

@@ -15,6 +15,10 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.
 # gridftp = ""
 
+# Keys of credentials that Globus clients delegate: "p256", or "rsa" where jobs delegate on to Globus servers (GridFTP),
+# which take no other.
+# delegated_keys = "p256"
+
 # May a limited proxy start jobs? As with GRAM, it may not.
 # accept_limited = false
 
@@ -68,6 +72,7 @@ pub struct Settings {
     /// An address to listen on, or empty.
     pub gridftp: String,
     pub accept_limited: bool,
+    pub delegated_keys: DelegatedKeys,
     pub grace_ms: u64,
     pub time_limit_s: u64,
     pub output_quota_bytes: u64,
@@ -75,6 +80,13 @@ pub struct Settings {
     pub keep_h: u64,
     /// There: a site for many accounts.
     pub accounts: Option<Many>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DelegatedKeys {
+    P256,
+    Rsa,
 }
 
 /// Of a site for many accounts.
@@ -117,6 +129,7 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 2119)),
             gridftp: String::new(),
             accept_limited: false,
+            delegated_keys: DelegatedKeys::P256,
             grace_ms: 5_000,
             time_limit_s: 0,
             output_quota_bytes: 1 << 30,

@@ -40,7 +40,7 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
     let mover = mover(&given.state, home.certificates())?;
     let state = given.state.clone();
     let manager = open_manager(&settings, policies, state, runner()?, Arc::clone(&mover)).await?;
-    let gram = gram(&given.state, settings.listen.ip(), mover);
+    let gram = gram(&settings, &given.state, settings.listen.ip(), mover);
     let agent = Agent::new(
         service(&settings, Some(gram)),
         &home.certificates(),
