@@ -11,7 +11,7 @@ use kumiko_job::attempt::OutputStream;
 use kumiko_job::contract::JobView;
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
-use kumiko_session::{Options, Session, SessionError, Stream};
+use kumiko_session::{Options, Session, SessionError, State, Stream};
 use kumiko_wire::api::{self, Done, Request, SiteView, Submitted};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -303,8 +303,9 @@ impl Client {
     async fn dial_anew(&self) -> Result<Session, ClientError> {
         let give_up = tokio::time::Instant::now() + ANEW_WITHIN;
         loop {
-            match Session::connect(self.inner.dialer.clone(), self.inner.options.clone()).await {
+            match self.answered().await {
                 Ok(session) => return Ok(session),
+                Err(cause @ SessionError::Refused { .. }) => return Err(self.failed(cause)),
                 Err(cause) if tokio::time::Instant::now() >= give_up => {
                     return Err(self.failed(cause));
                 }
@@ -313,6 +314,19 @@ impl Client {
                 }
             }
             tokio::time::sleep(ANEW_EVERY).await;
+        }
+    }
+
+    /// A session that the site has welcomed: one that is just ending or beginning may take a connection and break it.
+    async fn answered(&self) -> Result<Session, SessionError> {
+        let inner = &self.inner;
+        let session = Session::connect(inner.dialer.clone(), inner.options.clone()).await?;
+        let mut state = session.state();
+        // An error says that the session is over; then so does what follows.
+        let _ = state.wait_for(|state| *state != State::Connecting).await;
+        match session.error() {
+            Some(cause) => Err(cause),
+            None => Ok(session),
         }
     }
 

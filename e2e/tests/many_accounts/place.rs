@@ -266,12 +266,13 @@ impl Place {
         })
     }
 
-    /// Runners of an account.
+    /// Runners of an account's attempts: one that waits for the next is none of them.
     pub fn runners(&self, account: &str) -> Vec<u32> {
         let spool = self.state(account).join("spool").display().to_string();
         let is_it = |words: &[String]| {
             words.first().is_some_and(|w| w.ends_with("kumiko-run"))
                 && words.iter().any(|w| w.starts_with(&spool))
+                && words.iter().all(|w| w != "--spare")
         };
         processes()
             .into_iter()
