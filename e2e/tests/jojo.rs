@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_e2e::{Person, finish, has_program, kumiko, skip, told};
+use kumiko_e2e::{Person, finish, has_program, kill, kumiko, skip, told, wait};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -155,6 +156,65 @@ fn one_level_of_the_tree_runs_at_a_site_inside_its_sandbox() {
         let line = format!("[{node}] hello from {node}, in /job\n");
         assert!(said.contains(&line), "{}", told(&hello));
     }
+}
+
+/// Numbers of the processes that were started with this word among their arguments.
+fn processes_with(word: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse() else {
+            continue;
+        };
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if command.split(|b| *b == 0).any(|arg| arg == word.as_bytes()) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_worker_and_a_subtree_die_in_mid_run_and_each_result_counts_once() {
+    let test = "a_worker_and_a_subtree_die_in_mid_run_and_each_result_counts_once";
+    if !java_is_here(test) {
+        return;
+    }
+    let example = root().join("java/jojo-examples/jobs");
+    let person = Person::new();
+    let mark = format!("e2e-{}", std::process::id());
+    let conf = std::fs::read_to_string(example.join("jojo.toml")).unwrap();
+    person.file(
+        "jojo.toml",
+        &conf.replace("-Djojo.node=", &format!("-Djojo.node={mark}-")),
+    );
+    person.file("jobs.prop", "jobs=200\ntrials=200000\n");
+    let run = |victims: &[(&str, &str)]| {
+        let mut child = jojo(&person, "jobs", &["jojo.toml", "jobs.prop"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut said = Vec::new();
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            for (_, node) in victims.iter().filter(|(at, _)| *at == line) {
+                let pids = processes_with(&format!("-Djojo.node={mark}-{node}"));
+                assert_eq!(pids.len(), 1, "{node}");
+                kill(pids[0], "KILL");
+            }
+            said.push(line);
+        }
+        assert!(wait(&mut child).success(), "{said:?}");
+        said
+    };
+    let whole = run(&[]);
+    let broken = run(&[("done: 40", "worker0"), ("done: 80", "head1")]);
+    let pi = |said: &[String]| said.iter().find(|l| l.starts_with("PI = ")).cloned();
+    assert_eq!(pi(&broken), pi(&whole), "{broken:?}");
+    assert!(pi(&whole).unwrap().ends_with(" of 200 jobs"), "{whole:?}");
+    assert!(broken.contains(&"lost: head1".to_owned()), "{broken:?}");
+    let results: Vec<&String> = broken.iter().filter(|l| l.starts_with("done: ")).collect();
+    assert_eq!(results.len(), 200);
 }
 
 #[test]
