@@ -27,14 +27,13 @@ fn processes(word: &str) -> Vec<u32> {
         .collect()
 }
 
+/// Of attempts: one that waits for the next is none of them.
 fn runners(person: &Person) -> Vec<u32> {
-    processes(
-        &person
-            .kumiko_home()
-            .join("state/spool")
-            .display()
-            .to_string(),
-    )
+    let spools = person.kumiko_home().join("state/spool");
+    let mut runners = processes(&spools.display().to_string());
+    let spare = processes("--spare");
+    runners.retain(|pid| !spare.contains(pid));
+    runners
 }
 
 fn spawned(person: &Person, args: &[&str]) -> Child {
