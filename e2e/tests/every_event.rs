@@ -6,10 +6,12 @@
 use kumiko_batch::fork::Fork;
 use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::contract::{Caller, EventStream, Jobs, OutputReader};
-use kumiko_job::description::JobDescription;
+use kumiko_job::description::{Destination, JobDescription, StageIn, StageOut};
 use kumiko_job::id::JobId;
 use kumiko_manager::{Limits, Manager, Setup};
 use kumiko_policy::Policy;
+use kumiko_staging::Mover;
+use kumiko_staging::cache::Cache;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ fn the_site() {
         directory: directory.join("state"),
         limits: Limits::default(),
         effective: Box::new(|_, _| Ok(Policy::default())),
-        transfer: None,
+        transfer: Some(mover(&directory)),
         after_commit: Some(Box::new(move |_, _| {
             if recorded.fetch_add(1, Ordering::Relaxed) + 1 == die_after {
                 // As with kill -9, nothing is flushed, dropped or said.
@@ -64,6 +66,36 @@ fn the_site() {
         live(&manager, &directory).await;
         manager.close().await;
     });
+}
+
+/// Moves files of this host only: no CA is needed.
+fn mover(directory: &Path) -> Arc<Mover> {
+    let (under_way, cache) = (directory.join("state/staging"), directory.join("cache"));
+    let trust = directory.join("certificates");
+    let none = trust.clone();
+    let load = Arc::new(move || kumiko_identity::TrustStore::load(&none));
+    std::fs::create_dir_all(directory.join("state")).unwrap();
+    Arc::new(Mover::new(kumiko_staging::Setup::new(under_way, cache, load, trust)).unwrap())
+}
+
+/// A file in, a file and a stream out, and cleaned up.
+fn staged() -> JobDescription {
+    let script = "test -s in && echo start >> starts && echo made > made && echo out";
+    JobDescription {
+        stage_in: vec![StageIn {
+            from: "file:///usr/bin/env".to_owned(),
+            to: "in".to_owned(),
+            bytes: None,
+            sha256: None,
+        }],
+        stage_out: vec![StageOut {
+            from: "made".to_owned(),
+            to: "x-gass-cache://made".to_owned(),
+        }],
+        stdout: vec![Destination::new("log")],
+        clean_up: vec!["in".to_owned()],
+        ..JobDescription::new("sh", &["-c".to_owned(), script.to_owned()])
+    }
 }
 
 fn kill_self() -> ! {
@@ -87,6 +119,10 @@ async fn live(manager: &Arc<Manager<Fork>>, directory: &Path) {
         .await
         .unwrap();
     manager.cancel(&caller(), long, Some(10_000)).await.unwrap();
+    let moved = manager
+        .submit(&caller(), staged(), Some("staged".to_owned()))
+        .await
+        .unwrap();
     // An attempt that never began is tried again, but not for ever by a site that dies each time.
     let given_up = matches!(end(manager, short).await, Outcome::NeverStarted { .. });
     assert!(
@@ -98,7 +134,26 @@ async fn live(manager: &Arc<Manager<Fork>>, directory: &Path) {
         assert_eq!(output(manager, short).await, "out\n");
     }
     assert_eq!(end(manager, long).await, Outcome::Cancelled);
-    for (job, least) in [(short, usize::from(!given_up)), (long, 0)] {
+    let moved_end = end(manager, moved).await;
+    let moved_ran = !matches!(moved_end, Outcome::NeverStarted { .. });
+    assert!(moved_ran || std::env::var_os(GIVES_UP).is_some());
+    let folder = manager.directory(&caller(), moved).await.unwrap();
+    if moved_ran {
+        assert_eq!(moved_end, Outcome::Exited { status: 0 });
+        let log = std::fs::read_to_string(folder.join("log")).unwrap();
+        assert_eq!(log, "out\n");
+        let cache = Cache::new(directory.join("cache"));
+        let mut made = String::new();
+        std::io::Read::read_to_string(&mut cache.open("made").unwrap(), &mut made).unwrap();
+        assert_eq!(made, "made\n");
+    }
+    assert!(!folder.join("in").exists(), "it is cleaned up");
+    let jobs = [
+        (short, usize::from(!given_up)),
+        (long, 0),
+        (moved, usize::from(moved_ran)),
+    ];
+    for (job, least) in jobs {
         let starts = manager
             .directory(&caller(), job)
             .await
@@ -189,7 +244,7 @@ fn kill_9_after_any_event_of_a_jobs_life_loses_nothing_and_runs_nothing_twice() 
         }
         died += 1;
     }
-    assert!(died >= 6, "two jobs have more events than {died}");
+    assert!(died >= 15, "three jobs have more events than {died}");
 }
 
 #[test]
