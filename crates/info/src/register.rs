@@ -102,13 +102,20 @@ pub(crate) async fn serve(
 }
 
 fn refuse(error: &RegisterError) -> Refusal {
-    let code = match error {
+    Refusal {
+        code: code(error),
+        message: error.to_string(),
+    }
+}
+
+/// The row of spec/errors.toml.
+fn code(error: &RegisterError) -> &'static str {
+    match error {
         RegisterError::NameTaken { .. } => "name_taken",
         RegisterError::Loop { .. } => "registration_loop",
         RegisterError::Unusable(_) => "bad_registration",
         RegisterError::Full => "too_many_registrations",
-    };
-    Refusal::new(code, error)
+    }
 }
 
 /// How far the other's clock is from ours; 0 within what a network does.

@@ -5,7 +5,8 @@
 use kumiko_directory::ask::{Ask, EntryView, Found, News, Query, Status};
 use kumiko_directory::source::Kind;
 use kumiko_directory::{Dn, Entry, Op, SourceId, Stamp};
-use kumiko_identity::Credential;
+use kumiko_identity::ca::Kind as Kinds;
+use kumiko_identity::{Credential, KeyKind};
 use kumiko_info::{Above, Allow, AskError, Config, Index, InfoClient, Place, Server};
 use kumiko_testkit::{Ca, deadline};
 use std::net::SocketAddr;
@@ -35,7 +36,20 @@ impl World {
     pub fn new() -> World {
         let ca = Ca::new();
         let user = ca.user("Alice");
-        let host = ca.host("localhost");
+        // ldapsearch takes "localhost" for the name that the kernel gives.
+        let names = [
+            "localhost".to_owned(),
+            kumiko_linux::this_process::host_name(),
+        ];
+        let kind = Kinds::Host {
+            names: names.to_vec(),
+        };
+        let day = Duration::from_secs(86_400);
+        let name = ca.name("host/localhost");
+        let host = ca
+            .authority()
+            .enrol(&name, KeyKind::P256, &kind, day)
+            .unwrap();
         World { ca, user, host }
     }
 
@@ -119,7 +133,10 @@ impl Running {
 
     /// As kill -9 would.
     pub async fn kill(mut self) {
-        self.stop.take().map(std::mem::forget);
+        // Not even its goodbye is said.
+        if let Some(stop) = self.stop.take() {
+            std::mem::forget(stop);
+        }
         self.task.abort();
         let _ = (&mut self.task).await;
     }
