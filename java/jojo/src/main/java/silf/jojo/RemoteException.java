@@ -9,12 +9,14 @@ public final class RemoteException extends JojoException {
 
     private final String node;
     private final String type;
+    private final String text;
     private final String remoteTrace;
 
     public RemoteException(String node, String type, String text, String remoteTrace, Throwable cause) {
         super("at node " + node + ": " + type + (text == null ? "" : ": " + text), cause);
         this.node = node;
         this.type = type;
+        this.text = text;
         this.remoteTrace = remoteTrace;
     }
 
@@ -26,6 +28,11 @@ public final class RemoteException extends JojoException {
     /** The exception's class name. */
     public String type() {
         return type;
+    }
+
+    /** The exception's own message; may be null. */
+    public String remoteText() {
+        return text;
     }
 
     /** The trace as it was printed over there. */

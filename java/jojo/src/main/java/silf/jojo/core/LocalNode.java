@@ -55,6 +55,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private final Loopback loopback;
     private final NodeHandle self;
     private final NodeHandle parent;
+    private final NodeHandle client;
     private final LinkThread ticker;
     private final TreeCalls tree;
     private volatile NodeHandle[] siblings;
@@ -95,6 +96,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         this.parent = birth.parent() == null
                 ? null
                 : new NodeHandle(this, path.parent(), birth.parent(), birth.parentEpoch(), true);
+        this.client = path.depth() == 0 ? self : new NodeHandle(this, Path.ROOT, "client", 0, true);
         this.siblings = new NodeHandle[0];
         birth.siblings().forEach(this::sibling);
         if (siblings.length == 0) {
@@ -593,15 +595,28 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         return child == null ? from.toString() : child.handle.name();
     }
 
-    /** Of any place below, by the configuration. */
+    /** What was asked for at a rank below {@code parent}, whose children are at {@code level}; null if nothing was. */
+    NodeSpec place(NodeSpec parent, int level, int rank) {
+        if (level == path.depth()) {
+            Child child = family.child(rank); // may have joined
+            return child == null ? null : child.place;
+        }
+        List<NodeSpec> places = parent.children().stream().filter(s -> !s.spare()).toList();
+        return rank < places.size() ? places.get(rank) : null;
+    }
+
+    /** The name of any place below. */
     String deepName(Path below) {
-        Child child = below.depth() > path.depth() ? family.child(below.at(path.depth())) : null;
-        NodeSpec spec = child == null ? null : child.place;
-        for (int level = path.depth() + 1; spec != null && level < below.depth(); level++) {
-            List<NodeSpec> places = spec.children().stream().filter(s -> !s.spare()).toList();
-            spec = below.at(level) < places.size() ? places.get(below.at(level)) : null;
+        NodeSpec spec = birth.spec();
+        for (int level = path.depth(); spec != null && level < below.depth(); level++) {
+            spec = place(spec, level, below.at(level));
         }
         return spec == null ? nameOf(below) : spec.name();
+    }
+
+    /** The client, from wherever this is. */
+    NodeHandle client() {
+        return client;
     }
 
     @Override

@@ -118,7 +118,7 @@ final class Output {
 
     private void send(int tag, byte[] bytes) throws JojoException {
         if (bytes.length > 0) {
-            node.post().lane(Path.ROOT, "client", 0, Post.OUTPUT).send(Frame.SEND, 0, tag, bytes);
+            node.client().lane(Post.OUTPUT).send(Frame.SEND, 0, tag, bytes);
         }
     }
 

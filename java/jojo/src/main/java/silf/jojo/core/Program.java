@@ -14,6 +14,7 @@ import silf.jojo.launch.Launcher;
 public final class Program {
     private final LocalNode node;
     private final Output.Printer printer;
+    private final FileService files;
     private Birth.Report failed;
 
     /**
@@ -49,7 +50,8 @@ public final class Program {
                 });
         this.printer = new Output.Printer(node, out, err);
         node.post().taker(Post.OUTPUT, printer::take);
-        node.post().taker(Post.FILES, new FileService(node)::take);
+        this.files = new FileService(node);
+        node.post().taker(Post.FILES, files::take);
     }
 
     private synchronized void first(Birth.Report report) {
@@ -71,6 +73,7 @@ public final class Program {
     public int run() throws JojoException, InterruptedException {
         node.run();
         printer.end();
+        files.closeAll();
         synchronized (this) {
             if (failed == null) {
                 return 0;
