@@ -191,6 +191,8 @@ impl Record {
             Event::AttemptEnded { outcome, .. } | Event::StagedOut { outcome } => {
                 Some(outcome.clone())
             }
+            // With no attempt that could be asked to end, it is the end.
+            Event::CancelRequested { .. } if state.has_ended() => Some(Outcome::Cancelled),
             Event::TransferFailed {
                 item,
                 code,

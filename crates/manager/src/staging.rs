@@ -248,11 +248,9 @@ impl<B: BatchSystem> Actor<B> {
 /// Waits for it; false, if the site goes down before.
 async fn until(cell: &Cell, condition: impl Fn(&Face) -> bool) -> bool {
     let mut face = cell.watch();
-    let come = face
-        .wait_for(|face| face.closing || condition(face))
+    face.wait_for(|face| face.closing || condition(face))
         .await
-        .is_ok_and(|face| condition(&face));
-    come
+        .is_ok_and(|face| condition(&face))
 }
 
 async fn end(face: &mut watch::Receiver<Face>, gone: impl Fn(&Face) -> bool) {

@@ -10,6 +10,7 @@ use kumiko_job::contract::{
 };
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::transfer::Transfer;
 use kumiko_manager::{Limits, Manager, OpenError, Setup, Sink};
 use kumiko_policy::Policy;
 use std::future::Future;
@@ -105,11 +106,22 @@ pub fn setup(directory: &Path, limits: Limits) -> Setup {
 }
 
 pub async fn try_open(directory: &Path, limits: Limits) -> Result<Stage, OpenError> {
+    open_on(directory, setup(directory, limits)).await
+}
+
+/// With somebody who moves files.
+pub async fn stage_with(directory: &Path, transfer: Arc<dyn Transfer>) -> Stage {
+    let mut setup = setup(directory, Limits::default());
+    setup.transfer = Some(transfer);
+    open_on(directory, setup).await.unwrap()
+}
+
+async fn open_on(directory: &Path, setup: Setup) -> Result<Stage, OpenError> {
     let (asked, receiver) = unbounded_channel();
     let refuse = Arc::new(Mutex::new(None));
     let root = directory.join("spool");
     let mut kept = None;
-    let manager = Manager::open(setup(directory, limits), |sink| {
+    let manager = Manager::open(setup, |sink| {
         kept = Some(Arc::clone(&sink));
         Puppet {
             root: root.clone(),
@@ -206,8 +218,7 @@ impl Stage {
             let event = soon("the job's end", stream.next())
                 .await
                 .expect("the stream goes on to the end");
-            let over =
-                event.outcome.is_some() && event.state != kumiko_job::contract::JobState::Pending;
+            let over = event.state.has_ended();
             events.push(event);
             if over {
                 return events;
