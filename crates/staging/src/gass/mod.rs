@@ -4,6 +4,7 @@
 
 pub mod client;
 mod doorway;
+mod prompt;
 mod served;
 mod server;
 pub mod target;

@@ -1,6 +1,7 @@
 //! A GASS server (spec/staging, G2 to G4, G8, G9): accepts, authenticates, and hands on to `served`. What it gives is what
 //! its owner declared, and nothing else; who may come is who its owner is, and whom he named.
 
+use super::prompt::Prompt;
 use super::served;
 use super::{AGENT, CONNECT_WITHIN, HEAD_BYTES};
 use http::header::{HeaderValue, SERVER};
@@ -199,7 +200,7 @@ async fn admit(
     end: &Arc<watch::Sender<bool>>,
 ) -> Result<(), NotServed> {
     kumiko_linux::tcp::tune(&tcp)?;
-    let (tls, peer) = tokio::time::timeout(CONNECT_WITHIN, acceptor.accept(tcp))
+    let (tls, peer) = tokio::time::timeout(CONNECT_WITHIN, acceptor.accept(Prompt::new(tcp)))
         .await
         .map_err(|_| NotServed::Slow)??;
     if peer.identity != *owner && !rights.visitors.contains(&peer.identity) {
