@@ -10,7 +10,12 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     if let Some(below) = in_job_directory(text) {
-        assert!(!below.starts_with('/') && below.split('/').all(|part| !matches!(part, "" | "." | "..")));
+        assert!(
+            !below.starts_with('/')
+                && below
+                    .split('/')
+                    .all(|part| !matches!(part, "" | "." | ".."))
+        );
     }
     let Ok(url) = Url::parse(text) else {
         return;
