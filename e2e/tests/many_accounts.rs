@@ -83,6 +83,14 @@ fn three_people_have_a_site_each_as_their_own_account() {
     );
     assert_eq!(there.trim(), place.uid("bob").to_string());
     assert_eq!(std::fs::read_to_string(folder.join("out")).unwrap(), "21\n");
+    for name in PEOPLE {
+        let pid = place.agent(name).unwrap();
+        let group = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        // Where there are groups that can be made, which the site says.
+        if group.contains("0::") && !place.log().contains("no control group") {
+            assert!(group.contains(&format!("/kumiko-{name}\n")), "{group}");
+        }
+    }
     let said = place.ok(["site", "stop"]);
     assert!(said.contains("the site is down"), "{said}");
     assert_eq!(place.front().or(place.agent("alice")), None);
@@ -314,8 +322,7 @@ fn a_changed_mapfile_counts_for_the_next_connection() {
         place.write_mapfile("# nobody\n");
         refused(&run(), 125, &["not in the grid-mapfile"]);
         place.write_mapfile("\"/CN=unfinished");
-        // A file that is half written refuses for now, so that whoever has a session may keep on trying.
-        refused(&run(), 125, &["going down"]);
+        refused(&run(), 125, &["cannot read its grid-mapfile"]);
         place.write_mapfile(&line("alice"));
         as_account("alice");
     }

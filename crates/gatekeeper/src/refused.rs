@@ -95,9 +95,14 @@ impl Refused {
         }
     }
 
-    /// It may be otherwise soon: the peer is to try again.
+    /// It passes by itself, and soon: the peer is to try again.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Refused::NotIntroduced { why, .. } if why.passes())
+    }
+
+    /// It is about the site, not about the peer.
+    pub(crate) fn is_of_site(&self) -> bool {
+        matches!(self, Refused::NotIntroduced { why, .. } if why.is_of_site())
     }
 
     /// The reason's name in the log and in /metrics.

@@ -86,10 +86,11 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             return site::many::monitor(start, &home, &many);
         }
     }
-    let given = match &cli.noun {
-        Noun::Front => Some(site::many::Given::take(&home)?),
-        _ => None,
-    };
+    if let Noun::Front = &cli.noun {
+        // Its threads are to be made behind the fence.
+        let given = site::many::Given::take(&home)?;
+        return on_threads(site::many::front(given, &home));
+    }
     let work = async {
         match cli.noun {
             Noun::Site(site) => site::site(site.verb, cli.output, &home).await,
@@ -97,16 +98,16 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             Noun::Exec(exec) => exec::exec(exec, &home).await.map_err(Failure::own),
             Noun::Info(verb) => info::info(verb, cli.output, &home).await,
             Noun::Identity(verb) => identity::identity(verb, cli.output, &home),
-            Noun::Sandbox(_) | Noun::Jojo(_) => Ok(0), // done above
+            Noun::Sandbox(_) | Noun::Jojo(_) | Noun::Front => Ok(0), // done above
             Noun::Doctor => doctor::doctor(cli.output, &home),
             Noun::Demo => demo::demo(),
-            Noun::Front => match given {
-                Some(given) => site::many::front(given, &home).await,
-                None => Ok(0), // taken above
-            },
             Noun::Agent(agent) => site::many::agent(agent, &home).await,
         }
     };
+    on_threads(work)
+}
+
+fn on_threads(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .enable_all()

@@ -85,9 +85,14 @@ impl NotIntroduced {
         NotIntroduced::Unreadable,
     ];
 
-    /// It may be otherwise soon.
-    pub fn passes(self) -> bool {
+    /// It is about the site, not about who asks: it may be otherwise later.
+    pub fn is_of_site(self) -> bool {
         !matches!(self, NotIntroduced::Unmapped | NotIntroduced::NotServed)
+    }
+
+    /// It passes by itself, and soon.
+    pub fn passes(self) -> bool {
+        matches!(self, NotIntroduced::Busy | NotIntroduced::Closing)
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) async fn serve<J: Jobs>(
 
 /// Answers whatever is asked with the reason why nothing is.
 pub(crate) async fn turn_away(link: impl Link, door: Door, why: &Refused) {
-    let refusal = match why.passes() {
+    let refusal = match why.is_of_site() {
         true => Refusal::new("agent_unavailable", why.to_string()),
         false => Refusal::new("not_admitted", why.to_string()),
     };
