@@ -12,6 +12,7 @@ mod delegation;
 mod dial;
 mod error;
 mod files;
+pub mod gram;
 mod pump;
 mod reading;
 

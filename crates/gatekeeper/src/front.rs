@@ -151,9 +151,11 @@ impl<J: Jobs> Front<Desk<J>> {
         let listener = TcpListener::bind(config.listen).await.map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
         let service = config.service();
-        Front::new(config, listener, address, |bounds, meter| {
+        let front = Front::new(config, listener, address, |bounds, meter| {
             Desk::new(service, jobs, trust, bounds, meter)
-        })
+        })?;
+        front.hall.behind.begin().await;
+        Ok(front)
     }
 }
 
@@ -196,7 +198,6 @@ impl<B: Behind> Front<B> {
     /// Serves until `shutdown`; then takes no more, lets answers under way end for a moment, and closes the rest.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Front { listener, hall, .. } = self;
-        hall.behind.begin().await;
         let (stop, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);

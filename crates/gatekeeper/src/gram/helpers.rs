@@ -104,7 +104,10 @@ mod tests {
         let kumiko_wire::gram::Wanted::Job(job) = asked.wanted else {
             panic!("no job");
         };
-        let variables = Variables::from([("GLOBUS_LOCATION".to_owned(), "/usr".to_owned())]);
+        let known = [("GLOBUS_LOCATION", "/usr"), ("GLOBUS_GRAM_JOB_CONTACT", "")];
+        let variables: Variables = known
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
         match rsl::request(&rsl::parse(&job.rsl).unwrap(), &variables).unwrap() {
             Request::Submit(submission) => *submission,
             Request::Restart(_) => panic!("a restart"),
