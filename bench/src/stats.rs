@@ -10,6 +10,7 @@ pub enum Unit {
     Seconds,
     Bytes,
     BytesPerSecond,
+    PerSecond,
 }
 
 impl Unit {
@@ -21,6 +22,7 @@ impl Unit {
         let steps: &[(f64, &str)] = match self {
             Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
             Unit::Bytes => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+            Unit::PerSecond => &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")],
             Unit::BytesPerSecond => &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
         };
         let smallest = steps.last().copied().unwrap_or((1.0, ""));

@@ -2,6 +2,7 @@
 
 pub mod bubblewrap;
 pub mod raw_tls;
+pub mod slapd;
 pub mod ssh;
 
 use crate::fail::{Failure, While};

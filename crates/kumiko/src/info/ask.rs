@@ -4,10 +4,11 @@ use super::args::{Asked as Typed, Server};
 use super::table::{self, Columns};
 use crate::args::Format;
 use crate::connect;
-use crate::fail::{FAILED, Failure};
+use crate::fail::{FAILED, Failure, While};
 use crate::home::{Home, read_optional};
 use crate::output::{self, Show, say, table};
 use kumiko_directory::ask::{Ask, AttributeView, EntryView, Found, News, Query, Status};
+use kumiko_identity::{Credential, TrustStore};
 use kumiko_info::{Answers, InfoClient};
 use serde::Serialize;
 use std::io::Write;
@@ -26,10 +27,24 @@ async fn asked(ask: Ask, server: &Server, home: &Home) -> Result<(InfoClient, An
             })?
         }
     };
-    let (credential, trust) = connect::own_identity(home)?;
+    let (credential, trust) = identity(home)?;
     let client = InfoClient::connect(&address, &credential, &trust).await?;
     let answers = client.ask(&ask).await?;
     Ok((client, answers))
+}
+
+/// Who you are here; of the certificates in the home, if there is nothing else.
+fn identity(home: &Home) -> Result<(Credential, TrustStore), Failure> {
+    let (certificate, key) = (home.user_certificate(), home.user_key());
+    match connect::own_identity(home) {
+        Err(_) if certificate.exists() => Ok((
+            Credential::load_pair(&certificate, &key)
+                .doing(|| format!("reading {}", certificate.display()))?,
+            TrustStore::load(&home.certificates())
+                .doing(|| format!("reading {}", home.certificates().display()))?,
+        )),
+        other => other,
+    }
 }
 
 fn query_of(typed: &Typed) -> Query {

@@ -1,0 +1,95 @@
+//! `bench info`: the information service beside OpenLDAP's slapd with the same entries, through three levels, and beside
+//! paper 004. Not here: the measurements themselves (`rows`).
+
+mod giis;
+mod hosts;
+mod raw;
+mod rows;
+mod world;
+
+use crate::fail::{Failure, While};
+use crate::goal::Row;
+use crate::machine::Machine;
+use crate::peers::slapd::Slapd;
+use crate::proc;
+use crate::report::Report;
+use clap::Args;
+use kumiko_directory::Op;
+use rows::Setup;
+use std::path::PathBuf;
+use std::time::Instant;
+use tokio::runtime::Runtime;
+use world::World;
+
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Fewer rounds.
+    #[arg(long)]
+    pub quick: bool,
+    /// Hosts in both servers.
+    #[arg(long, default_value_t = 10_000, value_name = "HOSTS")]
+    pub hosts: usize,
+    /// Folder of the report [default: target/bench/info].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+impl Options {
+    fn rounds(&self, full: usize) -> usize {
+        if self.quick { (full / 4).max(3) } else { full }
+    }
+}
+
+/// Measures every row.
+pub fn run(options: &Options, kumiko: PathBuf) -> Result<Report, Failure> {
+    let begun = Instant::now();
+    let mut machine = Machine::here();
+    let world = World::new(kumiko)?;
+    let runtime = Runtime::new().doing(|| "starting the clients' runtime")?;
+    let ours = world.serve("bench", "kind = \"index\"\nhost = false\n")?;
+    let before = proc::memory(ours.pid)?.map_or(0, |m| m.private_bytes);
+    let all = (0..options.hosts).map(|n| Op::Put(hosts::host(n)));
+    let feeder = runtime.block_on(world.feed(&ours, all))?;
+    eprintln!(
+        "bench: {} hosts took {} bytes to tell",
+        options.hosts, feeder.bytes
+    );
+    let theirs = Slapd::start(&hosts::ldif(options.hosts));
+    let mut setup = Setup {
+        options: options.clone(),
+        world,
+        runtime,
+        ours,
+        feeder,
+        theirs,
+    };
+    let mut measured: Vec<Row> = Vec::new();
+    let mut keep = |row: Row| {
+        eprintln!("bench: {} done", row.key);
+        for missing in &row.missing {
+            eprintln!("bench: {}: {missing}", row.key);
+        }
+        measured.push(row);
+    };
+    keep(setup.memory(before));
+    keep(setup.equality());
+    keep(setup.range());
+    keep(setup.rate());
+    keep(setup.dump());
+    keep(setup.changes());
+    keep(setup.hung());
+    keep(setup.paper());
+    keep(setup.levels());
+    machine.ended();
+    let pace = if options.quick { "quick" } else { "full" };
+    machine.run = format!(
+        "{pace}, {} s, {} hosts",
+        begun.elapsed().as_secs(),
+        options.hosts
+    );
+    Ok(Report {
+        title: "The information service",
+        machine,
+        rows: measured,
+    })
+}
