@@ -46,7 +46,10 @@ pub fn event(event: &Event) -> String {
             let both = [told("stdout", stdout), told("stderr", stderr)];
             both.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
-        Event::StagedOut { outcome: how } => format!("all is sent: {}", outcome(how)),
+        Event::StagedOut {
+            outcome: Outcome::StagingFailed { .. },
+        } => "not all is sent".to_owned(),
+        Event::StagedOut { .. } => "all is sent".to_owned(),
         Event::Planned { epoch, batch, .. } => format!("attempt {epoch} goes to {batch}"),
         Event::Started {
             epoch,

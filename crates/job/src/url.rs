@@ -188,7 +188,7 @@ fn server_of(scheme: Scheme, text: &str) -> Result<Server, UrlError> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or(UrlError::Host)?;
-            host.parse::<std::net::Ipv6Addr>()
+            host.parse::<core::net::Ipv6Addr>()
                 .map_err(|_| UrlError::Host)?;
             let port = match port {
                 "" => None,

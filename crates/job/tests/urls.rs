@@ -13,7 +13,11 @@ fn told(text: &str) -> Result<String, UrlError> {
     });
     let path = url.decoded_path();
     assert_eq!(url.as_str(), text);
-    Ok(format!("{} {server} {}", url.scheme.name(), path.escape_ascii()))
+    Ok(format!(
+        "{} {server} {}",
+        url.scheme.name(),
+        path.escape_ascii()
+    ))
 }
 
 fn check(kind: &str) {

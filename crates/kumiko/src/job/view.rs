@@ -49,6 +49,13 @@ impl Show for Whole {
             v.credential_ends_ms
                 .map(|end| format!("ends in {}", left(end))),
         );
+        line(
+            "files",
+            v.staging.map(|moved| {
+                let (done, all) = (moved.files_done, moved.files);
+                format!("{done} of {all} moved, {} bytes", moved.bytes_done)
+            }),
+        );
         line("submitted", Some(ago(v.submitted_ms)));
         line("ran for", ran_for(v));
         line("outcome", v.outcome.as_ref().map(outcome_words));

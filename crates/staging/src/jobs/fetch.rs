@@ -69,7 +69,14 @@ async fn remote(
     }
     let client = ours.client(job)?;
     let resume = resume_at(part);
-    let mut reading = client.get(url, resume.as_ref()).await?;
+    let mut reading = match client.get(url, resume.as_ref()).await {
+        // The file has become shorter than what is here, and the server does not look at its name for it.
+        Err(TransferError::Denied { status: 416, .. }) if resume.is_some() => {
+            discard(part).map_err(TransferError::local("removing", part))?;
+            client.get(url, None).await?
+        }
+        answer => answer?,
+    };
     if reading.length.is_some_and(|length| length > MOST_BYTES) {
         return Err(too_large(url));
     }
@@ -217,7 +224,7 @@ async fn shown(job: &Work, url: &Url) -> Result<File, TransferError> {
     };
     let guest = GuestPath::new(&text).map_err(|error| hidden(error.to_string()))?;
     let decision = job.policy.explain(&guest);
-    let by = || hidden(format!("{} says so", decision.origin));
+    let by = || hidden(decision.origin.to_string());
     match &decision.seen {
         Seen::Shown {
             real: Real::Host { root, beneath },
