@@ -10,6 +10,6 @@ mod serve;
 mod settings;
 mod staging;
 
-pub use make::make;
 pub use control::{Throwaway, site, which};
+pub use make::make;
 pub use serve::end_asked;
