@@ -37,23 +37,34 @@ pub struct Bench {
     pub runtime: Runtime,
 }
 
+/// A program as users get it: named by a variable, else beside this one.
+pub fn program(variable: &str, name: &str) -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().doing(|| "finding this program")?;
+    let path = std::env::var_os(variable).map_or_else(|| own.with_file_name(name), PathBuf::from);
+    if path.is_file() {
+        // A site starts the runner from another folder.
+        return std::path::absolute(&path).doing(|| format!("finding {}", path.display()));
+    }
+    Err(Failure::Unexpected {
+        what: format!(
+            "{} is not there: build it by `./x build`, or name it in {variable}",
+            path.display()
+        ),
+    })
+}
+
 impl Bench {
+    /// For a run that has no options of a site's.
+    pub fn programs() -> Result<Bench, Failure> {
+        Bench::new(Options {
+            quick: false,
+            only: Vec::new(),
+            live: 0,
+            out: None,
+        })
+    }
+
     fn new(options: Options) -> Result<Bench, Failure> {
-        let own = std::env::current_exe().doing(|| "finding this program")?;
-        let program = |variable: &str, name: &str| {
-            let path =
-                std::env::var_os(variable).map_or_else(|| own.with_file_name(name), PathBuf::from);
-            if path.is_file() {
-                // A site starts the runner from another folder.
-                return std::path::absolute(&path).doing(|| format!("finding {}", path.display()));
-            }
-            Err(Failure::Unexpected {
-                what: format!(
-                    "{} is not there: build it by `./x build`, or name it in {variable}",
-                    path.display()
-                ),
-            })
-        };
         Ok(Bench {
             kumiko: program("KUMIKO_BIN", "kumiko")?,
             runner: program("KUMIKO_RUN", "kumiko-run")?,

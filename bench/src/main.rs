@@ -5,8 +5,10 @@
 
 mod bench;
 mod fail;
+mod globus;
 mod goal;
 mod guard;
+mod info;
 mod machine;
 mod peers;
 mod plot;
@@ -38,11 +40,17 @@ struct Cli {
 enum What {
     /// One job at one site: start, streams, cancel, memory; beside ssh, bubblewrap, raw TLS and fork+exec.
     Site(bench::Options),
+    /// GRAM: pings and jobs by a protocol-level client, beside a gatekeeper of the Globus Toolkit where one is up.
+    Globus(globus::Options),
+    /// The information service: queries, changes, three levels; beside slapd and paper 004.
+    Info(info::Options),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().what {
-        What::Site(options) => told(site(options)),
+        What::Site(options) => told(ended(move || run(&options))),
+        What::Globus(options) => told(ended(move || globus::run(&options))),
+        What::Info(options) => told(ended(move || run_info(&options))),
     }
 }
 
@@ -54,7 +62,9 @@ fn told(ended: Result<ExitCode, Failure>) -> ExitCode {
 }
 
 /// The measuring has a thread of its own, so that this one can end everything when a signal comes first.
-fn site(options: bench::Options) -> Result<ExitCode, Failure> {
+fn ended(
+    run: impl FnOnce() -> Result<PathBuf, Failure> + Send + 'static,
+) -> Result<ExitCode, Failure> {
     let (ended, first) = mpsc::channel();
     let by_signal = ended.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -67,7 +77,7 @@ fn site(options: bench::Options) -> Result<ExitCode, Failure> {
         let _ = by_signal.send(signal.map(|()| None));
     });
     std::thread::spawn(move || {
-        let _ = ended.send(run(&options).map(Some));
+        let _ = ended.send(run().map(Some));
     });
     let outcome = first
         .recv()
@@ -75,7 +85,7 @@ fn site(options: bench::Options) -> Result<ExitCode, Failure> {
     guard::end_all();
     match outcome? {
         Some(folder) => {
-            println!("{}", folder.join("report.html").display());
+            println!("{}", folder.display());
             Ok(ExitCode::SUCCESS)
         }
         None => Ok(ExitCode::from(130)), // 128 + SIGINT, as shells say it
@@ -90,7 +100,16 @@ fn run(options: &bench::Options) -> Result<PathBuf, Failure> {
     let report = bench::run(options)?;
     report::write(&report, &folder)?;
     eprint!("{}", report::table(&report));
-    Ok(folder)
+    Ok(folder.join("report.html"))
+}
+
+fn run_info(options: &info::Options) -> Result<PathBuf, Failure> {
+    let folder = options.out.clone();
+    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/info"));
+    let report = info::run(options, bench::program("KUMIKO_BIN", "kumiko")?)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder.join("report.html"))
 }
 
 async fn interrupted() -> Result<(), Failure> {

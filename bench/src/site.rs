@@ -88,8 +88,8 @@ impl Site {
         read(&self.home.join("run/site.json"), json::<Running>).map(|running| running.pid)
     }
 
-    /// One session, with the owner's certificate.
-    pub async fn connect(&self) -> Result<Client, Failure> {
+    /// What a client of GRAM needs: the owner's credential, whom it trusts, and where the gatekeeper is.
+    pub fn gram(&self) -> Result<(Credential, TrustStore, SiteAddress), Failure> {
         let credential = Credential::load_pair(&self.contact.certificate, &self.contact.key)
             .map_err(|e| Failure::said("loading the owner's certificate", &e))?;
         let trust = TrustStore::load(&self.contact.trust)
@@ -98,6 +98,12 @@ impl Site {
             host: self.contact.host.clone(),
             port: self.contact.port,
         };
+        Ok((credential, trust, address))
+    }
+
+    /// One session, with the owner's certificate.
+    pub async fn connect(&self) -> Result<Client, Failure> {
+        let (credential, trust, address) = self.gram()?;
         Client::connect(&address, &credential, &trust)
             .await
             .map_err(|e| Failure::said("connecting to the site", &e))
