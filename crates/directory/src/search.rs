@@ -6,8 +6,9 @@ use crate::bits::Bits;
 use crate::column::{Column, Pattern, Test, squeezed};
 use crate::dn::Dn;
 use crate::filter::{Assertion, Filter};
+use crate::rows::{Row, RowId};
 use crate::schema::{self, Syntax};
-use crate::store::{Directory, NOWHERE, Row, RowId};
+use crate::store::{Directory, NOWHERE};
 use crate::value::{Datum, datum, normal, number};
 use std::cmp::Ordering;
 

@@ -1,7 +1,7 @@
 //! Registrations as soft state (spec/info, R1 to R4 and R10 to R14): who is registered, heard, stale, gone. Pure:
 //! instants come in, verdicts come out. Not here: what sources tell (`delta`), who may register (`info`).
 
-use crate::store::SourceId;
+use crate::rows::SourceId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

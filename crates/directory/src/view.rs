@@ -4,7 +4,8 @@
 use crate::ber::{self, Reader};
 use crate::dn::Dn;
 use crate::entry::{Attribute, Entry, Op, Stamp};
-use crate::store::{Changed, Directory, RowId, STALE_SINCE, Slot, SourceId};
+use crate::rows::{Changed, RowId, Slot, SourceId};
+use crate::store::{Directory, STALE_SINCE};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -311,7 +312,7 @@ impl Directory {
         })
     }
 
-    fn changes(&self, after: u64) -> Result<impl Iterator<Item = &crate::store::Change>, Gap> {
+    fn changes(&self, after: u64) -> Result<impl Iterator<Item = &crate::rows::Change>, Gap> {
         let first = self.first_kept();
         if after + 1 < first || after >= self.next {
             return Err(Gap { after });

@@ -6,8 +6,8 @@ use super::{CONTROLS_MOST, REQUEST_MOST_BYTES, SELECTION_MOST, oid};
 use crate::ber::{self, BerError, Reader};
 use crate::entry::{Attribute, Stamp};
 use crate::filter::Filter;
+use crate::rows::{ATTRIBUTES_MOST, VALUES_MOST};
 use crate::search::Scope;
-use crate::store::{ATTRIBUTES_MOST, VALUES_MOST};
 
 /// Why bytes are no request; the peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
