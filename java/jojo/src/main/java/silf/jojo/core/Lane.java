@@ -173,18 +173,9 @@ final class Lane {
         return link;
     }
 
-    /** From the next frame on by another route; {@code last} (SWITCH) is the last frame on the old one (J14). */
-    void reroute(Route next, byte[] last) {
-        Route old;
-        boolean write;
-        synchronized (this) {
-            old = link;
-            write = old.offer(last);
-            link = next;
-        }
-        if (write) {
-            old.work();
-        }
+    /** From the next frame on by another route. */
+    synchronized void reroute(Route next) {
+        link = next;
     }
 
     private JojoException interrupted(InterruptedException e) {

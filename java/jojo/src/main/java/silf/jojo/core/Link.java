@@ -178,6 +178,11 @@ final class Link implements Route {
         end(why, false);
     }
 
+    /** The peer has another wire for this link; the old one is of no use. */
+    void cutByPeer() {
+        shut(wire);
+    }
+
     private void cut(String why) {
         if (redial != null && !closing && !over.get()) {
             shut(wire); // the reader sees to the rest
@@ -247,25 +252,30 @@ final class Link implements Route {
         }
     }
 
+    /** Another wire may be cut as well before it is in use; then there is another, until it is too late. */
     private boolean resume() {
-        shut(wire);
-        try {
-            Redial.Resumed next = redial.again(hello.withReceived(received), Deadline.in_ms(RESUME_MOST_ms));
-            wire = next.wire();
-            reader = next.reader();
-            if (over.get()) {
-                shut(wire);
+        Deadline deadline = Deadline.in_ms(RESUME_MOST_ms);
+        while (!over.get() && !deadline.passed()) {
+            shut(wire);
+            try {
+                Redial.Resumed next = redial.again(hello.withReceived(received), deadline);
+                wire = next.wire();
+                reader = next.reader();
+                if (over.get()) {
+                    shut(wire);
+                    return false;
+                }
+                outbox.resume(wire.out(), next.received());
+                heard_ns = System.nanoTime();
+                return true;
+            } catch (IOException e) {
+                // Once more.
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
                 return false;
             }
-            outbox.resume(wire.out(), next.received());
-            heard_ns = System.nanoTime();
-            return true;
-        } catch (IOException e) {
-            return false;
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            return false;
         }
+        return false;
     }
 
     private void end(String why, boolean byReader) {

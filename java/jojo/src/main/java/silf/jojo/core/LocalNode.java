@@ -23,6 +23,8 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     static final int HANDLERS_MOST_ms = 10_000;
     /** The same when it ends because something failed. */
     static final int HANDLERS_MOST_FAILED_ms = 1_000;
+    /** The property of a program that keeps siblings from looking for direct links, when it is "false". */
+    static final String DIRECT = "jojo.direct";
     /** Beyond that, for the nodes below to say that they are over. */
     private static final int BELOW_MOST_ms = 3_000;
 
@@ -58,6 +60,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private final NodeHandle client;
     private final LinkThread ticker;
     private final TreeCalls tree;
+    private final Siblings direct;
     private volatile NodeHandle[] siblings;
     private volatile Code code;
     private volatile Thread starter;
@@ -85,13 +88,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         this.handlers = new Handlers(birth.spec().name(), classes.loader(), virtually);
         this.post = new Post(path, birth.epoch(), this::route, handlers, classes, Budget.ofThisJvm());
         this.inbox = new Inbox(this, post, handlers);
-        this.loopback = new Loopback(frame -> {
-            try {
-                post.deliver(frame, path, Frame.HEADER + 2 * path.size());
-            } catch (Violation e) {
-                throw new IllegalStateException("this node wrote what it does not read", e);
-            }
-        });
+        this.loopback = new Loopback(frame -> post.deliver(frame, path, Frame.HEADER + 2 * path.size()));
         this.self = new NodeHandle(this, path, birth.spec().name(), birth.epoch(), true);
         this.parent = birth.parent() == null
                 ? null
@@ -105,6 +102,8 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         this.up = up == null ? null : new Link(up, reader, this, null, null);
         this.family = new Family(this, start);
         this.tree = new TreeCalls(this);
+        this.direct = new Siblings(this);
+        post.onSwitch(direct::switched);
         post.taker(Post.MESSAGES, inbox::take);
         post.taker(Post.TREE, tree::take);
         this.ticker = new LinkThread(birth.spec().name() + " clock", this::tick);
@@ -337,6 +336,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         if (thread != null) {
             thread.interrupt();
         }
+        direct.close();
         family.close("the program has ended");
         NodeLostException why = new NodeLostException(birth.spec().name(), lost == null ? "the program has ended" : lost);
         post.close(why);
@@ -378,12 +378,18 @@ final class LocalNode implements Link.Owner, Glue.Seat {
                 up.tick(now);
             }
             family.tick(now);
+            direct.tick(now);
         }
     }
 
     // -- frames ------------------------------------------------------------------------------------------------------
 
-    /** Where frames for a place go; null if there is no way. */
+    private Route route(Path to, int lane) {
+        Link straight = lane == Post.TREE || to.depth() != path.depth() ? null : direct.link(to);
+        return straight != null ? straight : route(to);
+    }
+
+    /** Where frames for a place go by the tree; null if there is no way. */
     Route route(Path to) {
         if (to.depth() <= path.depth() || !path.holds(to)) {
             return to.equals(path) ? loopback : up;
@@ -403,8 +409,10 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             routed(link, frame);
         } else if (link == up) {
             fromParent(frame);
-        } else {
-            fromChild((Child) link.peer, link, frame);
+        } else if (link.peer instanceof Child child) {
+            fromChild(child, link, frame);
+        } else if (Frame.type(frame) != Frame.GOODBYE) {
+            throw new Violation("a frame of type " + Frame.type(frame) + " from a sibling");
         }
     }
 
@@ -413,6 +421,10 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         int at = Frame.HEADER + to.size();
         Path from = Path.get(frame, at, frame.length);
         at += from.size();
+        if (link.peer instanceof Siblings.Peer sibling) {
+            direct.frame(sibling, frame, to, from, at);
+            return;
+        }
         if (link == up ? path.holds(from) : !((Child) link.peer).path.holds(from)) {
             post.dropped.increment(); // J15
             return;
@@ -488,12 +500,35 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             sendUp(frame);
         }
         family.sendAll(frame, by);
-        if (gone.isSibling(path)) {
-            NodeHandle handle = gone.rank() < siblings.length ? siblings[gone.rank()] : null;
-            if (handle != null) {
-                handle.down(news.why());
-                left(handle);
-            }
+        NodeHandle handle = siblingAt(gone);
+        if (handle != null) {
+            direct.lose(gone);
+            handle.down(news.why());
+            left(handle);
+        }
+    }
+
+    private void gone(NodeHandle sibling, int epoch, String why) {
+        direct.lose(sibling.path);
+        post.lose(sibling.path, epoch, new NodeLostException(sibling.name(), why));
+        sibling.down(why);
+        left(sibling);
+    }
+
+    /** Null if there is none there. */
+    NodeHandle siblingAt(Path at) {
+        NodeHandle[] now = siblings;
+        return at.isSibling(path) && at.rank() < now.length ? now[at.rank()] : null;
+    }
+
+    Siblings siblings() {
+        return direct;
+    }
+
+    /** A first message goes to a place: a sibling is told directly from then on, where the network lets it. */
+    void met(NodeHandle node) {
+        if (up != null && node.path.isSibling(path) && !"false".equals(birth.properties().get(DIRECT))) {
+            direct.want(node);
         }
     }
 
@@ -501,8 +536,11 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     public void lost(Link link, Link.Loss loss) {
         if (link == up) {
             orphaned("the link to " + birth.parent() + " is lost: " + loss.text());
-        } else {
-            family.lost((Child) link.peer, link, loss);
+        } else if (link.peer instanceof Child child) {
+            family.lost(child, link, loss);
+        } else if (link.peer instanceof Siblings.Peer sibling && !sibling.lost) {
+            // Not even the tree could mend it: the sibling is as good as gone, for this node.
+            gone(sibling.node, sibling.epoch, "the direct link to it is lost: " + loss.text());
         }
     }
 
@@ -540,6 +578,9 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         if (handle == null) {
             handle = new NodeHandle(this, path.parent().child(one.rank()), one.name(), one.epoch(), one.alive());
         } else if (handle != self && one.alive()) {
+            if (handle.epoch() != one.epoch()) {
+                direct.lose(handle.path);
+            }
             handle.up(one.name(), one.epoch());
         }
         now[one.rank()] = handle;
@@ -588,8 +629,9 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         if (parent != null && from.equals(parent.path)) {
             return parent.name();
         }
-        if (from.isSibling(path) && from.rank() < siblings.length && siblings[from.rank()] != null) {
-            return siblings[from.rank()].name();
+        NodeHandle sibling = siblingAt(from);
+        if (sibling != null) {
+            return sibling.name();
         }
         Child child = path.holds(from) && from.depth() == path.depth() + 1 ? family.child(from.rank()) : null;
         return child == null ? from.toString() : child.handle.name();

@@ -69,6 +69,7 @@ final class NodeHandle extends Node {
         if (known == null) {
             known = here.post().lane(path, name, epoch, number);
             lane = known;
+            here.met(this);
         }
         return known;
     }

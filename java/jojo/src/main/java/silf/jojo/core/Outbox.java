@@ -3,8 +3,9 @@ package silf.jojo.core;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -57,7 +58,7 @@ final class Outbox {
     private final Map<byte[], int[]> barriers = new java.util.IdentityHashMap<>();
     private final byte[] batch = new byte[BATCH];
     private int filled;
-    private boolean stopped;
+    private volatile boolean stopped;
 
     // Resumption (J13): guarded by `kept`.
     private final ArrayDeque<byte[]> kept;
@@ -198,29 +199,32 @@ final class Outbox {
         ArrayDeque<byte[]> lane = lanes.get(key);
         int sum = 0;
         boolean last = false;
-        while (sum < TURN && !lane.isEmpty()) {
-            byte[] frame = lane.poll();
-            if (!barriers.isEmpty()) {
-                int[] before = barriers.get(frame);
-                if (before != null && --before[0] > 0) {
-                    continue;
+        try {
+            while (sum < TURN && !lane.isEmpty()) {
+                byte[] frame = lane.poll();
+                if (!barriers.isEmpty()) {
+                    int[] before = barriers.get(frame);
+                    if (before != null && --before[0] > 0) {
+                        continue;
+                    }
+                    barriers.remove(frame);
                 }
-                barriers.remove(frame);
+                sum += frame.length;
+                last |= Frame.type(frame) == Frame.GOODBYE;
+                put(frame);
             }
-            put(frame);
-            sum += frame.length;
-            last |= Frame.type(frame) == Frame.GOODBYE;
-        }
-        if (lane.isEmpty()) {
-            lanes.remove(key);
-        } else {
-            turns.add(key);
-        }
-        long left = pending_bytes.addAndGet(-sum);
-        if (waiters && left <= BULK_MOST / 2) {
-            synchronized (this) {
-                waiters = false;
-                notifyAll();
+        } finally {
+            // Of what could not be written, a resumable link has kept what counts; the rest has its turn again.
+            if (lane.isEmpty()) {
+                lanes.remove(key);
+            } else {
+                turns.add(key);
+            }
+            if (pending_bytes.addAndGet(-sum) <= BULK_MOST / 2 && waiters) {
+                synchronized (this) {
+                    waiters = false;
+                    notifyAll();
+                }
             }
         }
         if (last) {
@@ -315,12 +319,15 @@ final class Outbox {
                 LockSupport.parkNanos(100_000);
             }
         }
+        stopped = true; // should the new wire fail as well
         confirm(received);
         out = next;
+        List<byte[]> again;
         synchronized (kept) {
-            for (Iterator<byte[]> i = kept.iterator(); i.hasNext(); ) {
-                next.write(i.next());
-            }
+            again = new ArrayList<>(kept);
+        }
+        for (byte[] frame : again) {
+            next.write(frame);
         }
         next.flush();
         stopped = false;

@@ -2,7 +2,6 @@ package silf.jojo.core;
 
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Function;
 import silf.jojo.JojoException;
 import silf.jojo.NodeLostException;
 
@@ -27,7 +26,12 @@ final class Post implements Inlane.Owner {
 
     private final Path here;
     private final int epoch;
-    private final Function<Path, Route> routes;
+    /** Where frames of a lane go, by its number and destination. */
+    interface Routes {
+        Route to(Path path, int lane);
+    }
+
+    private final Routes routes;
     private final Calls calls;
     private final Taker[] takers = new Taker[Frame.LANES];
     private final Map<To, Lane> lanes = new ConcurrentHashMap<>();
@@ -38,13 +42,13 @@ final class Post implements Inlane.Owner {
     /** Frames of this node itself that were dropped, for whoever looks after a fault. */
     final java.util.concurrent.atomic.LongAdder dropped = new java.util.concurrent.atomic.LongAdder();
 
-    Post(Path here, int epoch, Function<Path, Route> routes, Handlers handlers, UserClasses classes, Budget budget) {
+    Post(Path here, int epoch, Routes routes, Handlers handlers, UserClasses classes, Budget budget) {
         this.here = here;
         this.epoch = epoch;
         this.routes = routes;
         this.budget = budget;
         this.calls = new Calls(handlers, classes, call -> {
-            Route route = routes.apply(call.to);
+            Route route = routes.to(call.to, call.lane);
             Lane lane = route == null ? null : known(call.to, call.lane);
             if (lane != null) {
                 route.send(Frame.routed(Frame.CANCEL, lane.field(), call.to, here, call.number));
@@ -74,16 +78,29 @@ final class Post implements Inlane.Owner {
         To key = new To(to, epochTo, number);
         Lane lane = lanes.get(key);
         if (lane == null) {
-            Integer gone = dead.get(to);
-            Route route = routes.apply(to);
-            if (route == null || gone != null && gone == epochTo) {
-                throw new NodeLostException(name, route == null ? "there is no way to it" : "it has ended");
+            synchronized (lanes) { // against reroute
+                Integer gone = dead.get(to);
+                Route route = routes.to(to, number);
+                if (route == null || gone != null && gone == epochTo) {
+                    throw new NodeLostException(name, route == null ? "there is no way to it" : "it has ended");
+                }
+                Lane made = new Lane(to, name, epochTo, here, epoch, number, route);
+                lane = lanes.putIfAbsent(key, made);
+                lane = lane == null ? made : lane;
             }
-            Lane made = new Lane(to, name, epochTo, here, epoch, number, route);
-            lane = lanes.putIfAbsent(key, made);
-            lane = lane == null ? made : lane;
         }
         return lane;
+    }
+
+    /** All lanes to a place, but for what goes by the tree always, take another route; then SWITCH is due on the old one. */
+    void reroute(Path to, Route next) {
+        synchronized (lanes) {
+            for (Lane lane : lanes.values()) {
+                if (lane.to.equals(to) && Frame.laneNumber(lane.field()) != TREE) {
+                    lane.reroute(next);
+                }
+            }
+        }
     }
 
     /** Answers a call on the lane that it came by. */
@@ -98,11 +115,21 @@ final class Post implements Inlane.Owner {
     }
 
     /**
-     * Takes a routed frame for this node.
+     * Takes a routed frame for this node. One that breaks a rule is dropped, and its link stays: whoever brought it may only
+     * have passed it on.
      *
      * @param at behind the paths
      */
-    void deliver(byte[] frame, Path from, int at) throws Violation {
+    void deliver(byte[] frame, Path from, int at) {
+        try {
+            take(frame, from, at);
+        } catch (Violation e) {
+            dropped.increment();
+            noWay(frame, from, at);
+        }
+    }
+
+    private void take(byte[] frame, Path from, int at) throws Violation {
         int type = Frame.type(frame);
         int field = Frame.lane(frame);
         int number = Frame.laneNumber(field);
@@ -126,9 +153,19 @@ final class Post implements Inlane.Owner {
                 }
             }
             case Frame.CANCEL -> cancel.cancel(from, Frame.number(frame, at));
-            case Frame.SWITCH -> Frame.number(frame, at);
+            case Frame.SWITCH -> switched.switched(from, Frame.number(frame, at));
             default -> message(frame, type, from, epochFrom, number, at);
         }
+    }
+
+    interface Switched {
+        void switched(Path from, long token);
+    }
+
+    private volatile Switched switched = (from, token) -> {};
+
+    void onSwitch(Switched switched) {
+        this.switched = switched;
     }
 
     interface Cancel {
@@ -187,9 +224,9 @@ final class Post implements Inlane.Owner {
         if (Frame.type(frame) != Frame.CALL || (Frame.flags(frame) & Frame.FIRST) == 0 || frame.length - at < 8) {
             return;
         }
-        Route route = routes.apply(from);
+        int field = Frame.lane(frame);
+        Route route = routes.to(from, Frame.laneNumber(field));
         if (route != null) {
-            int field = Frame.lane(frame);
             int back = Frame.laneField(Frame.laneNumber(field), Frame.epochFrom(field), epoch);
             route.send(Frame.routed(Frame.NOWAY, back, from, here, (long) Frame.LONG.get(frame, at)));
         }
@@ -225,7 +262,7 @@ final class Post implements Inlane.Owner {
 
     @Override
     public void credit(Inlane lane, byte[] frame) {
-        Route route = routes.apply(lane.from);
+        Route route = routes.to(lane.from, lane.number);
         if (route != null) {
             route.send(frame);
         }

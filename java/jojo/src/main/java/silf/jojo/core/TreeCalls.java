@@ -101,6 +101,10 @@ final class TreeCalls {
 
     /** Called by a link reader. */
     void take(Arrived message) {
+        if (message.type == Frame.SEND && message.tag == Siblings.BYTES) {
+            here.siblings().bytes(message);
+            return;
+        }
         here.inbox().submit(() -> {
             here.post().handedOn(message);
             try {
@@ -130,6 +134,13 @@ final class TreeCalls {
     @SuppressWarnings("unchecked")
     private Object carryOut(Arrived message) throws Exception {
         Object body = Decoder.decode(message.body(), here.classes(), here.nameOf(message.lane.from));
+        if (body instanceof List<?> meet && meet.size() == 4 && Integer.valueOf(Siblings.MEET).equals(meet.get(0))) {
+            NodeHandle sibling = here.siblingAt(message.lane.from);
+            if (sibling == null) {
+                throw new JojoException("only siblings meet");
+            }
+            return here.siblings().asked(sibling, meet);
+        }
         if (here.parent() == null || !message.lane.from.equals(here.parent().path)) {
             throw new JojoException("only a parent's call goes to all nodes below");
         }

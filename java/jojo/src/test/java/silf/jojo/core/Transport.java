@@ -17,6 +17,9 @@ final class Transport {
     /** Ends of wires by node's name, for tests that cut them. */
     static final Map<String, Wire> ENDS = new ConcurrentHashMap<>();
 
+    /** Nodes of this JVM by name, for tests that look inside. */
+    static final Map<String, LocalNode> NODES = new ConcurrentHashMap<>();
+
     private Transport() {}
 
     static Launcher memory() {
@@ -90,6 +93,7 @@ final class Transport {
         LocalNode node = new LocalNode(
                 birth, far, new FrameReader(in), classes, new ClassStore((name, store) -> {}),
                 Opening.ofNode(blobs, below), true, text -> System.err.println("jojo: " + spec.name() + ": " + text));
+        NODES.put(spec.name(), node);
         node.run();
     }
 }

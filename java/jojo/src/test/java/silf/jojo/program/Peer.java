@@ -31,7 +31,8 @@ public class Peer extends Code {
     public static final int NEWS = 16;
     public static final int SELF = 17;
     public static final int FLOOD = 18;
-    public static final int IS_VIRTUAL = 19;
+
+    public static final int FLOOD_SIBLING = 19;
 
     private final CountDownLatch released = new CountDownLatch(1);
     private final List<Object> notes = new ArrayList<>();
@@ -132,8 +133,12 @@ public class Peer extends Code {
                     parent.send(new Message(NOTE, i));
                 }
                 return null;
-            case IS_VIRTUAL:
-                return !(Thread.currentThread().getThreadGroup().getName().equals("main") || Thread.currentThread().getThreadGroup().getName().equals("system"));
+            case FLOOD_SIBLING:
+                int[] range = (int[]) mes.contents; // rank, from, to
+                for (int i = range[1]; i < range[2]; i++) {
+                    siblings[range[0]].send(new Message(NOTE, i % 500 == 0 ? new int[] {i, 0} : i));
+                }
+                return null;
             default:
                 throw new JojoException("cannot handle the message: " + mes);
         }

@@ -1,0 +1,130 @@
+package silf.jojo.core;
+
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Properties;
+import javax.net.ssl.SSLSocket;
+import silf.jojo.Future;
+import silf.jojo.Message;
+import silf.jojo.Node;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.program.Body;
+import silf.jojo.program.Peer;
+import silf.jojo.testkit.Check;
+
+/** Direct links between siblings: how they come to be used, and what becomes of messages when they are cut. */
+public final class SiblingTest {
+    private static void run(Body.Test test, String... properties) throws Exception {
+        Properties all = new Properties();
+        all.setProperty("body", Body.name(test));
+        for (String property : properties) {
+            all.setProperty(property.split("=")[0], property.split("=")[1]);
+        }
+        NodeSpec a = NodeSpec.of("a", "a", Peer.Orderly.class.getName());
+        NodeSpec b = NodeSpec.of("b", "b", Peer.Orderly.class.getName());
+        new Program(
+                        NodeSpec.of("client", "client", Body.class.getName(), a, b), all, Transport.memory(),
+                        SiblingTest.class.getClassLoader(), System.out,
+                        new PrintStream(new ByteArrayOutputStream(), true, StandardCharsets.UTF_8))
+                .run();
+    }
+
+    private static Siblings of(String name) {
+        return Transport.NODES.get(name).siblings();
+    }
+
+    private static void meet(Body client) throws Exception {
+        Check.equal("b", client.child(0).call(new Message(Peer.ASK_SIBLING, 1)), "what a hears from b");
+        Check.until("both have a direct link",
+                () -> of("a").link(Path.of(1)) != null && of("b").link(Path.of(0)) != null);
+    }
+
+    /** Notes of a at b: 0, 1, 2, ... */
+    private static void complete(Node b, int count) throws Exception {
+        List<?>[] notes = new List<?>[1];
+        Check.until(count + " notes", () -> {
+            notes[0] = (List<?>) b.call(new Message(Peer.NOTES, null));
+            return notes[0].size() >= count;
+        });
+        Check.equal(count, notes[0].size(), "notes");
+        for (int i = 0; i < count; i++) {
+            Object note = notes[0].get(i);
+            Check.equal(i, note instanceof int[] array ? array[0] : note, "the note in place " + i);
+        }
+    }
+
+    public void siblings_find_a_direct_link_and_use_it() throws Exception {
+        run(client -> {
+            meet(client);
+            Check.equal("b", client.child(0).call(new Message(Peer.ASK_SIBLING, 1)), "what a hears from b, directly");
+            Check.equal("a", client.child(1).call(new Message(Peer.ASK_SIBLING, 0)), "what b hears from a, directly");
+        });
+    }
+
+    public void changing_the_route_neither_reorders_nor_loses() throws Exception {
+        run(client -> {
+            int count = 100_000;
+            client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, 0, count}));
+            complete(client.child(1), count);
+            Check.that(of("a").link(Path.of(1)) != null, "there was no change of route");
+        });
+    }
+
+    public void a_direct_link_that_is_cut_is_mended_and_every_message_comes_once() throws Exception {
+        run(client -> {
+            meet(client);
+            int count = 60_000;
+            Future flood = client.child(0).callFuture(new Message(Peer.FLOOD_SIBLING, new int[] {1, 0, count}));
+            for (int i = 0; i < 5; i++) {
+                Thread.sleep(20);
+                of(i % 2 == 0 ? "a" : "b").link(Path.of(i % 2 == 0 ? 1 : 0)).cutByPeer();
+            }
+            flood.touch();
+            complete(client.child(1), count);
+        });
+    }
+
+    public void a_direct_link_that_cannot_be_made_again_goes_on_by_the_tree() throws Exception {
+        run(client -> {
+            meet(client);
+            client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, 0, 1000}));
+            of("b").shutDoor();
+            of("a").link(Path.of(1)).cutByPeer();
+            client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, 1000, 3000}));
+            complete(client.child(1), 3000);
+        });
+    }
+
+    public void who_has_not_come_by_the_tree_is_turned_away_at_the_door() throws Exception {
+        run(client -> {
+            meet(client);
+            Door stranger = new Door(certificate -> true, socket -> {});
+            try {
+                int port = of("b").doorPort();
+                byte[] any = of("b").doorCertificate();
+                Check.thrown(java.io.IOException.class, () -> {
+                    SSLSocket socket = stranger.dial(List.of("127.0.0.1"), port, any);
+                    // TLS 1.3: the client's certificate is looked at after the client believes to be done.
+                    socket.setSoTimeout(5_000);
+                    if (socket.getInputStream().read() < 0) {
+                        throw new java.io.IOException("closed");
+                    }
+                    return socket;
+                }, "a stranger at the door");
+            } finally {
+                stranger.close();
+            }
+        });
+    }
+
+    public void a_program_can_keep_siblings_from_looking() throws Exception {
+        run(client -> {
+            for (int i = 0; i < 50; i++) {
+                Check.equal("b", client.child(0).call(new Message(Peer.ASK_SIBLING, 1)), "what a hears from b");
+            }
+            Check.that(of("a").link(Path.of(1)) == null, "there is a direct link");
+        }, "jojo.direct=false");
+    }
+}
