@@ -12,11 +12,22 @@ pub const FRONT: u32 = 600_400_000;
 
 pub struct Place {
     folder: tempfile::TempDir,
+    kind: Vec<&'static str>,
 }
 
 impl Place {
     /// None, said: this is not root, or cannot become others.
     pub fn new(test: &str, people: &[&str], settings: &str) -> Option<Place> {
+        Place::with_keys(test, people, settings, &[])
+    }
+
+    /// As `new`, with this option of `identity init-ca` and `request` for the kind of the keys.
+    pub fn with_keys(
+        test: &str,
+        people: &[&str],
+        settings: &str,
+        kind: &[&'static str],
+    ) -> Option<Place> {
         let folder = tempfile::Builder::new()
             .prefix("kumiko-many-")
             .tempdir()
@@ -27,7 +38,10 @@ impl Place {
         }
         // Where other accounts reach it.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let place = Place { folder };
+        let place = Place {
+            folder,
+            kind: kind.to_vec(),
+        };
         std::fs::create_dir_all(place.home()).unwrap();
         std::fs::create_dir(place.bin()).unwrap();
         for name in ["kumiko", "kumiko-grid", "kumiko-run"] {
@@ -57,6 +71,12 @@ impl Place {
             ),
         )
         .unwrap();
+        if !kind.is_empty() {
+            let ca = place.home().join("ca").display().to_string();
+            let own = place.subject("CA");
+            let words = ["identity", "init-ca", &ca, "--subject", &own];
+            place.ok(words.iter().chain(kind));
+        }
         place.start();
         for name in people {
             place.enrol(name);
@@ -131,16 +151,8 @@ impl Place {
         let file = |ending: &str| self.path(&format!("{name}.{ending}")).display().to_string();
         let (key, request, certificate) = (file("key"), file("request"), file("pem"));
         let subject = self.subject(name);
-        self.ok([
-            "identity",
-            "request",
-            "--subject",
-            &subject,
-            "--key",
-            &key,
-            "--out",
-            &request,
-        ]);
+        let words = ["identity", "request", "--subject", &subject, "--key", &key];
+        self.ok(words.iter().chain(&["--out", &request]).chain(&self.kind));
         let ca = self.home().join("ca").display().to_string();
         self.ok([
             "identity",
@@ -266,19 +278,29 @@ impl Place {
         })
     }
 
-    /// Runners of an account's attempts: one that waits for the next is none of them.
-    pub fn runners(&self, account: &str) -> Vec<u32> {
-        let spool = self.state(account).join("spool").display().to_string();
-        let is_it = |words: &[String]| {
-            words.first().is_some_and(|w| w.ends_with("kumiko-run"))
-                && words.iter().any(|w| w.starts_with(&spool))
-                && words.iter().all(|w| w != "--spare")
+    /// The guest of this account with these words, and its runner.
+    pub fn guest_and_runner(&self, account: &str, words: &[&str]) -> (u32, u32) {
+        let of_account = |pid: u32| {
+            let owner = std::fs::metadata(format!("/proc/{pid}")).map(|m| m.uid());
+            owner.is_ok_and(|uid| uid == self.uid(account))
         };
-        processes()
-            .into_iter()
-            .filter(|(_, words)| is_it(words))
-            .map(|(pid, _)| pid)
-            .collect()
+        let processes = processes();
+        let runs = |pid: u32, name: &str| {
+            processes
+                .iter()
+                .any(|(p, w)| *p == pid && w[0].ends_with(name))
+        };
+        let (guest, _) = processes
+            .iter()
+            .find(|(pid, w)| w == words && of_account(*pid))
+            .expect("a guest");
+        // The runner is the last of its kind above the guest; rooms have processes of its program too.
+        let mut above = Vec::from([*guest]);
+        while let Some(parent) = above.last().and_then(|pid| parent(*pid)) {
+            above.push(parent);
+        }
+        let runner = above.into_iter().rfind(|pid| runs(*pid, "kumiko-run"));
+        (*guest, runner.expect("a runner"))
     }
 
     pub fn state(&self, account: &str) -> PathBuf {
@@ -328,6 +350,18 @@ pub fn succeeded(output: &Output) -> String {
 pub fn killed(pid: u32) {
     kill(pid, "KILL");
     until("it is gone", || !kumiko_e2e::alive(pid));
+}
+
+/// proc(5): the fourth field of stat, after a name in brackets that may hold anything.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let after = stat.rsplit_once(')')?.1;
+    after
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+        .filter(|p| *p > 1)
 }
 
 /// Processes that are no zombies, with their command lines.
