@@ -178,9 +178,13 @@ final class Link implements Route {
         end(why, false);
     }
 
-    /** The peer has another wire for this link; the old one is of no use. */
-    void cutByPeer() {
-        shut(wire);
+    Wire wire() {
+        return wire;
+    }
+
+    /** The peer has another wire for this link; the old one is of no use. Never the one that is in use by now. */
+    static void cut(Wire old) {
+        shut(old);
     }
 
     private void cut(String why) {

@@ -223,19 +223,9 @@ final class Siblings {
                     ours = peer.hello;
                 }
                 Link.Redial.Resumed come = greeted(wire(peer, socket), ours);
-                boolean first;
-                synchronized (peer) {
-                    first = peer.link == null;
-                    if (!first) {
-                        peer.comes.clear();
-                        peer.comes.add(come);
-                    }
-                }
-                if (first) {
+                if (!again(peer, come)) {
                     socket.getOutputStream().write(ours.frame());
                     begin(peer, come.wire(), come.reader());
-                } else {
-                    peer.link.cutByPeer();
                 }
                 return;
             }
@@ -243,6 +233,21 @@ final class Siblings {
             // Whoever it was dials again.
         }
         Door.shut(socket);
+    }
+
+    /** Another wire for a link that was cut, whether this side knows that or not; false if there is no link yet. */
+    private static boolean again(Peer peer, Link.Redial.Resumed come) {
+        Wire old;
+        synchronized (peer) {
+            if (peer.link == null) {
+                return false;
+            }
+            old = peer.link.wire(); // before the other is there to be taken
+            peer.comes.clear();
+            peer.comes.add(come);
+        }
+        Link.cut(old);
+        return true;
     }
 
     private void begin(Peer peer, Wire wire, FrameReader reader) {
@@ -377,10 +382,25 @@ final class Siblings {
             return "sibling " + peer.node.name() + " by the tree";
         }
 
+        /** The other end hears of it. */
         @Override
         public void close() {
+            if (end()) {
+                background("end of tunnel", () -> {
+                    try {
+                        send(new byte[0]);
+                    } catch (IOException e) {
+                        // It is gone altogether.
+                    }
+                });
+            }
+        }
+
+        private synchronized boolean end() {
+            boolean first = !shut;
             shut = true;
             arrived.add(new byte[0]);
+            return first;
         }
     }
 
@@ -414,16 +434,19 @@ final class Siblings {
         boolean first;
         synchronized (peer) {
             first = peer.tunnel == null || peer.tunnel.shut;
+            if (bytes.length == 0) {
+                if (!first) {
+                    peer.tunnel.end();
+                }
+                return;
+            }
             tunnel = tunnel(peer);
         }
         tunnel.arrived.add(bytes);
         if (first && !peer.dials()) {
             background("tunnel of " + peer.node.name(), () -> {
                 try {
-                    Link.Redial.Resumed come = greeted(tunnel, peer.hello);
-                    peer.comes.clear();
-                    peer.comes.add(come);
-                    peer.link.cutByPeer();
+                    again(peer, greeted(tunnel, peer.hello));
                 } catch (IOException e) {
                     tunnel.close();
                 }

@@ -79,7 +79,7 @@ public final class SiblingTest {
             Future flood = client.child(0).callFuture(new Message(Peer.FLOOD_SIBLING, new int[] {1, 0, count}));
             for (int i = 0; i < 5; i++) {
                 Thread.sleep(20);
-                of(i % 2 == 0 ? "a" : "b").link(Path.of(i % 2 == 0 ? 1 : 0)).cutByPeer();
+                Link.cut(of(i % 2 == 0 ? "a" : "b").link(Path.of(i % 2 == 0 ? 1 : 0)).wire());
             }
             flood.touch();
             complete(client.child(1), count);
@@ -91,7 +91,7 @@ public final class SiblingTest {
             meet(client);
             client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, 0, 1000}));
             of("b").shutDoor();
-            of("a").link(Path.of(1)).cutByPeer();
+            Link.cut(of("a").link(Path.of(1)).wire());
             client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, 1000, 3000}));
             complete(client.child(1), 3000);
         });
