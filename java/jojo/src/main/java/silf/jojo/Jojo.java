@@ -47,6 +47,14 @@ public final class Jojo {
     }
 
     /**
+     * Ends the program, from any of its nodes: handlers get a moment to return, then all nodes end, and so does the client, with
+     * this status. Returns at once.
+     */
+    public static void exit(int status) throws JojoException {
+        Program.end(status);
+    }
+
+    /**
      * Runs a program to its end in this JVM, as its client.
      *
      * @return the status to exit with

@@ -3,6 +3,7 @@ package silf.jojo;
 import java.io.Serializable;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 
 /**
  * A place in the tree, to which messages can be sent. Messages from one node to another are handed to {@code handle} in the
@@ -51,8 +52,8 @@ public abstract class Node {
         CompletableFuture<Object> call = callFuture(Message.of(contents)).toCompletableFuture();
         CompletableFuture<T> typed = call.thenApply(answer::cast);
         typed.whenComplete((value, e) -> {
-            if (typed.isCancelled()) {
-                call.cancel(true);
+            if (e != null) {
+                call.cancel(true); // given up, or late; nothing happens if it was answered
             }
         });
         return typed;
@@ -60,7 +61,6 @@ public abstract class Node {
 
     /** {@link #ask}, given up after a time. */
     public <T> CompletableFuture<T> ask(Serializable contents, Class<T> answer, Duration most) throws JojoException {
-        CompletableFuture<T> asked = ask(contents, answer).orTimeout(most.toMillis(), java.util.concurrent.TimeUnit.MILLISECONDS);
-        return asked;
+        return ask(contents, answer).orTimeout(most.toMillis(), TimeUnit.MILLISECONDS);
     }
 }

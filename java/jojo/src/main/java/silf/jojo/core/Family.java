@@ -227,7 +227,7 @@ final class Family {
         }
         child.handle.up(child.place.name(), child.epoch);
         if (again) {
-            send(child, familyFrame(java.util.Arrays.stream(all()).map(this::sibling).limit(FAMILY_MOST).toList()));
+            family(List.of(all())).forEach(frame -> send(child, frame));
             send(child, Frame.of(Frame.GO, 0, 0, 0));
         }
         if (again) {
@@ -239,6 +239,16 @@ final class Family {
 
     private Birth.Sibling sibling(Child child) {
         return new Birth.Sibling(child.handle.rank(), child.handle.name(), child.handle.epoch(), child.handle.alive());
+    }
+
+    /** FAMILY frames that say how these are. */
+    private List<byte[]> family(List<Child> of) {
+        List<byte[]> frames = new ArrayList<>();
+        for (int from = 0; from < of.size(); from += FAMILY_MOST) {
+            frames.add(familyFrame(
+                    of.subList(from, Math.min(of.size(), from + FAMILY_MOST)).stream().map(this::sibling).toList()));
+        }
+        return frames;
     }
 
     private static byte[] familyFrame(List<Birth.Sibling> changed) {
@@ -274,11 +284,7 @@ final class Family {
             }
         }
         // Before GO, in one piece: news of each to each would be a square.
-        List<byte[]> news = new ArrayList<>();
-        for (int from = 0; from < ready.size(); from += FAMILY_MOST) {
-            news.add(familyFrame(
-                    ready.subList(from, Math.min(ready.size(), from + FAMILY_MOST)).stream().map(this::sibling).toList()));
-        }
+        List<byte[]> news = family(ready);
         for (Child child : ready) {
             news.forEach(frame -> send(child, frame));
             send(child, Frame.of(Frame.GO, 0, 0, 0));

@@ -60,6 +60,15 @@ public final class Program {
         }
     }
 
+    /** Ends the program that the current thread works for, with a status to exit with. */
+    public static void end(int status) throws JojoException {
+        LocalNode node = LocalNode.current();
+        if (node == null) {
+            throw new JojoException("this JVM runs no Jojo program");
+        }
+        node.report(new Birth.Report(node.birth.spec().name(), null, "", status));
+    }
+
     LocalNode node() {
         return node;
     }

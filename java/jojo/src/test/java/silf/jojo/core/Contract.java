@@ -161,9 +161,7 @@ public abstract class Contract {
 
     public void handlers_may_call_back_and_be_called_back_again() throws Exception {
         run(client -> {
-            Body.Test none = null;
             Check.equal(1, client.child(0).call(new Message(Peer.BOUNCE, 1)), "one bounce");
-            Check.that(none == null, "");
         }, peer("pad00"));
         run(client -> {
             Object[] down = {0, Peer.BOUNCE};
@@ -263,6 +261,47 @@ public abstract class Contract {
             client.child(0).call(new Message(Peer.FLOOD, count));
             Check.until("all have come", () -> client.messages.size() == count);
         }, peer("pad00"));
+    }
+
+    public void a_sender_waits_for_a_receiver_that_does_not_take() throws Exception {
+        int count = 8_000;
+        run(client -> {
+            Node node = client.child(0);
+            java.util.concurrent.atomic.AtomicInteger sent = new java.util.concurrent.atomic.AtomicInteger();
+            node.send(new Message(Peer.SLEEP, 1500));
+            Thread flood = new Thread(() -> {
+                try {
+                    for (int i = 0; i < count; i++) {
+                        node.send(new Message(Peer.NOTE, new byte[1000]));
+                        sent.incrementAndGet();
+                    }
+                } catch (JojoException e) {
+                    throw new IllegalStateException(e);
+                }
+            });
+            flood.start();
+            flood.join(1000);
+            Check.that(sent.get() < 2_000, sent + " kB are on their way to one who takes nothing");
+            flood.join();
+            Check.equal(count, ((List<?>) node.call(new Message(Peer.NOTES, null))).size(), "notes in the end");
+        }, NodeSpec.of("pad00", "pad00", Peer.Orderly.class.getName()).withInvocation(invocation()));
+    }
+
+    public void an_answer_of_another_type_or_too_late_is_an_exception() throws Exception {
+        run(client -> {
+            Node node = client.child(0);
+            ExecutionException e = Check.thrown(
+                    ExecutionException.class, () -> node.ask("x", String.class).get(), "a tag that nobody handles");
+            Check.that(e.getCause() instanceof RemoteException, "the cause: " + e.getCause());
+            Check.thrown(ExecutionException.class, () -> node.ask(1, String.class, Duration.ofMillis(1)).get(), "a late one");
+        }, peer("pad00"));
+    }
+
+    public void any_node_can_end_the_program_with_a_status() throws Exception {
+        Check.equal(7, run(client -> {
+            client.child(0).call(new Message(Peer.RELAY, new Object[] {0, Peer.EXIT}));
+            client.messages.take();
+        }, peer("head", peer("leaf"))), "the status");
     }
 
     public void what_cannot_be_sent_is_refused_at_the_sender_and_harms_nobody() throws Exception {

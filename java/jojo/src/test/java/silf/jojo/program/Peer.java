@@ -33,6 +33,7 @@ public class Peer extends Code {
     public static final int FLOOD = 18;
 
     public static final int FLOOD_SIBLING = 19;
+    public static final int EXIT = 20;
 
     private final CountDownLatch released = new CountDownLatch(1);
     private final List<Object> notes = new ArrayList<>();
@@ -132,6 +133,9 @@ public class Peer extends Code {
                 for (int i = 0; i < (Integer) mes.contents; i++) {
                     parent.send(new Message(NOTE, i));
                 }
+                return null;
+            case EXIT:
+                silf.jojo.Jojo.exit(7);
                 return null;
             case FLOOD_SIBLING:
                 int[] range = (int[]) mes.contents; // rank, from, to
