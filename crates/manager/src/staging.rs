@@ -166,6 +166,7 @@ impl<B: BatchSystem> Actor<B> {
             return Some(Err(unavailable()));
         };
         let mut pauses = PAUSES.iter();
+        let mut runs = cell.job().attempt().is_some();
         loop {
             let given = match self.work(cell).await {
                 Ok(given) => given,
@@ -184,10 +185,14 @@ impl<B: BatchSystem> Actor<B> {
                 Ok(done) => return Some(Ok(done)),
                 Err(failure) => failure,
             };
-            // While the program runs there is no hurry: it is told at the end.
+            // While the program runs there is no hurry: what became of it is told at the end, after as many tries again.
+            let ran = std::mem::replace(&mut runs, cell.job().attempt().is_some());
+            if ran && !runs {
+                pauses = PAUSES.iter();
+            }
             let pause = match pauses.next() {
                 _ if !retry => None,
-                None if cell.job().attempt().is_some() => PAUSES.last(),
+                None if runs => PAUSES.last(),
                 pause => pause,
             };
             let Some(pause) = pause else {

@@ -43,6 +43,8 @@ pub enum TargetError {
     Relative,
     #[error("the path holds % without two hexadecimal digits, or %00")]
     Percent,
+    #[error("the path holds a zero byte")]
+    Zero,
     #[error("the path leads upwards")]
     Upwards,
     #[error("the path names no file")]
@@ -68,6 +70,9 @@ pub fn read(method: &str, target: &str) -> Result<Asked, TargetError> {
         return Err(TargetError::Relative);
     }
     let bytes = decode(path).map_err(|_| TargetError::Percent)?;
+    if bytes.contains(&0) {
+        return Err(TargetError::Zero);
+    }
     let mut parts = Vec::new();
     for part in bytes.split(|byte| *byte == b'/') {
         match part {
