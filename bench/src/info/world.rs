@@ -192,10 +192,7 @@ impl Feeder {
     }
 
     pub async fn status(&self) -> Result<Status, Failure> {
-        let said = |e| Failure::said("asking for the status", &e);
-        let mut answers = self.client.ask(&Ask::Status).await.map_err(said)?;
-        let status = answers.next().await.map_err(said)?;
-        status.ok_or_else(|| Failure::unexpected("no status came"))
+        status(&self.client).await
     }
 
     /// Returns when everything told has been taken in.
@@ -209,6 +206,18 @@ impl Feeder {
             late(begun, "changes being taken in")?;
         }
     }
+}
+
+async fn status(client: &InfoClient) -> Result<Status, Failure> {
+    let said = |e| Failure::said("asking for the status", &e);
+    let mut answers = client.ask(&Ask::Status).await.map_err(said)?;
+    let status = answers.next().await.map_err(said)?;
+    status.ok_or_else(|| Failure::unexpected("no status came"))
+}
+
+/// Entries that a server knows, of all kinds.
+pub async fn entries(client: &InfoClient) -> Result<usize, Failure> {
+    Ok(status(client).await?.entries)
 }
 
 pub fn late(begun: Instant, what: &str) -> Result<(), Failure> {

@@ -122,7 +122,7 @@ async fn left(mut receiver: Receiver) {
 }
 
 /// A query that was understood.
-struct Prepared {
+pub(crate) struct Prepared {
     base: Dn,
     filter: Filter,
     rank: Vec<Rank>,
@@ -132,7 +132,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(index: &Index, query: &Query) -> Result<Prepared, Refusal> {
+    pub fn new(index: &Index, query: &Query) -> Result<Prepared, Refusal> {
         index.counts.queries.fetch_add(1, Relaxed);
         let bad = |e: &dyn std::fmt::Display| Refusal::new("bad_query", e);
         let expression = expr::parse(&query.expression).map_err(|e| bad(&e))?;
@@ -170,7 +170,7 @@ impl Prepared {
     }
 
     /// The rows to be told, and how many match.
-    fn rows(&self, inner: &Inner) -> (Vec<RowId>, usize) {
+    pub fn rows(&self, inner: &Inner) -> (Vec<RowId>, usize) {
         let found = inner
             .directory
             .search(&self.base, Scope::Subtree, &self.filter);
@@ -190,7 +190,7 @@ impl Prepared {
         Some(EntryView::of(&inner.directory.entry(row)?, &self.only))
     }
 
-    fn views(&self, inner: &Inner, rows: &[RowId]) -> Vec<EntryView> {
+    pub fn views(&self, inner: &Inner, rows: &[RowId]) -> Vec<EntryView> {
         rows.iter()
             .filter_map(|row| self.view(inner, *row))
             .collect()
@@ -284,7 +284,7 @@ fn since(
     Ok((news, now))
 }
 
-fn attributes(index: &Index) -> Vec<AttributeView> {
+pub(crate) fn attributes(index: &Index) -> Vec<AttributeView> {
     let used = index.read(|inner| inner.directory.attributes_in_use());
     let count = |name: &str| {
         let found = used.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -310,7 +310,7 @@ fn attributes(index: &Index) -> Vec<AttributeView> {
     declared.chain(others).collect()
 }
 
-fn status(index: &Index, subject: &str) -> Status {
+pub(crate) fn status(index: &Index, subject: &str) -> Status {
     let above = index.above.lock().unwrap_or_else(PoisonError::into_inner);
     let above = above.iter().map(|(address, state)| AboveView {
         address: address.clone(),

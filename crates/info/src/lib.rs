@@ -12,6 +12,7 @@ mod keep;
 mod ldap;
 mod provider;
 mod register;
+mod rest;
 mod server;
 mod time;
 mod uplink;

@@ -6,7 +6,7 @@ use crate::error::StartError;
 use crate::index::Index;
 use crate::ldap::{self, Client, End};
 use crate::time::Clock;
-use crate::{desk, keep, provider, register, uplink};
+use crate::{desk, keep, provider, register, rest, uplink};
 use kumiko_directory::provider::Provider;
 use kumiko_identity::tls::{Acceptor, Connector, TlsStream};
 use kumiko_identity::{Credential, TrustStore};
@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const SESSION: &[u8] = b"kumiko/1";
+const HTTP: &[u8] = b"http/1.1";
 /// From a connection's begin to the end of its handshake, or to its first byte.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// The first byte of a TLS record that begins a handshake (RFC 8446, section 5.1).
@@ -153,7 +154,7 @@ impl Server {
 fn tls(place: &Place) -> Result<(Credential, Acceptor, Arc<Connector>), StartError> {
     let credential = Credential::load_pair(&place.certificate, &place.key)?;
     let trust = TrustStore::load(&place.trust)?;
-    let acceptor = Acceptor::new(&credential, &trust, &[SESSION])?;
+    let acceptor = Acceptor::new(&credential, &trust, &[SESSION, HTTP])?;
     let connector = Arc::new(Connector::new(Some(&credential), &trust, &[SESSION])?);
     Ok((credential, acceptor, connector))
 }
@@ -301,17 +302,19 @@ impl Visit {
             Err(_) => return,
         };
         let identity = tls.peer().map(|p| p.identity.to_string());
-        match tls.alpn() {
+        let alpn = tls.alpn();
+        let client = Client {
+            identity,
+            encrypted: true,
+        };
+        match alpn.as_deref() {
             None => {
-                let client = Client {
-                    identity,
-                    encrypted: true,
-                };
                 if let Err(error) = ldap::serve(self.index.clone(), &mut tls, client).await {
                     tracing::debug!(peer = %self.peer, %error, "connection given up");
                 }
             }
-            Some(_) => self.session(tls, identity).await,
+            Some(HTTP) => rest::serve(self.index.clone(), tls, client).await,
+            Some(_) => self.session(tls, client.identity).await,
         }
     }
 

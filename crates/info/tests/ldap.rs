@@ -263,6 +263,64 @@ async fn a_persistent_search_tells_changes_as_they_happen() {
     said("# persistentSearch: delete");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_asks_the_same_over_http() {
+    if !has_program("curl") {
+        return skip("curl_asks_the_same_over_http", "curl");
+    }
+    let world = World::new();
+    let server = grid(&world).await;
+    let ca = world.ca.dir().join("ca.pem");
+    std::fs::write(&ca, world.ca.authority().certificate().to_pem().unwrap()).unwrap();
+    let get = |path: &str| {
+        let output = std::process::Command::new("curl")
+            .args(["-s", "-w", "\n%{http_code}", "--cacert"])
+            .arg(&ca)
+            .arg(format!("https://localhost:{}{path}", server.address.port()))
+            .output()
+            .unwrap();
+        let told = text(&output);
+        let (body, code) = told.rsplit_once('\n').unwrap();
+        let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+        (value, code.to_owned())
+    };
+    let (found, code) =
+        get("/v1/info/query?expression=cpus+%3E%3D+30&rank=host&limit=2&attributes=host");
+    assert_eq!(
+        (found["matched"].as_u64(), code.as_str()),
+        (Some(10), "200"),
+        "{found}"
+    );
+    assert_eq!(
+        found["entries"][0]["attributes"]["Mds-Host-hn"][0],
+        "host30.example"
+    );
+    for (path, code, word) in [
+        ("/v1/info/query?expression=cpus+%3E%3D", "400", "bad_query"),
+        (
+            "/v1/info/query?expression=nonsense+%3D+1",
+            "400",
+            "bad_query",
+        ),
+        ("/v1/info/query?limit=x", "400", "bad_query"),
+        ("/v1/nothing", "404", "no_such_resource"),
+    ] {
+        let (refusal, status) = get(path);
+        assert_eq!(
+            (refusal["code"].as_str(), status.as_str()),
+            (Some(word), code),
+            "{path}"
+        );
+    }
+    assert!(
+        get("/v1/info/attributes")
+            .0
+            .as_array()
+            .is_some_and(|a| a.len() > 50)
+    );
+    assert_eq!(get("/v1/info/status").0["name"], "local");
+}
+
 async fn answer_to(server: &Running, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     // It may be refused before all of it is there.
