@@ -21,11 +21,18 @@ import java.util.stream.Stream;
  */
 final class ClassPath implements ClassStore.Above {
     private final ClassLoader loader;
+    private final java.util.Set<String> core;
     private final java.util.concurrent.ExecutorService threads =
             java.util.concurrent.Executors.newSingleThreadExecutor(work -> new LinkThread("class path", work));
 
     ClassPath(ClassLoader loader) {
+        this(loader, List.of());
+    }
+
+    /** @param core what every node has */
+    ClassPath(ClassLoader loader, List<Blob> core) {
         this.loader = loader;
+        this.core = core.stream().map(Blob::name).collect(java.util.stream.Collectors.toSet());
     }
 
     @Override
@@ -41,7 +48,7 @@ final class ClassPath implements ClassStore.Above {
 
     @Override
     public Blob now(String name) {
-        if (name.startsWith("java/") || name.startsWith("jdk/") || name.startsWith("silf/jojo/core/")) {
+        if (name.startsWith("java/") || name.startsWith("jdk/") || core.contains(name)) {
             return null; // every node has it
         }
         try {
@@ -134,7 +141,11 @@ final class ClassPath implements ClassStore.Above {
         return core;
     }
 
+    /** What every node must have; the rest of Jojo (parsers, the command, master and worker) is sent as the user's own is. */
     private static boolean isCore(String name) {
-        return name.startsWith("silf/jojo/") && !name.endsWith("/");
+        return name.startsWith("silf/jojo/") && !name.endsWith("/")
+                && !name.startsWith("silf/jojo/work/")
+                && !(name.startsWith("silf/jojo/config/") && !name.startsWith("silf/jojo/config/NodeSpec"))
+                && !name.equals("silf/jojo/Jojo.class");
     }
 }

@@ -1,6 +1,5 @@
 package silf.jojo.core;
 
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -21,8 +20,8 @@ final class Opening implements Family.Start {
     }
 
     /** At the client: the core is what this JVM runs. */
-    static Opening ofClient(Launcher launcher) throws IOException {
-        return new Opening(Blobs.frames(ClassPath.core()), launcher);
+    static Opening ofClient(List<Blob> core, Launcher launcher) {
+        return new Opening(Blobs.frames(core), launcher);
     }
 
     /** At a node: the core is what it was sent itself. */

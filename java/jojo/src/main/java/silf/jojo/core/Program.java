@@ -26,18 +26,14 @@ public final class Program {
     public Program(
             NodeSpec root, Properties properties, Launcher launcher, ClassLoader loader, PrintStream out, PrintStream err)
             throws IOException {
-        this(root, properties, Opening.ofClient(launcher), loader, true, out, err);
-    }
-
-    Program(
-            NodeSpec root, Properties properties, Family.Start start, ClassLoader loader, boolean virtually,
-            PrintStream out, PrintStream err) {
+        List<Blob> core = ClassPath.core();
+        Family.Start start = Opening.ofClient(core, launcher);
         Map<String, String> strings = new HashMap<>();
         properties.stringPropertyNames().forEach(name -> strings.put(name, properties.getProperty(name)));
         Birth birth = new Birth(Path.ROOT.toString(), 0, root, null, 0, List.of(), strings);
-        ClassStore store = new ClassStore(new ClassPath(loader));
+        ClassStore store = new ClassStore(new ClassPath(loader, core));
         this.node = new LocalNode(
-                birth, null, null, new UserClasses(loader), store, start, virtually, new LocalNode.Outside() {
+                birth, null, null, new UserClasses(loader), store, start, true, new LocalNode.Outside() {
                     @Override
                     public void note(String text) {
                         err.println("jojo: " + text);
