@@ -24,8 +24,16 @@ pub enum Reach {
     AtLeastTimes { theirs: &'static str, times: f64 },
     /// Median of ours - theirs, in the series' unit.
     AtMostMore { theirs: &'static str, by: f64 },
+    /// Median of ours - times × theirs, in the series' unit.
+    AtMostTimesMore {
+        theirs: &'static str,
+        times: f64,
+        by: f64,
+    },
     /// Median of ours.
     AtMost { limit: f64 },
+    /// Median of ours.
+    AtLeast { limit: f64 },
     /// 99th percentile of ours.
     P99AtMost { limit: f64 },
 }
@@ -35,8 +43,9 @@ impl Reach {
         match *self {
             Reach::AtMostTimes { theirs, .. }
             | Reach::AtLeastTimes { theirs, .. }
-            | Reach::AtMostMore { theirs, .. } => Some(theirs),
-            Reach::AtMost { .. } | Reach::P99AtMost { .. } => None,
+            | Reach::AtMostMore { theirs, .. }
+            | Reach::AtMostTimesMore { theirs, .. } => Some(theirs),
+            Reach::AtMost { .. } | Reach::AtLeast { .. } | Reach::P99AtMost { .. } => None,
         }
     }
 }
@@ -116,9 +125,22 @@ fn measure(goal: &Goal, series: &[Series]) -> Option<Measured> {
                 s.median / by,
             )
         }
+        Reach::AtMostTimesMore { theirs, times, by } => {
+            let theirs: Vec<f64> = named(theirs)?.samples.iter().map(|b| times * b).collect();
+            let s = Summary::of(&pairs(&ours.samples, &theirs, |a, b| a - b))?;
+            (
+                s.median,
+                plain(s, if s.median < 0.0 { "" } else { "+ " }),
+                s.median / by,
+            )
+        }
         Reach::AtMost { limit } => {
             let s = Summary::of(&ours.samples)?;
             (s.median, plain(s, ""), s.median / limit)
+        }
+        Reach::AtLeast { limit } => {
+            let s = Summary::of(&ours.samples)?;
+            (s.median, plain(s, ""), limit / s.median)
         }
         Reach::P99AtMost { limit } => {
             let s = Summary::of(&ours.samples)?;
@@ -299,6 +321,15 @@ mod tests {
             &[2.0, 2.0, 3.0],
             false,
         );
+        let more = Reach::AtMostTimesMore {
+            theirs,
+            times: 2.0,
+            by: 1.0,
+        };
+        check(more, &[5.0], &[2.0], true);
+        check(more, &[5.1], &[2.0], false);
+        check(Reach::AtLeast { limit: 2.0 }, &[1.0, 2.0, 9.0], &[], true);
+        check(Reach::AtLeast { limit: 2.1 }, &[1.0, 2.0, 9.0], &[], false);
         check(Reach::AtMost { limit: 2.0 }, &[1.0, 2.0, 9.0], &[], true);
         check(
             Reach::P99AtMost { limit: 2.0 },

@@ -9,6 +9,7 @@ mod globus;
 mod goal;
 mod guard;
 mod info;
+mod jojo;
 mod machine;
 mod peers;
 mod plot;
@@ -44,6 +45,8 @@ enum What {
     Globus(globus::Options),
     /// The information service: queries, changes, three levels; beside slapd and paper 004.
     Info(info::Options),
+    /// Jojo: starts, classes, calls, arrays, the paper's master and workers; beside ssh, RMI and mitogen.
+    Jojo(jojo::Options),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         What::Site(options) => told(ended(move || run(&options))),
         What::Globus(options) => told(ended(move || globus::run(&options))),
         What::Info(options) => told(ended(move || run_info(&options))),
+        What::Jojo(options) => told(ended(move || jojo::run(&options))),
     }
 }
 

@@ -19,18 +19,22 @@ import java.util.concurrent.locks.LockSupport;
  * A TCP port that leads to another one as if it were far away.
  *
  * <p>The model, for each connection and direction by itself: bytes that arrive at t leave at max(t + half the round trip,
- * when the ones before them have left) and take count / rate to do so; nothing is lost or reordered; at most
- * {@link #HELD_MOST_BYTES} are under way, then the sender is held up as by a full window. Connecting takes one round trip
- * before the first byte moves. Delays are kept to a tenth of a millisecond.
+ * when the ones before them have left) and take count / rate to do so; nothing is lost or reordered. The rate is one for
+ * all connections, which take turns at a queue of {@link #QUEUE_MOST_MS}; at most {@link #HELD_MOST_BYTES} of a connection
+ * are under way; beyond these a sender is held up as by a full window. Connecting takes one round trip before the first byte moves. Delays
+ * are kept to a tenth of a millisecond.
  *
- * <p>What the model lacks: congestion control, loss, jitter. The rate is shared by all connections.
+ * <p>What the model lacks: congestion control, loss, jitter.
  */
 public final class DelayProxy implements Closeable {
     /** 300 ms at 100 MB/s: the kernel's own buffers, not this one, are to limit a fast far link. */
     private static final int HELD_MOST_BYTES = 32 << 20;
 
+    /** The buffer of a modem or a router of a slow line. */
+    private static final long QUEUE_MOST_MS = 200;
+
     /** Pieces so small that a rate of some kB/s is smooth. */
-    private static final int PIECE_BYTES = 8192;
+    private static final int PIECE_BYTES = 4096;
 
     /** A sleep of the kernel is late by about this; the rest is spun. */
     private static final long SPIN_NS = 60_000;
@@ -54,6 +58,11 @@ public final class DelayProxy implements Closeable {
         this.down = new Line(bytesPerSecond);
         this.door = new ServerSocket(0, 64, InetAddress.getLoopbackAddress());
         thread("delay proxy", this::accept);
+    }
+
+    /** What has come for the target so far, and from it: over all connections. */
+    public long[] bytes() {
+        return new long[] {up.bytes(), down.bytes()};
     }
 
     public int port() {
@@ -112,6 +121,7 @@ public final class DelayProxy implements Closeable {
                 byte[] buffer = new byte[PIECE_BYTES];
                 int n;
                 while ((n = in.read(buffer)) > 0) {
+                    line.awaitTurn();
                     byte[] bytes = java.util.Arrays.copyOf(buffer, n);
                     flight.add(new Piece(bytes, line.leaves(System.nanoTime(), n) + halfTrip_ns));
                 }
@@ -142,7 +152,8 @@ public final class DelayProxy implements Closeable {
     /** One direction's rate. */
     private static final class Line {
         private final long bytesPerSecond;
-        private long free_ns = Long.MIN_VALUE;
+        private long free_ns = System.nanoTime();
+        private long bytes;
 
         Line(long bytesPerSecond) {
             this.bytesPerSecond = bytesPerSecond;
@@ -150,11 +161,29 @@ public final class DelayProxy implements Closeable {
 
         /** When the last of {@code count} bytes that came now has gone through. */
         synchronized long leaves(long now_ns, int count) {
+            bytes += count;
             if (bytesPerSecond == 0) {
                 return now_ns;
             }
             free_ns = Math.max(free_ns, now_ns) + count * 1_000_000_000L / bytesPerSecond;
             return free_ns;
+        }
+
+        void awaitTurn() {
+            while (true) {
+                long due_ns;
+                synchronized (this) {
+                    due_ns = free_ns - QUEUE_MOST_MS * 1_000_000;
+                }
+                if (bytesPerSecond == 0 || due_ns <= System.nanoTime()) {
+                    return;
+                }
+                waitUntil(due_ns);
+            }
+        }
+
+        synchronized long bytes() {
+            return bytes;
         }
     }
 

@@ -11,14 +11,14 @@ import java.util.zip.ZipOutputStream;
  * The jar that a far shell takes from standard input: the boot package and nothing else (spec/jojo J3). Made anew in each
  * JVM from the classes it has, so that a node can start its children with nothing but what it was sent itself.
  */
-final class FirstStage {
+public final class FirstStage {
     private static final String[] CLASSES = {"silf/jojo/boot/Boot.class", "silf/jojo/boot/Boot$Loader.class"};
 
     private static final byte[] JAR = make();
 
     private FirstStage() {}
 
-    static byte[] jar() {
+    public static byte[] jar() {
         return JAR.clone();
     }
 

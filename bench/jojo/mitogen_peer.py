@@ -1,0 +1,41 @@
+"""What mitogen takes to have a Python ready over ssh, and for a call: a peer of `./x bench jojo`.
+
+Arguments: ready or calls, an ssh command, how many rounds. Prints lines as silf.jojo.bench.Main does.
+"""
+import logging
+import os
+import sys
+import time
+
+try:
+    import mitogen.core
+    import mitogen.utils
+except ImportError:
+    print("missing\tmitogen\tpython3-mitogen is not installed")
+    sys.exit(0)
+
+what, ssh, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+logging.disable(logging.CRITICAL)
+
+
+def connect(router):
+    return router.ssh(hostname="far", ssh_path=ssh, python_path=["/usr/bin/python3"], check_host_keys="enforce")
+
+
+@mitogen.utils.run_with_router
+def main(router):
+    if what == "ready":
+        for i in range(rounds + 1):
+            begun = time.monotonic()
+            context = connect(router)
+            context.call(os.getpid)
+            if i:
+                print("sample\tmitogen ready\tseconds\t%.9g" % (time.monotonic() - begun), flush=True)
+            context.shutdown(wait=True)
+        return
+    context = connect(router)
+    for i in range(500 + rounds):
+        begun = time.monotonic()
+        context.call(os.getpid)
+        if i >= 500:
+            print("sample\tmitogen call over ssh\tseconds\t%.9g" % (time.monotonic() - begun))

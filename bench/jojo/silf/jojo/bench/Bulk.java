@@ -1,0 +1,162 @@
+package silf.jojo.bench;
+
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
+import silf.jojo.Code;
+import silf.jojo.Future;
+import silf.jojo.Message;
+import silf.jojo.Node;
+import silf.jojo.testkit.SshDaemon;
+
+/** Arrays, beside bare frames over the same command; and small calls while arrays pass. */
+final class Bulk {
+    private static final int ELEMENTS = 1_000_000;
+    private static final long BYTES = ELEMENTS * 8L;
+    /** Arrays a sample. */
+    private static final int ARRAYS = 16;
+    private static final int FRAME_BYTES = 64 << 10;
+    /** Arrays under way, so that the link is never idle. */
+    private static final int AHEAD = 4;
+
+    private Bulk() {}
+
+    /** Takes arrays, answers with nothing; small ones it answers with themselves. */
+    public static final class Sink extends Code {
+        @Override
+        public Object handle(Message message) {
+            return message.tag == 1 ? null : message.contents;
+        }
+    }
+
+    static void arrays() throws Exception {
+        Main.note("double[1M] to the far side, " + ARRAYS + " a sample; raw: the same arrays in frames of 64 KiB written by this JVM to"
+                + " a JVM that reads them");
+        try (SshDaemon sshd = SshDaemon.start()) {
+            for (boolean ssh : new boolean[] {false, true}) {
+                String over = ssh ? "ssh" : "a pipe";
+                var how = ssh ? Trees.ssh(sshd.command()) : Trees.local();
+                String far = System.getProperty("java.home") + "/bin/java -cp " + System.getProperty("java.class.path") + " '" + RawSink.class.getName() + "'";
+                List<String> raw = ssh ? Trees.with(sshd.command(), "-T", "far", far) : List.of("sh", "-c", "exec " + far);
+                Process process = new ProcessBuilder(raw).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+                Trees.run(List.of(Trees.node("far", Sink.class, how)), below -> {
+                    double[] array = array();
+                    for (int i = 0; i < Main.rounds(20); i++) {
+                        double bare = BYTES * ARRAYS * 1e9 / raw(process, array);
+                        double ours = BYTES * ARRAYS * 1e9 / jojo(below[0], array);
+                        if (i > 0) {
+                            Main.sample("raw frames over " + over, "bytes_per_second", bare);
+                            Main.sample("arrays over " + over, "bytes_per_second", ours);
+                        }
+                    }
+                });
+                process.destroy();
+            }
+        }
+    }
+
+    private static double[] array() {
+        return new java.util.Random(1).doubles(ELEMENTS).toArray();
+    }
+
+    private static long jojo(Node node, double[] array) throws Exception {
+        Message message = new Message(1, array);
+        Deque<Future> under = new ArrayDeque<>();
+        long begun = System.nanoTime();
+        for (int i = 0; i < ARRAYS; i++) {
+            if (under.size() == AHEAD) {
+                under.remove().touch();
+            }
+            under.add(node.callFuture(message));
+        }
+        while (!under.isEmpty()) {
+            under.remove().touch();
+        }
+        return System.nanoTime() - begun;
+    }
+
+    private static long raw(Process process, double[] array) throws Exception {
+        OutputStream out = process.getOutputStream();
+        ByteBuffer frame = ByteBuffer.allocate(8 + FRAME_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        long begun = System.nanoTime();
+        for (int i = 0; i < ARRAYS; i++) {
+            for (int at = 0; at < ELEMENTS; at += FRAME_BYTES / 8) {
+                int count = Math.min(FRAME_BYTES / 8, ELEMENTS - at);
+                frame.clear();
+                frame.putInt(count * 8).putInt(0);
+                frame.asDoubleBuffer().put(array, at, count);
+                out.write(frame.array(), 0, 8 + count * 8);
+            }
+        }
+        out.write(new byte[8]); // no length: answer
+        out.flush();
+        if (process.getInputStream().read() < 0) {
+            throw new IllegalStateException("the raw peer has gone");
+        }
+        return System.nanoTime() - begun;
+    }
+
+    /** The far side of raw frames: decodes each array that they make up. */
+    public static final class RawSink {
+        public static void main(String[] args) throws Exception {
+            InputStream in = System.in;
+            double[] array = new double[ELEMENTS];
+            ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+            byte[] header = new byte[8];
+            int at = 0;
+            while (in.readNBytes(header, 0, 8) == 8) {
+                int length = ByteBuffer.wrap(header).order(ByteOrder.LITTLE_ENDIAN).getInt();
+                if (length == 0) {
+                    System.out.write(1);
+                    System.out.flush();
+                    continue;
+                }
+                in.readNBytes(frame.array(), 0, length);
+                frame.clear().asDoubleBuffer().get(array, at, length / 8);
+                at = (at + length / 8) % ELEMENTS;
+            }
+        }
+    }
+
+    static void beside() throws Exception {
+        Main.note("each sample is one small call over ssh while double[1M] pass without a pause, the same way");
+        try (SshDaemon sshd = SshDaemon.start()) {
+            Trees.run(List.of(Trees.node("far", Sink.class, Trees.ssh(sshd.command()))), below -> {
+                Node node = below[0];
+                double[] array = array();
+                for (int i = 0; i < 20_000; i++) {
+                    node.call(new Message(2, 1L));
+                }
+                calls(node, "small call alone");
+                AtomicBoolean over = new AtomicBoolean();
+                Thread bulk = new Thread(() -> {
+                    try {
+                        while (!over.get()) {
+                            jojo(node, array);
+                        }
+                    } catch (Exception e) {
+                        Main.missing("small call beside bulk", e.toString());
+                    }
+                });
+                bulk.start();
+                jojo(node, array);
+                calls(node, "small call beside bulk");
+                over.set(true);
+                bulk.join();
+            });
+        }
+    }
+
+    private static void calls(Node node, String series) throws Exception {
+        for (int i = 0; i < Main.rounds(2000); i++) {
+            long begun = System.nanoTime();
+            node.call(new Message(2, 1L));
+            Main.seconds(series, System.nanoTime() - begun);
+        }
+    }
+}

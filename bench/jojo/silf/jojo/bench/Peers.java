@@ -1,0 +1,84 @@
+package silf.jojo.bench;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.rmi.Remote;
+import java.rmi.RemoteException;
+import java.rmi.registry.LocateRegistry;
+import java.rmi.registry.Registry;
+import java.rmi.server.UnicastRemoteObject;
+import java.util.List;
+import silf.jojo.testkit.SshDaemon;
+
+/** What others take for the same: RMI over TCP of this machine, and mitogen over the same sshd. */
+final class Peers {
+    private Peers() {}
+
+    /** RMI's view of an echo. */
+    public interface Echo extends Remote {
+        Object call(Object value) throws RemoteException;
+    }
+
+    /** The far side, in a JVM of its own: prints its port, and ends with its input. */
+    public static final class RmiServer {
+        public static void main(String[] args) throws Exception {
+            Echo echo = value -> value;
+            Registry registry = LocateRegistry.createRegistry(0);
+            registry.bind("echo", UnicastRemoteObject.exportObject(echo, 0));
+            String ref = registry.toString(); // the only place that tells the port that was free
+            System.out.println(ref.replaceAll("(?s).*endpoint:\\[[^\\]]*:(\\d+)\\].*", "$1"));
+            System.in.read();
+            System.exit(0);
+        }
+    }
+
+    static void rmi(int calls, int warm) throws Exception {
+        Process server = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Djava.rmi.server.hostname=127.0.0.1",
+                "-cp", System.getProperty("java.class.path"), RmiServer.class.getName()).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        try {
+            int port = Integer.parseInt(new BufferedReader(new InputStreamReader(server.getInputStream())).readLine());
+            Echo echo = (Echo) LocateRegistry.getRegistry("127.0.0.1", port).lookup("echo");
+            for (int i = 0; i < warm; i++) {
+                echo.call(42L);
+            }
+            for (int i = 0; i < Main.rounds(calls); i++) {
+                long begun = System.nanoTime();
+                echo.call(42L);
+                Main.seconds("RMI call over TCP", System.nanoTime() - begun);
+            }
+        } finally {
+            server.destroy();
+        }
+    }
+
+    static void mitogenReady(SshDaemon sshd, int rounds) throws Exception {
+        mitogen("ready", sshd, rounds);
+    }
+
+    static void mitogenCalls(SshDaemon sshd) throws Exception {
+        mitogen("calls", sshd, Main.rounds(5000));
+    }
+
+    /** The script prints sample lines itself. */
+    private static void mitogen(String what, SshDaemon sshd, int rounds) throws Exception {
+        Path script = Path.of("bench/jojo/mitogen_peer.py");
+        Path ssh = Files.createTempFile("jojo-bench", "ssh");
+        Files.writeString(ssh, "#!/bin/sh\nexec " + String.join(" ", sshd.command()) + " \"$@\"\n");
+        ssh.toFile().setExecutable(true);
+        Process process = new ProcessBuilder(List.of("/usr/bin/python3", script.toString(), what, ssh.toString(), Integer.toString(rounds)))
+                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        process.getOutputStream().close();
+        try (BufferedReader lines = new BufferedReader(new InputStreamReader(process.getInputStream()))) {
+            lines.lines().forEach(line -> {
+                System.out.println(line);
+                System.out.flush();
+            });
+        }
+        if (process.waitFor() != 0) {
+            Main.missing("mitogen", "bench/jojo/mitogen_peer.py ended with status " + process.exitValue() + " (Debian package python3-mitogen)");
+        }
+        Files.delete(ssh);
+    }
+}
