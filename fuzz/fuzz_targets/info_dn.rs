@@ -6,6 +6,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Ok(dn) = Dn::parse(text) {
-        assert!(matches!(Dn::parse(&dn.to_string()), Ok(again) if again == dn) || dn.to_string().len() > 8192);
+        assert!(
+            matches!(Dn::parse(&dn.to_string()), Ok(again) if again == dn)
+                || dn.to_string().len() > 8192
+        );
     }
 });

@@ -6,7 +6,10 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     match expr::parse(text) {
-        Ok(expression) => assert!(Filter::parse(&expression.filter.to_string()).is_ok(), "{text:?}"),
+        Ok(expression) => assert!(
+            Filter::parse(&expression.filter.to_string()).is_ok(),
+            "{text:?}"
+        ),
         Err(error) => assert!(error.column <= text.chars().count() + 1),
     }
     let _ = expr::parse_rank(text);

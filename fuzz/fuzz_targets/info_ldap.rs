@@ -43,7 +43,10 @@ fuzz_target!(|data: &[u8]| {
             assert!(plan.matches(row));
             let mut out = Vec::new();
             assert!(directory.answer(&mut out, message.id, row, &selection, &[], &[]));
-            assert_eq!(kumiko_directory::ber::element_bytes(&out), Ok(Some(out.len())));
+            assert_eq!(
+                kumiko_directory::ber::element_bytes(&out),
+                Ok(Some(out.len()))
+            );
         }
     }
 });
