@@ -29,16 +29,25 @@ pub(super) fn delegated(credential: &Credential) -> Result<Delegated, Refusal> {
     })
 }
 
-/// Gives the job to the manager, with its credential.
-pub(super) async fn submit<J: Jobs>(
+/// A description with the credential that the job will have.
+pub(super) async fn with_credential<J: Jobs>(
     desk: &Desk<J>,
     caller: &Caller,
     mut description: JobDescription,
     credential: &Credential,
-    number: u64,
-) -> Result<JobId, Refusal> {
+) -> Result<JobDescription, Refusal> {
     let given = delegated(credential)?;
     description.credential = Some(desk.jobs.new_credential(caller, given).await?);
+    Ok(description)
+}
+
+/// Gives the job to the manager: the same number and description give the same job.
+pub(super) async fn submit<J: Jobs>(
+    desk: &Desk<J>,
+    caller: &Caller,
+    description: JobDescription,
+    number: u64,
+) -> Result<JobId, Refusal> {
     let key = format!("gram:{number}");
     desk.jobs.submit(caller, description, Some(key)).await
 }
@@ -49,27 +58,44 @@ pub(super) async fn commit<J: Jobs>(
     hall: &Arc<Hall>,
     entry: &Arc<Entry>,
 ) -> Result<(), GramCode> {
+    let _deciding = entry.deciding.lock().await;
     let record = entry.record();
-    let description = match &record.stage {
-        Stage::Uncommitted { description, .. } => JobDescription::clone(description),
+    let (description, until_ms) = match &record.stage {
+        Stage::Uncommitted {
+            description,
+            until_ms,
+        } => (JobDescription::clone(description), *until_ms),
         // Said twice, it is done once.
         Stage::Submitted { .. } => return Ok(()),
         Stage::Failed { code } => return Err(GramCode(*code)),
     };
-    let subject = hall.known_subject(&record.caller.subject).await;
-    let tls = match subject {
-        Ok(subject) => subject.current(desk).await,
-        Err(why) => Err(why),
+    // With a credential, a commit was cut off before: the manager knows whether the job is there.
+    let mut submitted = match description.credential {
+        Some(_) => submit(desk, &record.caller, description.clone(), record.number).await,
+        None => Err(Refusal::new("no_such_credential", "none was kept yet")),
     };
-    let tls = tls.map_err(|_| GramCode::DELEGATION_FAILED)?;
-    let submitted = submit(
-        desk,
-        &record.caller,
-        description,
-        &tls.credential,
-        record.number,
-    )
-    .await;
+    if matches!(&submitted, Err(refusal) if refusal.code == "no_such_credential") {
+        let subject = hall.known_subject(&record.caller.subject).await;
+        let tls = match subject {
+            Ok(subject) => subject.current(desk).await,
+            Err(why) => Err(why),
+        };
+        let tls = tls.map_err(|_| GramCode::DELEGATION_FAILED)?;
+        let ready = with_credential(desk, &record.caller, description, &tls.credential).await;
+        submitted = match ready {
+            Ok(description) => {
+                let kept = entry.change(|record| {
+                    record.stage = Stage::Uncommitted {
+                        description: Box::new(description.clone()),
+                        until_ms,
+                    };
+                });
+                hall.keep(kept).await;
+                submit(desk, &record.caller, description, record.number).await
+            }
+            Err(refusal) => Err(refusal),
+        };
+    }
     let stage = match &submitted {
         Ok(job) => Stage::Submitted { job: *job },
         Err(refusal) => Stage::Failed {
@@ -89,6 +115,7 @@ pub(super) async fn give_up<J: Jobs>(
     entry: &Arc<Entry>,
     code: GramCode,
 ) {
+    let _deciding = entry.deciding.lock().await;
     let mut waited = false;
     let record: Record = entry.change(|record| {
         if let Stage::Uncommitted { .. } = record.stage {

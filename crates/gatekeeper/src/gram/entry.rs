@@ -27,6 +27,8 @@ pub(super) struct Entry {
     follower: Mutex<Option<AbortHandle>>,
     /// When an uncommitted job fails; changed by more time.
     pub deadline: watch::Sender<u64>,
+    /// Held while it is decided whether the job is submitted: clients repeat a commit that was not answered in time.
+    pub deciding: tokio::sync::Mutex<()>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,6 +47,7 @@ impl Entry {
             tellers: Mutex::default(),
             follower: Mutex::default(),
             deadline: watch::Sender::new(until_ms),
+            deciding: tokio::sync::Mutex::default(),
         })
     }
 
@@ -57,6 +60,11 @@ impl Entry {
         let mut record = lock(&self.record);
         change(&mut record);
         record.clone()
+    }
+
+    pub fn is_uncommitted_of(&self, subject: &str) -> bool {
+        let record = lock(&self.record);
+        matches!(record.stage, Stage::Uncommitted { .. }) && record.caller.subject == subject
     }
 
     /// The job, once there is one.

@@ -98,6 +98,15 @@ impl Hall {
         lock(&self.entries).insert(number, entry);
     }
 
+    /// How many jobs of a subject wait for their commit.
+    pub(super) fn uncommitted(&self, subject: &str) -> usize {
+        let entries = lock(&self.entries);
+        entries
+            .values()
+            .filter(|entry| entry.is_uncommitted_of(subject))
+            .count()
+    }
+
     /// On disk when it returns, or logged.
     pub(super) async fn keep(&self, record: Record) -> bool {
         let store = self.store.clone();

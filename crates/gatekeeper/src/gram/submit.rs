@@ -17,6 +17,11 @@ use kumiko_wire::gram::{GramCode, JobReply, JobRequest};
 use std::io;
 use std::sync::Arc;
 
+/// Jobs of one subject that wait for a commit: each is a file.
+const MOST_UNCOMMITTED: usize = 1000;
+/// A day: a client that is away for longer does not come back for it.
+const LONGEST_WAIT_S: u64 = 24 * 3600;
+
 /// Why a request comes to nothing.
 #[derive(Debug, thiserror::Error)]
 enum NoJob {
@@ -32,6 +37,8 @@ enum NoJob {
     NotKept,
     #[error("no job of yours has the contact {0}")]
     NoSuchContact(String),
+    #[error("{MOST_UNCOMMITTED} jobs of yours wait for their commit already")]
+    TooManyUncommitted,
     #[error("the cached output could not be removed: {0}")]
     Uncache(#[source] io::Error),
     #[error(
@@ -50,7 +57,9 @@ impl NoJob {
             NoJob::Subject(NoSubject::NotDelegated | NoSubject::Credential(_)) => {
                 GramCode::DELEGATION_FAILED
             }
-            NoJob::Subject(_) | NoJob::Random(_) | NoJob::NotKept => GramCode::NO_RESOURCES,
+            NoJob::Subject(_) | NoJob::Random(_) | NoJob::NotKept | NoJob::TooManyUncommitted => {
+                GramCode::NO_RESOURCES
+            }
             NoJob::Uncache(_) => GramCode::OPENING_CACHE,
             NoJob::Follow => GramCode::RSL_EXECUTABLE,
             NoJob::NoSuchContact(_) => GramCode::NO_STATE_FILE,
@@ -138,7 +147,11 @@ impl<J: Jobs> Request<'_, J> {
         }
         let (status, stage) = match submission.two_phase_s {
             Some(seconds) => {
-                let until_ms = now_ms().saturating_add(seconds.saturating_mul(1000));
+                if self.hall.uncommitted(&caller.subject) >= MOST_UNCOMMITTED {
+                    return Err(NoJob::TooManyUncommitted);
+                }
+                let wait_s = seconds.min(LONGEST_WAIT_S);
+                let until_ms = now_ms().saturating_add(wait_s.saturating_mul(1000));
                 let description = Box::new(description);
                 let stage = Stage::Uncommitted {
                     description,
@@ -149,11 +162,10 @@ impl<J: Jobs> Request<'_, J> {
             None => {
                 let tls = subject.current(self.desk).await?;
                 let credential = self.credential.unwrap_or(&tls.credential);
-                let submitted = commit::submit(self.desk, caller, description, credential, number);
-                let stage = Stage::Submitted {
-                    job: submitted.await?,
-                };
-                (GramCode::SUCCESS, stage)
+                let description =
+                    commit::with_credential(self.desk, caller, description, credential).await?;
+                let job = commit::submit(self.desk, caller, description, number).await?;
+                (GramCode::SUCCESS, Stage::Submitted { job })
             }
         };
         let entry = Entry::new(Record {

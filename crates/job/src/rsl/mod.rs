@@ -20,7 +20,7 @@ pub use error::{RslError, RslProblem};
 pub use evaluate::{Variables, evaluate};
 pub use parse::{MAX_DEPTH, MAX_RSL_BYTES, parse};
 pub use request::{
-    DEFAULT_EXPIRATION_S, Goes, JobType, Request, Restart, StdioUpdate, Submission,
-    attribute_names, parts, request, stdio_update,
+    DEFAULT_EXPIRATION_S, Goes, JobType, Request, Restart, StdioUpdate, Submission, parts, request,
+    stdio_update,
 };
 pub use syntax::{Combine, Compare, Place, Relation, Spec, Value, canonical};

@@ -1,7 +1,7 @@
 //! What a request asks for (spec/rsl R20 to R32): submission, restart, or update of stdout and stderr.
 //! Not here: what of it becomes the job's description (`describe`).
 
-use super::attributes::{ATTRIBUTES, Operation, find};
+use super::attributes::{Operation, find};
 use super::code::GramCode;
 use super::error::RslError;
 use super::evaluate::{Variables, evaluate};
@@ -246,9 +246,4 @@ fn submission(spec: &Spec) -> Result<Submission, RslError> {
         policy: reader.one("policy")?,
         name: reader.one("name")?,
     })
-}
-
-/// The names of all attributes, for help texts.
-pub fn attribute_names() -> impl Iterator<Item = &'static str> {
-    ATTRIBUTES.iter().map(|attribute| attribute.name)
 }
