@@ -153,6 +153,15 @@ final class Link implements Route {
         outbox.drain(deadline);
     }
 
+    /** Of a resumable link: waits until the peer has all that was sent, or it is too late. */
+    void settle(Deadline deadline) throws InterruptedException {
+        drain(deadline);
+        send(Frame.ofLong(Frame.PING, 0)); // is answered by an ACK as well
+        while (!outbox.isSettled() && !over.get() && !deadline.passed()) {
+            Thread.sleep(1);
+        }
+    }
+
     static byte[] goodbyeFrame(int code, String text) {
         // 1024 chars are at most 3 KiB.
         byte[] bytes = text.substring(0, Math.min(text.length(), 1024)).getBytes(StandardCharsets.UTF_8);
@@ -235,7 +244,12 @@ final class Link implements Route {
     private void take(byte[] frame) throws IOException {
         heard_ns = System.nanoTime();
         switch (Frame.type(frame)) {
-            case Frame.PING -> send(Frame.ofLong(Frame.PONG, Frame.number(frame, Frame.HEADER)));
+            case Frame.PING -> {
+                if (redial != null) {
+                    send(Frame.ofLong(Frame.ACK, received));
+                }
+                send(Frame.ofLong(Frame.PONG, Frame.number(frame, Frame.HEADER)));
+            }
             case Frame.PONG -> Frame.number(frame, Frame.HEADER);
             case Frame.ACK -> outbox.confirm(Frame.number(frame, Frame.HEADER));
             case Frame.GOODBYE -> {

@@ -269,14 +269,29 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             go();
         }
         if (done != null) {
-            if (up != null) {
-                byte[] frame = Frame.of(Frame.DONE, 0, 0, 1);
-                frame[Frame.HEADER] = (byte) (done ? 1 : 0);
-                up.send(frame);
+            if (up != null && done) {
+                // What siblings were sent by other ways than this link is there before the end can be.
+                direct.settled(() -> {
+                    boolean write;
+                    synchronized (this) {
+                        write = saidDone && up.offer(doneFrame(1));
+                    }
+                    if (write) {
+                        up.work();
+                    }
+                });
+            } else if (up != null) {
+                up.send(doneFrame(0));
             } else if (done) {
                 end(HANDLERS_MOST_ms);
             }
         }
+    }
+
+    private static byte[] doneFrame(int is) {
+        byte[] frame = Frame.of(Frame.DONE, 0, 0, 1);
+        frame[Frame.HEADER] = (byte) is;
+        return frame;
     }
 
     private void go() {

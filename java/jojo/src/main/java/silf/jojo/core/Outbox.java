@@ -334,6 +334,16 @@ final class Outbox {
         give();
     }
 
+    /** Whether all that was added has been written, and what is numbered acknowledged. */
+    boolean isSettled() {
+        if (owed.get() > 0 || kept == null) {
+            return owed.get() == 0;
+        }
+        synchronized (kept) {
+            return kept.isEmpty();
+        }
+    }
+
     /** Nothing more is taken or written; who waits goes on. */
     void close() {
         closed = true;

@@ -502,6 +502,31 @@ final class Siblings {
         }
     }
 
+    /** Has {@code then} run once all that was sent to siblings directly is there; at once if nothing was. */
+    void settled(Runnable then) {
+        List<Link> links = new ArrayList<>();
+        for (Peer peer : peers.values()) {
+            if (peer.link != null) {
+                links.add(peer.link);
+            }
+        }
+        if (links.isEmpty()) {
+            then.run();
+            return;
+        }
+        background("last messages to siblings", () -> {
+            Deadline deadline = Deadline.in_ms(Link.RESUME_MOST_ms);
+            try {
+                for (Link link : links) {
+                    link.settle(deadline);
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+            then.run();
+        });
+    }
+
     void tick(long now_ns) {
         for (Peer peer : peers.values()) {
             Link link = peer.link;

@@ -63,6 +63,21 @@ public final class SiblingTest {
         });
     }
 
+    /** A message that nobody answers is there all the same before the program can end. */
+    public void the_last_words_to_a_sibling_are_heard() throws Exception {
+        for (int i = 0; i < 5; i++) {
+            silf.jojo.program.Last.heard.set(0);
+            Properties none = new Properties();
+            NodeSpec a = NodeSpec.of("a", "a", silf.jojo.program.Last.class.getName());
+            NodeSpec b = NodeSpec.of("b", "b", silf.jojo.program.Last.class.getName());
+            new Program(
+                            NodeSpec.of("client", "client", silf.jojo.program.Last.class.getName(), a, b), none, Transport.memory(),
+                            SiblingTest.class.getClassLoader(), System.out, System.err)
+                    .run();
+            Check.equal(silf.jojo.program.Last.WORDS, silf.jojo.program.Last.heard.get(), "words that were heard");
+        }
+    }
+
     public void changing_the_route_neither_reorders_nor_loses() throws Exception {
         run(client -> {
             int count = 100_000;
