@@ -123,10 +123,10 @@ final class TreeCalls {
         if (message.type == Frame.CALL) {
             try {
                 here.post().answer(message, Frame.FAIL, Failures.write(e, here.birth.spec().name()));
-                return;
             } catch (JojoException own) {
-                e.addSuppressed(own);
+                // The caller is gone.
             }
+            return;
         }
         here.note("what came for all nodes ended with " + LocalNode.trace(e));
     }
