@@ -142,7 +142,7 @@ final class FileService {
         int type = Frame.REPLY;
         try {
             here.post().handedOn(message);
-            Object body = Decoder.decode(message.body(), here.classes(), here.nameOf(client.path));
+            Object body = Decoder.decode(message.body(), here.classes(), here.neighbours().nameOf(client.path));
             answer = act(client, message.tag, body instanceof List<?> list ? list : List.of());
         } catch (IOException | JojoException | RuntimeException e) {
             answer = Failures.write(
@@ -215,7 +215,7 @@ final class FileService {
         List<FileRoot> roots = new ArrayList<>(here.birth.spec().files());
         NodeSpec spec = here.birth.spec();
         for (int level = 0; level < path.depth() && spec != null; level++) {
-            spec = here.place(spec, level, path.at(level));
+            spec = here.neighbours().place(spec, level, path.at(level));
             if (spec != null) {
                 roots.addAll(0, spec.files());
             }

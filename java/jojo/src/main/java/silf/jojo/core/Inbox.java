@@ -134,7 +134,7 @@ final class Inbox {
         try {
             handle(message);
         } catch (Throwable e) {
-            here.note("handle of a message from " + here.nameOf(message.lane.from) + " ended with " + LocalNode.trace(e));
+            here.note("handle of a message from " + here.neighbours().nameOf(message.lane.from) + " ended with " + LocalNode.trace(e));
         }
     }
 
@@ -158,7 +158,7 @@ final class Inbox {
     private Object handle(Arrived message) throws JojoException {
         post.handedOn(message);
         here.enter();
-        Object contents = Decoder.decode(message.body(), here.classes(), here.nameOf(message.lane.from));
+        Object contents = Decoder.decode(message.body(), here.classes(), here.neighbours().nameOf(message.lane.from));
         return code.handle(new Message(message.tag, (Serializable) contents));
     }
 
@@ -166,7 +166,7 @@ final class Inbox {
         try {
             post.answer(message, Frame.FAIL, Failures.write(e, here.birth.spec().name()));
         } catch (JojoException | RuntimeException | Error own) {
-            here.note("could not tell " + here.nameOf(message.lane.from) + " that its call failed: " + own);
+            here.note("could not tell " + here.neighbours().nameOf(message.lane.from) + " that its call failed: " + own);
         }
         if (e instanceof VirtualMachineError) {
             here.note("handle ended with " + e);

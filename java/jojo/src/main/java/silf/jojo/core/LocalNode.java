@@ -55,13 +55,10 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private final UserClasses classes;
     private final Outside outside;
     private final Loopback loopback;
-    private final NodeHandle self;
-    private final NodeHandle parent;
-    private final NodeHandle client;
+    private final Neighbours neighbours;
     private final LinkThread ticker;
     private final TreeCalls tree;
     private final Siblings direct;
-    private volatile NodeHandle[] siblings;
     private volatile Code code;
     private volatile Thread starter;
     private volatile Runnable lastWords = () -> {};
@@ -89,16 +86,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         this.post = new Post(path, birth.epoch(), this::route, handlers, classes, Budget.ofThisJvm());
         this.inbox = new Inbox(this, post, handlers);
         this.loopback = new Loopback(frame -> post.deliver(frame, path, Frame.HEADER + 2 * path.size()));
-        this.self = new NodeHandle(this, path, birth.spec().name(), birth.epoch(), true);
-        this.parent = birth.parent() == null
-                ? null
-                : new NodeHandle(this, path.parent(), birth.parent(), birth.parentEpoch(), true);
-        this.client = path.depth() == 0 ? self : new NodeHandle(this, Path.ROOT, "client", 0, true);
-        this.siblings = new NodeHandle[0];
-        birth.siblings().forEach(this::sibling);
-        if (siblings.length == 0) {
-            siblings = new NodeHandle[] {self};
-        }
+        this.neighbours = new Neighbours(this);
         this.up = up == null ? null : new Link(up, reader, this, null, null);
         this.family = new Family(this, start);
         this.tree = new TreeCalls(this);
@@ -469,7 +457,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             case Frame.FAMILY -> {
                 for (Object each : Birth.read(frame, Frame.HEADER, List.class)) {
                     if (each instanceof Birth.Sibling one) {
-                        NodeHandle handle = sibling(one);
+                        NodeHandle handle = neighbours.update(one);
                         if (handle != null && one.alive()) {
                             joined(handle, going());
                         }
@@ -515,7 +503,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             sendUp(frame);
         }
         family.sendAll(frame, by);
-        NodeHandle handle = siblingAt(gone);
+        NodeHandle handle = neighbours.sibling(gone);
         if (handle != null) {
             direct.lose(gone);
             handle.down(news.why());
@@ -528,12 +516,6 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         post.lose(sibling.path, epoch, new NodeLostException(sibling.name(), why));
         sibling.down(why);
         left(sibling);
-    }
-
-    /** Null if there is none there. */
-    NodeHandle siblingAt(Path at) {
-        NodeHandle[] now = siblings;
-        return at.isSibling(path) && at.rank() < now.length ? now[at.rank()] : null;
     }
 
     Siblings siblings() {
@@ -578,36 +560,11 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         return going;
     }
 
-    /** Null when it is this node itself. */
-    private synchronized NodeHandle sibling(Birth.Sibling one) {
-        if (one.rank() < 0 || one.rank() > Path.RANK_MOST || path.depth() == 0) {
-            return null;
-        }
-        NodeHandle[] now = siblings;
-        if (one.rank() >= now.length) {
-            now = java.util.Arrays.copyOf(now, one.rank() + 1);
-        } else {
-            now = now.clone();
-        }
-        NodeHandle handle = one.rank() == path.rank() ? self : now[one.rank()];
-        if (handle == null) {
-            handle = new NodeHandle(this, path.parent().child(one.rank()), one.name(), one.epoch(), one.alive());
-        } else if (handle != self && one.alive()) {
-            if (handle.epoch() != one.epoch()) {
-                direct.lose(handle.path);
-            }
-            handle.up(one.name(), one.epoch());
-        }
-        now[one.rank()] = handle;
-        siblings = now;
-        return handle == self ? null : handle;
-    }
-
     /** Shows the code its neighbours as they are now. */
     void familyChanged() {
         Code it = code;
         if (it != null) {
-            Glue.get().family(it, parent, siblings.clone(), family.nodes(), path.rank());
+            Glue.get().family(it, neighbours.parent, neighbours.siblings(), family.nodes(), path.rank());
         }
     }
 
@@ -637,52 +594,13 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         }
     }
 
-    String nameOf(Path from) {
-        if (from.equals(path)) {
-            return birth.spec().name();
-        }
-        if (parent != null && from.equals(parent.path)) {
-            return parent.name();
-        }
-        NodeHandle sibling = siblingAt(from);
-        if (sibling != null) {
-            return sibling.name();
-        }
-        Child child = path.holds(from) && from.depth() == path.depth() + 1 ? family.child(from.rank()) : null;
-        return child == null ? from.toString() : child.handle.name();
-    }
-
-    /** What was asked for at a rank below {@code parent}, whose children are at {@code level}; null if nothing was. */
-    NodeSpec place(NodeSpec parent, int level, int rank) {
-        if (level == path.depth()) {
-            Child child = family.child(rank); // may have joined
-            return child == null ? null : child.place;
-        }
-        List<NodeSpec> places = parent.children().stream().filter(s -> !s.spare()).toList();
-        return rank < places.size() ? places.get(rank) : null;
-    }
-
-    /** The name of any place below. */
-    String deepName(Path below) {
-        NodeSpec spec = birth.spec();
-        for (int level = path.depth(); spec != null && level < below.depth(); level++) {
-            spec = place(spec, level, below.at(level));
-        }
-        return spec == null ? nameOf(below) : spec.name();
-    }
-
-    /** The client, from wherever this is. */
-    NodeHandle client() {
-        return client;
+    Neighbours neighbours() {
+        return neighbours;
     }
 
     @Override
     public Node self() {
-        return self;
-    }
-
-    NodeHandle parent() {
-        return parent;
+        return neighbours.self;
     }
 
     @Override

@@ -118,7 +118,7 @@ final class Output {
 
     private void send(int tag, byte[] bytes) throws JojoException {
         if (bytes.length > 0) {
-            node.client().lane(Post.OUTPUT).send(Frame.SEND, 0, tag, bytes);
+            node.neighbours().client.lane(Post.OUTPUT).send(Frame.SEND, 0, tag, bytes);
         }
     }
 
@@ -190,7 +190,7 @@ final class Output {
         private synchronized void lines(Path from, int tag, byte[] bytes) {
             ByteArrayOutputStream line = begun.computeIfAbsent(new From(from, tag), k -> new ByteArrayOutputStream());
             PrintStream to = tag == OUT ? out : err;
-            String label = "[" + node.deepName(from) + "] ";
+            String label = "[" + node.neighbours().deepName(from) + "] ";
             for (byte b : bytes) {
                 if (b == '\n' || line.size() >= LINE_MOST) {
                     to.println(label + Text.printable(line.toString(StandardCharsets.UTF_8)));
@@ -218,7 +218,7 @@ final class Output {
                 begun.forEach((from, line) -> {
                     if (line.size() > 0) {
                         (from.tag() == OUT ? out : err)
-                                .println("[" + node.deepName(from.path()) + "] "
+                                .println("[" + node.neighbours().deepName(from.path()) + "] "
                                         + Text.printable(line.toString(StandardCharsets.UTF_8)));
                     }
                 });

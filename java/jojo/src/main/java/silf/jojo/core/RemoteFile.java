@@ -17,7 +17,7 @@ public final class RemoteFile {
 
     private static PendingCall call(LocalNode node, int tag, Object... what) throws IOException {
         try {
-            return node.client().call(Post.FILES, tag, List.of(what));
+            return node.neighbours().client.call(Post.FILES, tag, List.of(what));
         } catch (JojoException e) {
             throw new IOException(e.getMessage(), e);
         }
@@ -110,7 +110,7 @@ public final class RemoteFile {
                 for (int end = at + count; at < end; at += PIECE) {
                     byte[] piece = java.util.Arrays.copyOfRange(from, at, Math.min(end, at + PIECE));
                     try {
-                        node.client().lane(Post.FILES).send(Frame.SEND, 0, FileService.WRITE, List.of(handle, piece));
+                        node.neighbours().client.lane(Post.FILES).send(Frame.SEND, 0, FileService.WRITE, List.of(handle, piece));
                     } catch (JojoException e) {
                         throw new IOException(e.getMessage(), e);
                     }

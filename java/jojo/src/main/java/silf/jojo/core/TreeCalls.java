@@ -133,15 +133,15 @@ final class TreeCalls {
 
     @SuppressWarnings("unchecked")
     private Object carryOut(Arrived message) throws Exception {
-        Object body = Decoder.decode(message.body(), here.classes(), here.nameOf(message.lane.from));
+        Object body = Decoder.decode(message.body(), here.classes(), here.neighbours().nameOf(message.lane.from));
         if (body instanceof List<?> meet && meet.size() == 4 && Integer.valueOf(Siblings.MEET).equals(meet.get(0))) {
-            NodeHandle sibling = here.siblingAt(message.lane.from);
+            NodeHandle sibling = here.neighbours().sibling(message.lane.from);
             if (sibling == null) {
                 throw new JojoException("only siblings meet");
             }
             return here.siblings().asked(sibling, meet);
         }
-        if (here.parent() == null || !message.lane.from.equals(here.parent().path)) {
+        if (here.neighbours().parent == null || !message.lane.from.equals(here.neighbours().parent.path)) {
             throw new JojoException("only a parent's call goes to all nodes below");
         }
         if (!(body instanceof List<?> parts)

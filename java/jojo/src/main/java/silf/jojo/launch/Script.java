@@ -37,11 +37,12 @@ public final class Script {
                 + "f=$(mktemp \"$d/jojo.XXXXXX\" 2>/dev/null) && break; done; "
                 + "[ -n \"$f\" ] || say no-place; "
                 + "exec 3<>\"$f\" || say no-place; p=/proc/self/fd; "
-                + "if [ -e $p/3 ]; then rm -f \"$f\"; c=$p/3 i=$p/5 o=$p/4; else c=$f i=- o=-; fi; "
-                + "dd bs=1 count=" + jarBytes + " >&3 2>/dev/null || { rm -f \"$f\"; say no-space; }; "
-                + "if [ $i = - ]; then exec \"$j\" " + words + "-cp \"$c\" " + MAIN + " $n $i $o \"$f\"; fi; "
-                + "exec 4>&1 5<&0 1>&2 </dev/null; "
-                + "exec \"$j\" " + words + "-cp $c " + MAIN + " $n $i $o";
+                + "if [ -e $p/3 ]; then rm -f \"$f\"; f=; c=$p/3; else c=$f; fi; "
+                // Sockets, as rshd gives them, cannot be opened again: then the link stays on the standard descriptors.
+                + "if [ -e $p/3 ] && ( : <$p/0 >>$p/1 ) 2>/dev/null; then i=$p/5 o=$p/4; else i=- o=-; fi; "
+                + "dd bs=1 count=" + jarBytes + " >&3 2>/dev/null || { [ -z \"$f\" ] || rm -f \"$f\"; say no-space; }; "
+                + "[ $i = - ] || exec 4>&1 5<&0 1>&2 </dev/null; "
+                + "exec \"$j\" " + words + "-cp \"$c\" " + MAIN + " $n $i $o ${f:+\"$f\"}";
     }
 
     /** As one command for a login shell. */
