@@ -2,7 +2,7 @@
 #![no_main]
 
 use kumiko_job::staging::in_job_directory;
-use kumiko_job::url::{Url, encode};
+use kumiko_job::url::{MAX_URL_BYTES, Url, encode};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -26,6 +26,9 @@ fuzz_target!(|data: &[u8]| {
     if let Some(server) = &url.server {
         assert!(server.port > 0 && !server.host.is_empty() && !server.host.contains('@'));
         let again = format!("https://h{}", encode(&path));
-        assert_eq!(Url::parse(&again).map(|url| url.decoded_path()), Ok(path));
+        // Written with %41 for each byte it may be longer than an address can be.
+        if again.len() <= MAX_URL_BYTES {
+            assert_eq!(Url::parse(&again).map(|url| url.decoded_path()), Ok(path));
+        }
     }
 });
