@@ -173,9 +173,8 @@ impl GramClient {
         })?;
         let greets = link.version() == "TLSv1.3";
         let mut link = Link::new(link);
-        match greets {
-            true => link.greeting().await?,
-            false => {}
+        if greets {
+            link.greeting().await?;
         }
         Ok(link)
     }
