@@ -37,7 +37,8 @@ mod tests {
 
     #[test]
     fn a_length_is_known_once_its_header_is_whole() {
-        let rows: &[(&[u8], Result<Option<usize>, NoCertificate>)] = &[
+        type Row<'a> = (&'a [u8], Result<Option<usize>, NoCertificate>);
+        let rows: &[Row<'_>] = &[
             (b"", Ok(None)),
             (b"\x30", Ok(None)),
             (b"\x30\x05", Ok(Some(7))),
