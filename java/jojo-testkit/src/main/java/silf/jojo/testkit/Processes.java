@@ -6,6 +6,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -13,7 +15,20 @@ import java.util.concurrent.TimeUnit;
  * ({@code -Djojo.mark=...}), so that a test finds its own nodes and no other's, orphans too.
  */
 public final class Processes {
+    private static final Set<Process> GUARDED = ConcurrentHashMap.newKeySet();
+
+    static {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> GUARDED.forEach(Process::destroyForcibly)));
+    }
+
     private Processes() {}
+
+    /** The same process, which ends with this JVM at the latest: a test that fails leaves nothing behind. */
+    public static Process guarded(Process process) {
+        GUARDED.add(process);
+        process.onExit().thenAccept(GUARDED::remove);
+        return process;
+    }
 
     /** Numbers of all processes, zombies left out, with {@code word} in their command line; ssh and shells that only carry the command are left out. */
     public static List<Long> javaWith(String word) throws IOException {

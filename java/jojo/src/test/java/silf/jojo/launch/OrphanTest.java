@@ -57,9 +57,9 @@ public final class OrphanTest {
 
     /** Starts a client, kills it as soon as it has so many nodes, and a while. */
     private static void check(String mark, Path conf, int nodes, long later_ms) throws Exception {
-        Process client = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Xmx32m",
+        Process client = Processes.guarded(new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Xmx32m",
                 "-cp", System.getProperty("java.class.path"), Jojo.class.getName(), conf.toString())
-                .redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
+                .redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.DISCARD).start());
         Check.until(nodes + " nodes", () -> Processes.javaWith(mark).size() >= nodes);
         Check.that(!client.waitFor(later_ms, TimeUnit.MILLISECONDS), "the client ended by itself");
         Processes.kill(client.pid(), "KILL");
