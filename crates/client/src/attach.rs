@@ -15,6 +15,9 @@ use kumiko_job::id::JobId;
 use kumiko_session::{Receiver, SessionError};
 use kumiko_wire::api::{self, Request, Submitted, kind};
 use kumiko_wire::exec::{FromJob, ToJob};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use tokio::sync::mpsc;
 
 /// Output that has come is acknowledged in steps of this size; the site keeps that much of a `Flow` output more.
@@ -41,6 +44,8 @@ pub struct Attached {
     at: [u64; 2],
     acknowledged: [u64; 2],
     ended: bool,
+    /// Came behind something that was handed out first.
+    failed: Option<ClientError>,
     generation: u64,
     receiver: Receiver,
     pump: Controls,
@@ -104,6 +109,7 @@ pub(crate) async fn start(
         at: from,
         acknowledged: from,
         ended: false,
+        failed: None,
         generation,
         receiver,
         pump,
@@ -136,6 +142,39 @@ impl Attached {
             Subject::Job(job) => Some(job),
             Subject::New { .. } => None,
         }
+    }
+
+    /// What comes next and all else that is here by then, with about `most` bytes of output; nothing after `Ended`.
+    ///
+    /// # Errors
+    /// As of `next`; one that comes behind something is told the next time.
+    pub async fn next_few(&mut self, most: usize) -> Result<Vec<Heard>, ClientError> {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
+        let mut few = Vec::new();
+        let mut bytes = 0;
+        let mut next = self.next().await?;
+        while let Some(heard) = next {
+            if let Heard::Output { data, .. } = &heard {
+                bytes += data.len();
+            }
+            few.push(heard);
+            if bytes >= most {
+                break;
+            }
+            let mut here = Context::from_waker(Waker::noop());
+            let looked = pin!(self.next()).poll(&mut here);
+            next = match looked {
+                Poll::Ready(Ok(next)) => next,
+                Poll::Ready(Err(failed)) => {
+                    self.failed = Some(failed);
+                    None
+                }
+                Poll::Pending => None,
+            };
+        }
+        Ok(few)
     }
 
     /// What comes next; None after `Ended`. A lost session is made anew here, and each byte is still heard once.

@@ -43,6 +43,7 @@ pub enum Format {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant)] // there is one, made once
 pub enum Noun {
     /// Start and look after a site on this machine.
     Site(SiteArguments),

@@ -6,13 +6,15 @@ use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::description::WindowSize;
 use kumiko_job::id::JobId;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, IoSlice, Write};
 use std::os::fd::AsFd;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// One read of our own stdin; what a pipe holds by default.
 const STDIN_READ_BYTES: usize = 64 * 1024;
+/// Printed at once: leaving the runtime's thread to its other tasks for it costs more than the printing of a piece.
+const PRINT_BYTES: usize = 512 * 1024;
 /// By which a shell's children are told that their terminal has gone.
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
@@ -47,28 +49,32 @@ pub async fn follow(
     let mut hangups = signal(SignalKind::hangup())?;
     let mut windows = signal(SignalKind::window_change())?;
     let input = job.input();
-    let mut screen = Screen::open()?;
+    let screen = Screen::open()?;
     let mut number = job.job();
     loop {
         tokio::select! {
-            heard = job.next() => match heard? {
-                Some(Heard::Submitted(job)) => number = Some(job),
-                Some(Heard::Output { stream, data }) => {
-                    // Our reader may be slow: nothing else here may wait for it (keep-alives of the session least).
-                    let printed = tokio::task::block_in_place(|| screen.print(stream, &data));
-                    if printed.is_err() {
-                        // Nobody reads us any more (| head): as a local program would, the job ends of it.
-                        let (Interrupt::Cancels(client) | Interrupt::IsPassedOn(client)) = interrupt;
-                        cancel(client, number).await?;
-                        return Err(Failure { status: 128 + SIGPIPE, message: String::new() });
+            few = job.next_few(PRINT_BYTES) => {
+                let few = few?;
+                if let Some(Heard::Submitted(job)) = few.first() {
+                    number = Some(*job);
+                }
+                // Our reader may be slow: nothing else here may wait for it (keep-alives of the session least).
+                let printed = tokio::task::block_in_place(|| screen.print(&few));
+                if printed.is_err() {
+                    // Nobody reads us any more (| head): as a local program would, the job ends of it.
+                    let (Interrupt::Cancels(client) | Interrupt::IsPassedOn(client)) = interrupt;
+                    cancel(client, number).await?;
+                    return Err(Failure { status: 128 + SIGPIPE, message: String::new() });
+                }
+                match few.into_iter().last() {
+                    Some(Heard::Ended(outcome)) => {
+                        let job = number.ok_or_else(|| Failure::from_text("the site told the end of a job it never named"))?;
+                        return Ok(End { job, outcome });
                     }
+                    Some(_) => {}
+                    None => return Err(Failure::from_text("the site ended the stream before the job's end")),
                 }
-                Some(Heard::Ended(outcome)) => {
-                    let job = number.ok_or_else(|| Failure::from_text("the site told the end of a job it never named"))?;
-                    return Ok(End { job, outcome });
-                }
-                None => return Err(Failure::from_text("the site ended the stream before the job's end")),
-            },
+            }
             _ = windows.recv() => {
                 if let Some(size) = window_size() {
                     input.window(size).await;
@@ -119,12 +125,40 @@ impl Screen {
         })
     }
 
-    fn print(&mut self, stream: OutputStream, data: &[u8]) -> io::Result<()> {
-        match stream {
-            OutputStream::Stdout => self.stdout.write_all(data),
-            OutputStream::Stderr => self.stderr.write_all(data),
+    fn print(&self, few: &[Heard]) -> io::Result<()> {
+        let output = |heard: &'_ Heard| match heard {
+            Heard::Output { stream, .. } => Some(*stream),
+            _ => None,
+        };
+        for pieces in few.chunk_by(|a, b| output(a) == output(b)) {
+            match pieces.first().and_then(output) {
+                Some(OutputStream::Stdout) => write_all(&self.stdout, pieces)?,
+                Some(OutputStream::Stderr) => write_all(&self.stderr, pieces)?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_all(mut file: &File, pieces: &[Heard]) -> io::Result<()> {
+    let mut slices: Vec<IoSlice> = pieces
+        .iter()
+        .filter_map(|heard| match heard {
+            Heard::Output { data, .. } => Some(IoSlice::new(data)),
+            _ => None,
+        })
+        .collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match file.write_vectored(left) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut left, count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
 
 async fn send_stdin(input: Input) {

@@ -12,8 +12,8 @@
 pub mod accounts;
 pub mod cell;
 pub mod detach;
-pub mod facts;
 pub mod dir;
+pub mod facts;
 pub mod fence;
 pub mod groups;
 pub mod packets;

@@ -2,7 +2,7 @@
 //! asked for, nothing that the front concluded from it. Not in it: sockets, certificates beyond their bytes.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Of a whole preface without its length: twice what a stranger may send before it is known who it is.
 pub const PREFACE_MOST_BYTES: usize = 128 * 1024;

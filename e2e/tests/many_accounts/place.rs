@@ -273,7 +273,7 @@ impl Place {
     fn child(&self, is_it: impl Fn(&[String]) -> bool) -> Option<u32> {
         let home = self.home().display().to_string();
         processes().into_iter().find_map(|(pid, words)| {
-            let is_here = words.iter().any(|w| *w == home);
+            let is_here = words.contains(&home);
             (is_here && is_it(&words)).then_some(pid)
         })
     }

@@ -75,5 +75,5 @@ impl Files {
 }
 
 fn pair(flag: &str, text: &str, form: &str) -> Failure {
-    Failure::misuse(&format!("{flag} {text}: give {form}"))
+    Failure::misuse(format!("{flag} {text}: give {form}"))
 }
