@@ -307,7 +307,10 @@ impl Reports {
                         index: word(2) as usize,
                         errno: word(3) as i32,
                     };
-                    told.failure.get_or_insert(failure);
+                    // A program that nobody told to go may be heard before the maker says why.
+                    if told.failure.is_none_or(|known| known.stage == Stage::Lost) {
+                        told.failure = Some(failure);
+                    }
                 }
                 _ => {}
             }
