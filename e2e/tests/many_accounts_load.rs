@@ -24,7 +24,7 @@ fn a_restart_of_fifty_accounts_loses_no_job() {
 }
 
 #[test]
-#[ignore = "some minutes, 25,000 processes and 6 GB"]
+#[ignore = "10,000 live jobs are not reached yet: the site refuses some while they are submitted; and it takes minutes"]
 fn ten_thousand_jobs_of_fifty_accounts_are_held_and_a_restart_loses_none() {
     check(
         "ten_thousand_jobs_of_fifty_accounts_are_held_and_a_restart_loses_none",
