@@ -20,6 +20,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+/// After an accept that failed, for want of descriptors as a rule: some may be free again.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 const SESSION: &[u8] = b"kumiko/1";
 const HTTP: &[u8] = b"http/1.1";
 /// From a connection's begin to the end of its handshake, or to its first byte.
@@ -130,7 +132,7 @@ impl Server {
                     Err(cause) => {
                         // Out of descriptors, most likely: others may end meanwhile.
                         tracing::warn!(%cause, "a connection was not accepted");
-                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
                     }
                 },
                 Some(_) = visitors.join_next(), if !visitors.is_empty() => {}

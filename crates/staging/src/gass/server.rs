@@ -23,6 +23,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinSet;
 
+/// After an accept that failed, for want of descriptors as a rule: some may be free again.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Connections at once: each costs a handshake and some buffers; GASS uses one for each file.
 const CONNECTIONS: usize = 256;
 /// For the head of a request, after the handshake.
@@ -167,7 +169,7 @@ impl Server {
                 // Out of descriptors, or the client has gone: the next one may come.
                 Err(error) => {
                     tracing::warn!(%error, "no GASS connection could be taken");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
                 }
             }
         };
