@@ -282,3 +282,22 @@ async fn a_spare_that_died_is_no_loss() {
     run(&system, &fixture, &record, 2).await;
     spares(&fixture, 1).await;
 }
+
+#[tokio::test]
+async fn an_attempt_whose_spare_died_before_it_heard_its_call_begins_anew() {
+    let Some(fixture) = ForkFixture::new("an_attempt_whose_spare_died_unheard") else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = fixture.open(record.clone());
+    run(&system, &fixture, &record, 1).await;
+    let spare = spares(&fixture, 1).await[0];
+    common::signal(spare, 19); // SIGSTOP: it cannot hear
+    system
+        .start(script(fixture.top(), 2, "exit 7"))
+        .await
+        .unwrap();
+    common::signal(spare, 9);
+    assert_ne!(record.started(id(2)).await, spare);
+    assert_eq!(record.ended(id(2)).await, Outcome::Exited { status: 7 });
+}

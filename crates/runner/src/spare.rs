@@ -1,25 +1,26 @@
 //! A runner that is ready before its attempt is there (spec/jobs/runner.md, R15): it has its spool and its files, and
-//! waits on a leash, the reading end of a pipe that the site holds. A byte calls it; the pipe's end says that the site has
-//! gone, or has no use for it: then nothing of it stays in the spool.
+//! waits on a leash, a socket that the site holds the other end of. A byte calls it, and it answers with a byte before it
+//! does anything; the leash's end says that the site has gone, or has no use for it: then nothing of it stays in the spool.
 
 use crate::spool::{Spool, SpoolError, name};
 use kumiko_job::attempt::OutputStream;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 pub struct Spare {
     spool: Spool,
     files: [File; 2],
-    leash: File,
+    leash: UnixStream,
     /// The spool by its descriptor: its name changes with the call, and may have changed already.
     place: PathBuf,
     _directory: OwnedFd,
 }
 
 impl Spare {
-    pub fn take(directory: OwnedFd, leash: File) -> Result<Self, SpoolError> {
+    pub fn take(directory: OwnedFd, leash: UnixStream) -> Result<Self, SpoolError> {
         let place = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
         let (spool, files) = Spool::take(&place)?;
         Ok(Self {
@@ -40,6 +41,7 @@ impl Spare {
                 read => break read.is_ok_and(|count| count > 0),
             }
         };
+        let called = called && self.leash.write_all(&call).is_ok();
         // For people who read complaints, and so that no descriptor is held for it.
         match std::fs::read_link(&self.place) {
             Ok(path) if called => {

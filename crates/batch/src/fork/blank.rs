@@ -3,11 +3,12 @@
 //! in it that waits to be called (spec/jobs/runner.md, R15). What is left of one is swept by the next site.
 //! All of this blocks, briefly.
 
-use super::spool::{self, Prepared};
+use super::spool::{self, Prepared, Runner};
 use kumiko_job::attempt::AttemptSpec;
-use kumiko_linux::{Dir, spooling};
+use kumiko_linux::Dir;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -28,11 +29,23 @@ pub struct Blank {
 #[derive(Debug)]
 struct Spare {
     child: Child,
-    /// A byte calls it; closed, it ends.
-    leash: File,
+    /// Closed, it ends.
+    leash: Leash,
     /// To its control socket, which it accepts once it is called.
     connection: UnixStream,
     version: Version,
+}
+
+/// The site's end of what a spare waits on. A byte calls it, and a byte is its answer before it does anything.
+#[derive(Debug)]
+pub struct Leash(UnixStream);
+
+impl Leash {
+    /// Whether the spare heard its call. Ask only once it is dead: what it has not answered by then it never did.
+    pub fn heard(self) -> bool {
+        let answer = self.0.set_nonblocking(true);
+        answer.is_ok_and(|()| matches!((&self.0).read(&mut [0]), Ok(1)))
+    }
 }
 
 /// Which file a program was: an upgrade is another.
@@ -58,17 +71,19 @@ impl Version {
 
 impl Spare {
     fn employ(spool: &Path, runner: &Path) -> io::Result<Spare> {
-        let listener = spool::furnish(spool)?;
-        let connection = spool::connect(spool)?;
+        spool::furnish(spool)?;
+        let (listener, connection) = spool::meet(spool)?;
         let version = Version::of(runner)?;
-        let (end, leash) = spooling::pipe()?;
+        let (end, leash) = UnixStream::pair()?;
         let mut program = Command::new(runner);
         program.arg("--spare").arg(spool);
-        program.stdout(end).stderr(File::open(spool)?);
+        program
+            .stdout(OwnedFd::from(end))
+            .stderr(File::open(spool)?);
         let child = spool::spawn(&mut program, listener.into()).map_err(io::Error::other)?;
         Ok(Spare {
             child,
-            leash: File::from(leash),
+            leash: Leash(leash),
             connection,
             version,
         })
@@ -107,11 +122,15 @@ impl Blank {
         fs::rename(&self.path, spool).ok()?;
         self.path = spool.to_owned();
         let mut spare = self.spare.take()?;
-        if spare.leash.write_all(&[1]).is_err() {
+        if spare.leash.0.write_all(&[1]).is_err() {
             self.spare = Some(spare); // it is dead: the spool goes
             return None;
         }
-        Some(Prepared::Started(spare.connection, spare.child))
+        let runner = Runner {
+            child: spare.child,
+            leash: Some(spare.leash),
+        };
+        Some(Prepared::Started(spare.connection, runner))
     }
 
     /// Removes those that a former site left behind.

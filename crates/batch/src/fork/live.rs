@@ -1,5 +1,7 @@
 //! One live attempt: the connection to its runner, and little else, since there may be ten thousand of them.
 
+use super::blank::Leash;
+use super::spool::Runner;
 use super::{Shared, spool};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec};
 use kumiko_job::contract::BatchError;
@@ -8,7 +10,6 @@ use kumiko_wire::runner::{
     RunnerFrameError, STDIN_PIECE_BYTES, STDIN_WINDOW_BYTES, decode_report, encode_command,
 };
 use std::io::{self, ErrorKind};
-use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -70,9 +71,9 @@ impl Live {
                 cause: error.to_string(),
             })?;
             match prepared? {
-                spool::Prepared::Started(stream, child) => {
+                spool::Prepared::Started(stream, runner) => {
                     self.connected(Ok(stream));
-                    self.follow(shared, Some(child));
+                    self.follow(shared, Some(runner));
                 }
                 spool::Prepared::Before => self.reattach(shared),
             }
@@ -102,9 +103,9 @@ impl Live {
         self.set_connection(stream);
     }
 
-    fn follow(self: &Arc<Self>, shared: &Arc<Shared>, child: Option<Child>) {
+    fn follow(self: &Arc<Self>, shared: &Arc<Shared>, runner: Option<Runner>) {
         let (live, shared) = (Arc::clone(self), Arc::clone(shared));
-        let task = tokio::spawn(async move { live.attend(&shared, child).await });
+        let task = tokio::spawn(async move { live.attend(&shared, runner).await });
         let _ = self.task.set(task.abort_handle()); // an attempt is followed once
     }
 
@@ -117,38 +118,37 @@ impl Live {
     }
 
     /// Passes on what the runner reports until it is gone, then what is left on disk.
-    async fn attend(&self, shared: &Arc<Shared>, child: Option<Child>) {
-        let mut ended = false;
-        let mut let_go = false;
-        loop {
-            if let Some(stream) = self.connection() {
-                ended = self.listen(shared, &stream).await;
-                self.set_connection(None);
-            }
-            if ended {
-                break;
-            }
-            if let_go {
-                tokio::time::sleep(REACH_AGAIN).await;
-            }
-            let_go = true;
-            // A runner that let us go is asked again; one that is gone refuses (R6).
-            match spool::connect(&shared.spool(self.id)).and_then(UnixStream::from_std) {
-                Ok(stream) => self.set_connection(Some(Arc::new(stream))),
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
-                Err(error) if error.kind() == ErrorKind::NotFound => break,
-                Err(error) => {
-                    // It may live, so it is not lost: our own want (of descriptors, say) has to pass first.
-                    tracing::error!(attempt = %self.id, %error, "its runner cannot be reached");
+    async fn attend(&self, shared: &Arc<Shared>, mut runner: Option<Runner>) {
+        let ended = loop {
+            let (child, mut leash) = match runner {
+                Some(Runner { child, leash }) => (Some(child), leash),
+                None => (None, None),
+            };
+            let ended = self.hear_out(shared, &mut leash).await;
+            let Some(mut child) = child else {
+                break ended; // another site's child
+            };
+            let (spool, shared) = (shared.spool(self.id), Arc::clone(shared));
+            let again = tokio::task::spawn_blocking(move || {
+                // It has hung up and refuses, so it is about to end: a moment, not a wait. Its guests are dead then (R7).
+                let _ = child.wait();
+                let unheard = !ended && leash.is_some_and(|leash| !leash.heard());
+                unheard.then(|| spool::anew(&spool, &shared.runner))
+            });
+            match again.await {
+                Ok(Some(Ok((stream, anew)))) => {
+                    self.connected(Ok(stream));
+                    runner = Some(anew);
                 }
+                Ok(Some(Err(error))) => {
+                    tracing::error!(attempt = %self.id, %error, "it cannot be started anew");
+                    break false;
+                }
+                _ => break ended,
             }
-        }
+        };
         self.stdin_closed.store(true, Ordering::Release);
         self.stdin_moved.notify_waiters();
-        if let Some(mut child) = child {
-            // It has hung up and refuses, so it is about to end: a moment, not a wait. Its guests are dead then (R7).
-            let _ = tokio::task::spawn_blocking(move || child.wait()).await;
-        }
         if !ended {
             let path = shared.spool(self.id);
             let remains = tokio::task::spawn_blocking(move || spool::remains(&path)).await;
@@ -159,12 +159,46 @@ impl Live {
         shared.live().remove(&self.id);
     }
 
+    /// Passes on what the runner reports, on one connection after the other, until it is gone; true: the last was `Ended`.
+    async fn hear_out(&self, shared: &Arc<Shared>, leash: &mut Option<Leash>) -> bool {
+        let mut let_go = false;
+        loop {
+            if let Some(stream) = self.connection() {
+                let ended = self.listen(shared, &stream, leash).await;
+                self.set_connection(None);
+                if ended {
+                    return true;
+                }
+            }
+            if let_go {
+                tokio::time::sleep(REACH_AGAIN).await;
+            }
+            let_go = true;
+            // A runner that let us go is asked again; one that is gone refuses (R6).
+            match spool::connect(&shared.spool(self.id)).and_then(UnixStream::from_std) {
+                Ok(stream) => self.set_connection(Some(Arc::new(stream))),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => return false,
+                Err(error) if error.kind() == ErrorKind::NotFound => return false,
+                Err(error) => {
+                    // It may live, so it is not lost: our own want (of descriptors, say) has to pass first.
+                    tracing::error!(attempt = %self.id, %error, "its runner cannot be reached");
+                }
+            }
+        }
+    }
+
     /// Passes reports on until the runner hangs up; true: the last was `Ended`.
-    async fn listen(&self, shared: &Arc<Shared>, stream: &UnixStream) -> bool {
+    async fn listen(
+        &self,
+        shared: &Arc<Shared>,
+        stream: &UnixStream,
+        leash: &mut Option<Leash>,
+    ) -> bool {
         let mut rest = Vec::new();
         let mut ended = false;
         while stream.readable().await.is_ok() {
             let heard = read(stream, &mut rest, |report| {
+                *leash = None; // it began
                 match &report {
                     AttemptReport::StdinTaken { offset } => {
                         self.stdin_taken.store(*offset, Ordering::Release);

@@ -1,7 +1,7 @@
 //! A spool from the site's side: made with a runner in it, read once the runner is gone (spec/jobs/runner.md, R1 to R6).
 //! All of this blocks, briefly.
 
-use super::blank::Blank;
+use super::blank::{Blank, Leash};
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::BatchError;
 use kumiko_job::id::AttemptId;
@@ -18,9 +18,17 @@ use std::process::{Child, Command, Stdio};
 /// What came of preparing a spool.
 pub enum Prepared {
     /// A runner was started; the connection waits to be accepted by it.
-    Started(UnixStream, Child),
+    Started(UnixStream, Runner),
     /// The spool was there: this attempt was started before, by this site or the one before it.
     Before,
+}
+
+/// A runner that this site started.
+#[derive(Debug)]
+pub struct Runner {
+    pub child: Child,
+    /// None: it was started for this very attempt.
+    pub leash: Option<Leash>,
 }
 
 /// Makes the spool and starts its runner. After an error nothing of the attempt is left.
@@ -43,22 +51,38 @@ pub fn prepare(
         Ok(()) => (),
     }
     let started = furnish(&spool)
-        .and_then(|listener| {
-            fill(&spool, spec)?;
-            Ok((connect(&spool)?, listener))
-        })
+        .and_then(|()| fill(&spool, spec))
         .map_err(|error| failed(&spool, &error))
-        .and_then(|(stream, listener)| {
-            let mut runner = Command::new(runner);
-            runner.arg(&spool);
-            runner.stdout(Stdio::null()).stderr(Stdio::null());
-            let child = spawn(&mut runner, listener.into())?;
-            Ok(Prepared::Started(stream, child))
-        });
+        .and_then(|()| employ(&spool, runner))
+        .map(|(stream, runner)| Prepared::Started(stream, runner));
     if started.is_err() {
         let _ = fs::remove_dir_all(&spool); // the error at hand is the one to tell
     }
     started
+}
+
+/// Starts the runner of a spool that is ready.
+fn employ(spool: &Path, runner: &Path) -> Result<(UnixStream, Runner), BatchError> {
+    let (listener, stream) = meet(spool).map_err(|error| failed(spool, &error))?;
+    let mut runner = Command::new(runner);
+    runner.arg(spool);
+    runner.stdout(Stdio::null()).stderr(Stdio::null());
+    let child = spawn(&mut runner, listener.into())?;
+    Ok((stream, Runner { child, leash: None }))
+}
+
+/// Starts an attempt anew whose spare died before it heard its call (R15). The files go first that say that it began: if
+/// this is as far as it comes, it is fenced.
+pub fn anew(spool: &Path, runner: &Path) -> Result<(UnixStream, Runner), BatchError> {
+    for name in ["stdout", "stderr", "control"] {
+        match fs::remove_file(spool.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed(spool, &error));
+            }
+            _ => (),
+        }
+    }
+    employ(spool, runner)
 }
 
 /// Makes `path` in the spools' root, and the root if it is missing; `AlreadyExists` if `path` is there.
@@ -82,15 +106,20 @@ fn failed(spool: &Path, cause: &io::Error) -> BatchError {
 }
 
 /// What each spool holds before its runner is started. `attempt.json` is still empty.
-pub(super) fn furnish(spool: &Path) -> io::Result<UnixListener> {
+pub(super) fn furnish(spool: &Path) -> io::Result<()> {
     let mut private = OpenOptions::new();
     private.create_new(true).write(true).mode(0o600);
     private.open(spool.join("attempt.json"))?;
     private.open(spool.join("status.new"))?;
+    Ok(())
+}
+
+/// Makes the socket of a spool, and a connection that waits to be accepted.
+pub(super) fn meet(spool: &Path) -> io::Result<(UnixListener, UnixStream)> {
     let control = spool.join("control");
     let listener = unix_socket::listen(&control)?;
     fs::set_permissions(&control, Permissions::from_mode(0o600))?;
-    Ok(listener)
+    Ok((listener, connect(spool)?))
 }
 
 /// Writes the attempt down.

@@ -56,9 +56,13 @@ impl Fixture for ForkFixture {
     }
 
     fn kill_runner(&self, pid: u32) {
-        let pidfd = kumiko_linux::process::pidfd(pid as i32).unwrap();
-        kumiko_linux::process::signal(std::os::fd::AsFd::as_fd(&pidfd), 9).unwrap();
+        signal(pid, 9);
     }
+}
+
+pub fn signal(pid: u32, number: i32) {
+    let pidfd = kumiko_linux::process::pidfd(pid as i32).unwrap();
+    kumiko_linux::process::signal(std::os::fd::AsFd::as_fd(&pidfd), number).unwrap();
 }
 
 impl ForkFixture {
