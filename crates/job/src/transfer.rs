@@ -58,7 +58,7 @@ pub trait Transfer: Send + Sync + 'static {
         paths: &'a [String],
     ) -> Answer<'a, Result<(), TransferFailure>>;
     /// Nothing of this job is under way any more: what transfers left may go.
-    fn forget<'a>(&'a self, job: JobId) -> Answer<'a, ()>;
+    fn forget(&self, job: JobId) -> Answer<'_, ()>;
 }
 
 /// Whose files, and what he may.

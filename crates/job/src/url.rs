@@ -243,7 +243,7 @@ pub fn decode(path: &str) -> Result<Vec<u8>, UrlError> {
         let (Some(high), Some(low)) = (digit(0), digit(1)) else {
             return Err(wrong);
         };
-        match high << 4 | low {
+        match (high << 4) | low {
             0 => return Err(wrong),
             byte => bytes.push(byte),
         }

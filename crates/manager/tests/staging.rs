@@ -100,7 +100,7 @@ impl Transfer for Porter {
         Box::pin(async move { self.say(format!("clean {}", paths.join(" "))).map(|_| ()) })
     }
 
-    fn forget<'a>(&'a self, job: JobId) -> Answer<'a, ()> {
+    fn forget(&self, job: JobId) -> Answer<'_, ()> {
         Box::pin(async move { drop(self.say(format!("forget {job}"))) })
     }
 }

@@ -9,6 +9,7 @@ use kumiko_job::url::Url;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -73,6 +74,26 @@ fn encoded(path: &Path) -> String {
     kumiko_job::url::encode(path.as_os_str().as_encoded_bytes())
 }
 
+/// The address of this host that a server may be told, where the host's own name has none: without a name or this the tool
+/// refuses to listen for data.
+async fn own_address(url: &Url) -> Option<IpAddr> {
+    let name = kumiko_linux::this_process::host_name();
+    if tokio::net::lookup_host((name, 0)).await.is_ok() {
+        return None;
+    }
+    // Nothing is sent: connecting asks the kernel for the way, and so for our end of it.
+    let server = url.server.as_ref()?;
+    let there = tokio::net::lookup_host((server.host.as_str(), server.port));
+    let there = there.await.ok()?.next()?;
+    let any: IpAddr = match there {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = tokio::net::UdpSocket::bind((any, 0)).await.ok()?;
+    socket.connect(there).await.ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
 async fn run(
     ours: &Arc<Inner>,
     job: &Work,
@@ -118,6 +139,9 @@ async fn run(
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
+    if let Some(address) = own_address(url).await {
+        command.env("GLOBUS_HOSTNAME", address.to_string());
+    }
     // What a killed site started does not write on beside what the next one starts.
     kumiko_linux::process::end_with_parent(command.as_std_mut());
     let failed = |cause: io::Error| match cause.kind() {

@@ -84,7 +84,9 @@ record Diagnosis(Why why, String what, String advice) {
             case NOT_EXECUTABLE -> new Diagnosis(Why.NO_JAVA, "its Java cannot be executed (another machine's, or a file system without exec)",
                     "name one that can: javaPath");
             case NOT_FOUND -> new Diagnosis(Why.NO_COMMAND, "the far side has no such command", "see rjavaRsh; a POSIX sh is needed there");
-            case SSH_FAILED -> new Diagnosis(Why.NO_ROUTE, "the connection could not be made", "try it by hand");
+            // With LogLevel ERROR newer versions of ssh say nothing of a connection that was closed while it was made.
+            case SSH_FAILED -> said.isBlank() ? new Diagnosis(Why.TURNED_AWAY, "the connection was closed without a word",
+                    "try the command by hand") : new Diagnosis(Why.NO_ROUTE, "the connection could not be made", "try it by hand");
             default -> new Diagnosis(Why.ENDED, "it ended with status " + status + " before it said a word", "its last words are the best hint");
         };
     }

@@ -32,6 +32,7 @@ public final class DiagnosisTest {
             new Row("", "sh: 1: exec: /opt/java: Permission denied\n", 126, Why.NO_JAVA),
             new Row("", "sh: not found\n", 127, Why.NO_COMMAND),
             new Row("", "", -1, Why.SILENT),
+            new Row("", "", 255, Why.TURNED_AWAY),
             new Row("", "something new\n", 255, Why.NO_ROUTE),
             new Row("", "something new\n", 7, Why.ENDED));
 
