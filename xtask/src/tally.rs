@@ -50,6 +50,9 @@ impl Ledger {
     }
 }
 
+/// Lines kept of what a test said as it failed: the place and the beginning of the message.
+const REASON_LINES: usize = 6;
+
 /// One part of a run.
 #[derive(Debug, Default)]
 pub struct Part {
@@ -59,6 +62,10 @@ pub struct Part {
     pub passed: usize,
     /// What failed, by name.
     pub failed: Vec<String>,
+    /// What tests said as they panicked, in order; those of threads that are no tests too.
+    reasons: Vec<String>,
+    /// Lines still to come of the last reason.
+    reason_goes_on: usize,
     pub skips: BTreeSet<Skip>,
     /// Tests marked `ignore`: what takes long, left for `--all`.
     pub ignored: usize,
@@ -78,6 +85,15 @@ impl Part {
 
     /// Takes one line that a test program printed.
     pub fn line(&mut self, line: &str) {
+        if line.starts_with("thread '") && line.contains(" panicked at ") {
+            self.reason_goes_on = REASON_LINES;
+        } else if line.starts_with("note: ") || line.starts_with("stack backtrace:") {
+            self.reason_goes_on = 0;
+        }
+        if self.reason_goes_on > 0 {
+            self.reason_goes_on -= 1;
+            self.reasons.push(line.to_owned());
+        }
         if let Some(skip) = Skip::parse(line) {
             self.skips.insert(skip);
         } else if let Some(rest) = line.strip_prefix("test result: ") {
@@ -153,6 +169,10 @@ impl Tally {
         {
             text += &format!("FAILED {part}: {name}\n");
         }
+        let failed = self.parts.iter().filter(|part| !part.well());
+        for reason in failed.flat_map(|part| &part.reasons) {
+            text += &format!("  {reason}\n");
+        }
         for skip in self.skips() {
             text += &format!("SKIP {}: missing {}\n", skip.test, skip.missing);
         }
@@ -191,15 +211,17 @@ mod tests {
                 "test a::b ... ok",
                 "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s",
                 "test c ... FAILED",
+                "thread 'c' (17) panicked at src/c.rs:3:4:",
+                "one is not two",
+                "note: run with `RUST_BACKTRACE=1`",
                 "test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
             ])],
         };
         assert_eq!(tally.to_string(), "15 passed, 1 failed, 0 skipped");
         assert!(!tally.well());
-        assert!(
-            tally.report().contains("FAILED unit: c\n1")
-                || tally.report().contains("FAILED unit: c\n")
-        );
+        let said =
+            "FAILED unit: c\n  thread 'c' (17) panicked at src/c.rs:3:4:\n  one is not two\n";
+        assert!(tally.report().ends_with(said), "{}", tally.report());
     }
 
     #[test]
