@@ -50,11 +50,8 @@ impl Talking {
         let (say, lines) = channel();
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                if say.send(line).is_err() {
-                    return;
-                }
-            }
+            let mut said = out.lines().map_while(Result::ok);
+            let _ = said.try_for_each(|line| say.send(line)); // an error: nobody listens any more
         });
         Talking { child, lines }
     }
