@@ -44,7 +44,7 @@ pub fn element_bytes(bytes: &[u8]) -> Result<Option<usize>, BerError> {
     let Some(digits) = bytes.get(2..2 + count) else {
         return Ok(None);
     };
-    let length = digits.iter().fold(0, |n, d| n << 8 | usize::from(*d));
+    let length = digits.iter().fold(0, |n, d| (n << 8) | usize::from(*d));
     Ok(Some(2 + count + length))
 }
 
@@ -133,7 +133,7 @@ pub fn number(bytes: &[u8]) -> Result<i64, BerError> {
         return Err(BerError::Number);
     }
     let first = i64::from(*first as i8);
-    Ok(rest.iter().fold(first, |n, d| n << 8 | i64::from(*d)))
+    Ok(rest.iter().fold(first, |n, d| (n << 8) | i64::from(*d)))
 }
 
 pub fn boolean(bytes: &[u8]) -> Result<bool, BerError> {

@@ -33,7 +33,7 @@ impl Bits {
     pub fn has(&self, row: u32) -> bool {
         self.words
             .get(row as usize / 64)
-            .is_some_and(|w| w >> (row % 64) & 1 == 1)
+            .is_some_and(|w| (w >> (row % 64)) & 1 == 1)
     }
 
     /// What is in both.

@@ -167,7 +167,7 @@ fn base64(text: &str) -> Option<String> {
             b'/' => 63,
             _ => return None,
         };
-        bits = bits << 6 | u32::from(value);
+        bits = (bits << 6) | u32::from(value);
         held += 6;
         if held >= 8 {
             held -= 8;

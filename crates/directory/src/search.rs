@@ -101,7 +101,7 @@ impl Directory {
             return Ok(found.then(|| id(base_row)).flatten().into_iter().collect());
         }
         let within = |index: &u32| self.within(*index, base_row, scope);
-        if let Some(mut few) = plan.few(&plan.node) {
+        if let Some(mut few) = Plan::few(&plan.node) {
             few.sort_unstable();
             few.dedup();
             let found = few.into_iter().filter(within).filter(|i| plan.passes(*i));
@@ -357,17 +357,14 @@ impl Plan<'_> {
     }
 
     /// Rows among which all that match are, if these are few.
-    fn few(&self, node: &Node<'_>) -> Option<Vec<u32>> {
+    fn few(node: &Node<'_>) -> Option<Vec<u32>> {
         match node {
             Node::Test(column, test) => column.few(test).map(<[u32]>::to_vec),
-            Node::And(parts) => parts
-                .iter()
-                .filter_map(|p| self.few(p))
-                .min_by_key(Vec::len),
+            Node::And(parts) => parts.iter().filter_map(Self::few).min_by_key(Vec::len),
             Node::Or(parts) => {
                 let mut all = Vec::new();
                 for part in parts {
-                    all.extend(self.few(part)?);
+                    all.extend(Self::few(part)?);
                 }
                 (all.len() <= ONE_BY_ONE_MOST).then_some(all)
             }
