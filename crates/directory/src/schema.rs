@@ -234,6 +234,7 @@ pub const ATTRIBUTES: &[Attribute] = &[
     time("kumiko-stale-since", own!("1.12"), "stale_since", "since when nothing was heard of the entry's source"),
     text("kumiko-batch", own!("1.13"), "batch", "batch systems of the site"),
     text("kumiko-routine", own!("1.14"), "routine", "routines that the site offers"),
+    one(text("kumiko-draining", own!("1.16"), "draining", "whether the site takes no new jobs")),
     text("kumiko-provider-status", own!("1.15"), "provider_status", "what went wrong with a provider"),
 ];
 
@@ -269,7 +270,7 @@ pub const CLASSES: &[Class] = &[
     Class { name: "MdsFsTotal", oid: mds!("2.5.2.1"), structural: false, attributes: &["Mds-Fs-Total-count", "Mds-Fs-Total-sizeMB", "Mds-Fs-Total-freeMB"], },
     Class { name: "MdsNet", oid: mds!("2.6.1"), structural: false, attributes: &["Mds-Net-name", "Mds-Net-addr", "Mds-Net-netaddr", "Mds-Net-mtuB"], },
     Class { name: "MdsNetTotal", oid: mds!("2.6.1.1"), structural: false, attributes: &["Mds-Net-Total-count"], },
-    Class { name: "MdsService", oid: mds!("2.7.1"), structural: true, attributes: &["Mds-Service-type", "Mds-Service-protocol", "Mds-Service-hn", "Mds-Service-port", "kumiko-batch", "kumiko-routine"], },
+    Class { name: "MdsService", oid: mds!("2.7.1"), structural: true, attributes: &["Mds-Service-type", "Mds-Service-protocol", "Mds-Service-hn", "Mds-Service-port", "kumiko-site", "kumiko-contact", "kumiko-batch", "kumiko-routine", "kumiko-mechanism", "kumiko-draining"], },
     Class { name: "MdsServiceLdap", oid: mds!("2.7.1.1"), structural: false, attributes: &["Mds-Service-Ldap-suffix", "Mds-Service-Ldap-sizelimit", "Mds-Service-Ldap-timeout", "Mds-Service-Ldap-cachettl"], },
 ];
 

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 /// The port of MDS.
 pub const PORT: u16 = 2135;
+/// Every GRIS of MDS is called so.
+const UNNAMED: &str = "local";
 
 /// The settings of one server.
 #[derive(Clone, Debug, Deserialize)]
@@ -19,7 +21,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// May those read who show no certificate?
     pub anonymous: bool,
-    /// Tell about the host that it runs on.
+    /// Tell about the host that it runs on (`HostProvider`, given by the program around), and the site there.
     pub host: bool,
     /// The name of that host, if it is not the kernel's.
     pub host_name: Option<String>,
@@ -35,7 +37,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            name: "local".to_owned(),
+            name: UNNAMED.to_owned(),
             kind: Kind::Leaf,
             listen: SocketAddr::from(([127, 0, 0, 1], PORT)),
             anonymous: true,
@@ -49,13 +51,23 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// What it is called by others: leaves keep the name that MDS gives each of them to themselves.
+    pub fn own_name(&self) -> String {
+        match self.name == UNNAMED {
+            true => kumiko_linux::this_process::host_name(),
+            false => self.name.clone(),
+        }
+    }
+}
+
 /// A server above.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Above {
     /// HOST or HOST:PORT; the certificate must bear HOST.
     pub address: String,
-    /// The name there, if it is not the server's own.
+    /// The name there, if it is not the server's own or, of a server that has none, the host's.
     pub name: Option<String>,
     /// How long it is to be kept when it falls silent.
     #[serde(default = "ttl_ms")]

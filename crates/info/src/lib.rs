@@ -21,6 +21,6 @@ pub use client::{Answers, InfoClient};
 pub use config::{Above, Allow, Config, External, Limits, PORT, Place};
 pub use error::{AskError, StartError};
 pub use index::{Counts, Index, Inner};
-pub use provider::HostProvider;
+pub use provider::{HostFacts, HostProvider};
 pub use server::Server;
 pub use time::{generalized, parse_generalized};

@@ -178,7 +178,7 @@ async fn converse(
         name: above
             .name
             .clone()
-            .unwrap_or_else(|| index.config.name.clone()),
+            .unwrap_or_else(|| index.config.own_name()),
         kind: index.config.kind,
         id: inner.registrations.id().to_owned(),
         epoch: index.epoch,

@@ -124,6 +124,9 @@ pub struct SiteStart {
     /// Run the packaged GridFTP server too; alone: on port 2811 of the same address.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "usual", conflicts_with = "many")]
     pub gridftp: Option<String>,
+    /// Run an info server too, as info.toml says; alone: on port 2135 of the same address.
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "usual")]
+    pub info: Option<String>,
     /// Names and addresses that the host certificate carries, besides localhost and this host's own.
     #[arg(long = "host-name", value_name = "NAME")]
     pub host_names: Vec<String>,

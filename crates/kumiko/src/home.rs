@@ -58,6 +58,9 @@ impl Home {
                 Failure::misuse("neither HOME nor KUMIKO_HOME is set: say --home DIR")
             })?;
         let root = std::path::absolute(&root).doing(|| format!("finding {}", root.display()))?;
+        if root == Path::new(CONFIGURATION) {
+            return Ok(Home::of_machine());
+        }
         Ok(Home {
             state: root.join("state"),
             run: root.join("run"),
@@ -124,6 +127,13 @@ impl Home {
     }
     pub fn running(&self) -> PathBuf {
         self.run.join("site.json")
+    }
+    /// What its info server keeps.
+    pub fn info(&self) -> PathBuf {
+        match self.is_of_machine() {
+            true => self.state.join("info"),
+            false => self.root.join("info"),
+        }
     }
     /// While this file is there, no new jobs are taken.
     pub fn draining(&self) -> PathBuf {

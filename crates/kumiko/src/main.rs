@@ -48,7 +48,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             verb: Site::Start(start),
             ..
         }) => start.foreground || start.demo,
-        Noun::Front | Noun::Agent(_) | Noun::Info(info::Info::Serve(_)) => true,
+        Noun::Front | Noun::Agent(_) => true,
+        Noun::Info(info::Info::Serve(_) | info::Info::Keep { .. }) => true,
         _ => false,
     };
     log(serving);

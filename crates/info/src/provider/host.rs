@@ -6,9 +6,10 @@ use kumiko_directory::provider::{Provider, ReadError, Reading};
 use kumiko_directory::{Dn, Entry, Stamp};
 use kumiko_linux::facts;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, fs};
 
 /// The kernel changes its load every 5 s, its memory at any time.
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,28 +23,41 @@ const DISKS: [&str; 16] = [
 /// Devices of one kind that are told; more are counted only.
 const DEVICES_MOST: usize = 64;
 
+/// Attributes of the host's entry, with their values.
+pub type HostFacts = Vec<(String, Vec<String>)>;
+
 /// Tells about the host that it runs on.
-#[derive(Debug)]
+#[derive(Clone)]
 pub struct HostProvider {
     name: String,
-    /// Added to the host's entry: what the program around knows (site, mechanisms).
-    more: Vec<(String, Vec<String>)>,
+    /// What the program around knows (site, mechanisms), asked for at each reading.
+    more: Arc<dyn Fn() -> HostFacts + Send + Sync>,
     proc: PathBuf,
+}
+
+impl fmt::Debug for HostProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostProvider")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 impl HostProvider {
     pub fn new(name: String) -> HostProvider {
         HostProvider {
             name,
-            more: Vec::new(),
+            more: Arc::new(Vec::new),
             proc: "/proc".into(),
         }
     }
 
-    /// Something else that is known of the host.
-    pub fn with(mut self, attribute: &str, values: Vec<String>) -> HostProvider {
-        self.more.push((attribute.to_owned(), values));
-        self
+    /// What else is known of the host, in place of what it says of itself.
+    pub fn with(self, more: impl Fn() -> HostFacts + Send + Sync + 'static) -> HostProvider {
+        HostProvider {
+            more: Arc::new(more),
+            ..self
+        }
     }
 
     fn file(&self, name: &str) -> Result<String, ReadError> {
@@ -183,8 +197,9 @@ impl HostProvider {
         let gpus = gpus(&self.proc);
         merged.add("kumiko-gpu-count", [gpus.len()]);
         merged.add("kumiko-gpu", gpus.iter().filter(|g| !g.is_empty()));
-        for (name, values) in &self.more {
-            merged.add(name, values);
+        for (name, values) in (self.more)() {
+            merged.attributes.retain(|a| a.name != name);
+            merged.add(&name, values);
         }
         // Values are merged upward (MDS 2.2), but for what only names the part.
         for part in [&processors, &all, &filesystems, &interfaces, &software] {
@@ -236,11 +251,7 @@ impl Provider for HostProvider {
     }
 
     fn read(&mut self) -> Reading<'_> {
-        let own = HostProvider {
-            name: self.name.clone(),
-            more: self.more.clone(),
-            proc: self.proc.clone(),
-        };
+        let own = self.clone();
         // A mount whose server is gone holds its thread, and nothing else.
         Box::pin(async move {
             let read = tokio::task::spawn_blocking(move || own.entries()).await;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub use host::HostProvider;
+pub use host::{HostFacts, HostProvider};
 
 /// What of a failure is told.
 const STATUS_MOST_CHARS: usize = 300;
@@ -22,11 +22,6 @@ const EVERY_LEAST: Duration = Duration::from_millis(50);
 /// The providers that the settings name.
 pub(crate) fn of_config(config: &Config, place: &Place) -> Vec<Box<dyn Provider>> {
     let mut providers: Vec<Box<dyn Provider>> = Vec::new();
-    if config.host {
-        let name = config.host_name.clone();
-        let name = name.unwrap_or_else(kumiko_linux::this_process::host_name);
-        providers.push(Box::new(HostProvider::new(name)));
-    }
     for one in &config.providers {
         let suffix = Index::empty(config).suffix().clone();
         providers.push(Box::new(external::External::new(

@@ -8,6 +8,12 @@ use std::path::PathBuf;
 pub enum Info {
     /// Run an info server in the foreground: tells about this host, or is an index for others.
     Serve(Serve),
+    /// The info server of a site for many accounts, kept up; started by the site's monitor.
+    #[command(hide = true)]
+    Keep {
+        #[arg(long, value_name = "ADDR:PORT")]
+        listen: SocketAddr,
+    },
     /// Hosts that match an expression, as in 'cpus >= 8 and mem_free > 16GB and load < 0.5'.
     Query {
         #[command(flatten)]

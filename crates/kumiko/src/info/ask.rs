@@ -5,7 +5,7 @@ use super::table::{self, Columns};
 use crate::args::Format;
 use crate::connect;
 use crate::fail::{FAILED, Failure, While};
-use crate::home::{Home, read_optional};
+use crate::home::Home;
 use crate::output::{self, Show, say, table};
 use kumiko_directory::ask::{Ask, AttributeView, EntryView, Found, News, Query, Status};
 use kumiko_identity::{Credential, TrustStore};
@@ -17,9 +17,7 @@ async fn asked(ask: Ask, server: &Server, home: &Home) -> Result<(InfoClient, An
     let address = match &server.address {
         Some(address) => address.clone(),
         None => {
-            let own = home.root().join("info/address");
-            let own = read_optional(&own)?.map(|text| text.trim().to_owned());
-            own.ok_or_else(|| {
+            super::address(home)?.ok_or_else(|| {
                 Failure::from_text(format!(
                     "no info server runs from {}: name one with --server HOST, or start one by `kumiko info serve`",
                     home.root().display()

@@ -78,6 +78,9 @@ struct Status {
     /// Where its GridFTP server is.
     #[serde(skip_serializing_if = "Option::is_none")]
     gridftp: Option<String>,
+    /// Where its info server is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    info: Option<String>,
     /// Of a site for many accounts: those with something to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     accounts: Option<Vec<String>>,
@@ -99,6 +102,9 @@ impl Show for Status {
         );
         if let Some(gridftp) = &self.gridftp {
             text.push_str(&format!("  gridftp   {gridftp}\n"));
+        }
+        if let Some(info) = &self.info {
+            text.push_str(&format!("  info      {info}\n"));
         }
         if let Some(live) = self.live_jobs {
             text.push_str(&format!("  live jobs {live} of yours\n"));
@@ -136,6 +142,7 @@ async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
             up,
             home: root,
             gridftp: gridftp::url(home).filter(|_| running.is_some()),
+            info: crate::info::address(home)?.filter(|_| running.is_some()),
             running,
             live_jobs,
             accounts,
@@ -177,7 +184,7 @@ async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8,
         if background {
             this_process::new_session()?;
         }
-        serve(home, listen, start.gridftp.as_deref(), |running| {
+        serve(home, listen, &start, |running| {
             if background {
                 Ok(ready_in_background(running)?)
             } else {
@@ -257,6 +264,9 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
     }
     if let Some(gridftp) = &start.gridftp {
         command.arg(format!("--gridftp={gridftp}"));
+    }
+    if let Some(info) = &start.info {
+        command.arg(format!("--info={info}"));
     }
     for name in &start.host_names {
         command.args(["--host-name", name]);
@@ -369,7 +379,7 @@ pub async fn demo_site(start: SiteStart, format: Format) -> Result<u8, Failure> 
         .map(listen_address)
         .transpose()?
         .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-    serve(&home, Some(listen), None, |running| {
+    serve(&home, Some(listen), &start, |running| {
         if format == Format::Human {
             explain_start(&home, running, true)?;
             say!(

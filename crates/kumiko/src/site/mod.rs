@@ -12,4 +12,4 @@ mod staging;
 
 pub use control::{Throwaway, site, which};
 pub use make::make;
-pub use serve::end_asked;
+pub use serve::{end_asked, is_served};

@@ -1,7 +1,9 @@
-//! The site's process: one lock, one manager, one gatekeeper. Wiring only.
+//! The site's process: one lock, one manager, one gatekeeper; beside it what else is configured. Wiring only.
 
+use crate::args::SiteStart;
 use crate::fail::{Failure, While};
 use crate::home::{Contact, Home, Running, write_whole};
+use crate::info::{self, Kept};
 use crate::job::view::now_ms;
 use crate::site::control::listen_address;
 use crate::site::effective::Policies;
@@ -29,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub async fn serve(
     home: &Home,
     listen: Option<SocketAddr>,
-    gridftp: Option<&str>,
+    start: &SiteStart,
     ready: impl FnOnce(&Running) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let settings = Settings::load(home)?;
@@ -59,11 +61,16 @@ pub async fn serve(
         gram: Some(gram(&settings, &home.state(), listen.ip(), mover)),
     };
     let front = Front::bind(config, Arc::clone(&manager)).await?;
-    let gridftp = gridftp.unwrap_or(&settings.gridftp);
-    let mut gridftp = match gridftp {
+    let gridftp = start.gridftp.as_ref().unwrap_or(&settings.gridftp);
+    let mut gridftp = match gridftp.as_str() {
         "" => None,
         "usual" => Some(GridFtp::start(home, gridftp::usual(front.local_addr())).await?),
         address => Some(GridFtp::start(home, listen_address(address)?).await?),
+    };
+    let info = info_address(start, &settings, front.local_addr())?;
+    let mut info = match info {
+        Some(listen) => Some(Kept::start(home, listen).await?),
+        None => None,
     };
     let running = announce(home, front.local_addr())?;
     ready(&running)?;
@@ -72,9 +79,13 @@ pub async fn serve(
         tokio::select! {
             () = end_asked() => {}
             () = ended(gridftp.as_mut()) => {}
+            () = kept(info.as_mut()) => {}
         }
     };
     front.run(end).await;
+    if let Some(info) = info {
+        info.stop().await;
+    }
     if let Some(gridftp) = gridftp {
         gridftp.stop().await;
     }
@@ -89,6 +100,26 @@ async fn ended(gridftp: Option<&mut GridFtp>) {
     match gridftp {
         Some(gridftp) => gridftp.ended().await,
         None => std::future::pending().await,
+    }
+}
+
+async fn kept(info: Option<&mut Kept>) {
+    match info {
+        Some(info) => info.keep().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Where the site's info server listens; None: there is to be none.
+pub fn info_address(
+    start: &SiteStart,
+    settings: &Settings,
+    gatekeeper: SocketAddr,
+) -> Result<Option<SocketAddr>, Failure> {
+    match start.info.as_ref().unwrap_or(&settings.info).as_str() {
+        "" => Ok(None),
+        "usual" => Ok(Some(info::usual(gatekeeper))),
+        address => Ok(Some(listen_address(address)?)),
     }
 }
 

@@ -15,6 +15,10 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.
 # gridftp = ""
 
+# Run an information service there too; "usual": on port 2135 of the gatekeeper's address; "" for none. What it tells,
+# and whom, is in info.toml beside this file.
+# info = ""
+
 # Keys of credentials that Globus clients delegate: "p256", or "rsa" where jobs delegate on to Globus servers (GridFTP),
 # which take no other.
 # delegated_keys = "p256"
@@ -71,6 +75,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// An address to listen on, or empty.
     pub gridftp: String,
+    /// An address to listen on, `usual`, or empty.
+    pub info: String,
     pub accept_limited: bool,
     pub delegated_keys: DelegatedKeys,
     pub grace_ms: u64,
@@ -128,6 +134,7 @@ impl Default for Settings {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 2119)),
             gridftp: String::new(),
+            info: String::new(),
             accept_limited: false,
             delegated_keys: DelegatedKeys::P256,
             grace_ms: 5_000,

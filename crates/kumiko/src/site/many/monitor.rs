@@ -8,21 +8,22 @@ use crate::job::view::now_ms;
 use crate::site::control::{explain_start, is_background, listen_address, ready_in_background};
 use crate::site::make::make_for_many;
 use crate::site::many::accounts;
-use crate::site::serve::{runner, take_lock};
+use crate::site::serve::{info_address, runner, take_lock};
 use crate::site::settings::{KeepIn, Many, Settings};
 use kumiko_gatekeeper::monitor::{self, Setup};
 use kumiko_linux::accounts::Account;
 use kumiko_linux::groups::Groups;
-use kumiko_linux::privileges::give;
-use kumiko_linux::this_process;
+use kumiko_linux::privileges::{Terms, become_account, give};
+use kumiko_linux::{process, this_process};
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
+const SIGTERM: i32 = 15;
 /// What front and agents find programs with; they start none but kumiko-run, and Slurm's and HTCondor's.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Of this process's environment: what they are to have too.
@@ -69,7 +70,11 @@ pub fn monitor(start: &SiteStart, home: &Home, many: &Many) -> Result<u8, Failur
         )
     })?;
     let address = listener.local_addr()?;
-    monitor::run(Setup {
+    let mut info = match info_address(start, &settings, address)? {
+        Some(listen) => Some(info(home, &program, &front, listen)?),
+        None => None,
+    };
+    let result = monitor::run(Setup {
         mapfile: home.mapfile(),
         accounts: accounts(many),
         least_id: many.least_id,
@@ -97,10 +102,45 @@ pub fn monitor(start: &SiteStart, home: &Home, many: &Many) -> Result<u8, Failur
             Ok(command)
         }),
         ready: Box::new(|| up(home, address, first)),
-    })?;
+    });
+    if let Some(info) = &mut info {
+        end(info);
+    }
+    result?;
     let _ = std::fs::remove_file(home.running());
     tracing::info!("the site is down; running jobs go on");
     Ok(0)
+}
+
+/// The info server, as the front's account: it reads what strangers send, and needs the host's key and no more.
+fn info(
+    home: &Home,
+    program: &Path,
+    front: &Account,
+    listen: SocketAddr,
+) -> Result<Child, Failure> {
+    let state = home.info();
+    own_directory(&state, front).doing(|| format!("making {}", state.display()))?;
+    let mut command = command(program, front);
+    command.arg("--home").arg(home.root());
+    command.args(["info", "keep", "--listen", &listen.to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    become_account(&mut command, front, Terms::default());
+    // After the account was changed, which would undo it (prctl(2)).
+    process::end_with_parent(&mut command);
+    command
+        .spawn()
+        .doing(|| "starting the info server".to_owned())
+}
+
+/// It is told, and gone before the next one may want its port.
+fn end(info: &mut Child) {
+    let pid = i32::try_from(info.id()).ok();
+    // Not waited for yet, so the number is still its own.
+    if let Some(pidfd) = pid.and_then(|pid| process::pidfd(pid).ok()) {
+        let _ = process::signal(pidfd.as_fd(), SIGTERM);
+        let _ = info.wait();
+    }
 }
 
 /// A program of the site as an account, in a clean environment.
@@ -126,14 +166,18 @@ fn state(home: &Home, many: &Many, account: &Account) -> io::Result<PathBuf> {
         KeepIn::Home => Ok(account.home.join(".kumiko")),
         KeepIn::Site => {
             let path = home.accounts().join(&account.name);
-            let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-            match made {
-                Ok(()) => give(File::open(&path)?, account)?,
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(e),
-            }
+            own_directory(&path, account)?;
             Ok(path)
         }
+    }
+}
+
+/// A directory for an account alone, in one that only root writes to.
+fn own_directory(path: &Path, account: &Account) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => give(File::open(path)?, account),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(e),
     }
 }
 

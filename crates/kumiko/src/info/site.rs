@@ -1,0 +1,146 @@
+//! What an info server tells of the site that serves from the same home (spec/info, P9): its gatekeeper as a service below
+//! the host, and the host's part in it. Not here: the host itself (kumiko-info), accounts and their jobs.
+
+use crate::home::{Home, Running};
+use crate::site;
+use kumiko_directory::provider::{Provider, ReadError, Reading};
+use kumiko_directory::{Dn, Entry, Stamp};
+use kumiko_info::HostFacts;
+use kumiko_linux::this_process;
+use kumiko_sandbox::Machine;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// Two small files are looked at.
+const EVERY: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(5);
+/// What `batch` implements today; a site has all of it.
+const BATCH_SYSTEMS: [&str; 1] = ["fork"];
+
+/// The site of a home, looked at again and again.
+#[derive(Clone)]
+pub struct SiteProvider {
+    home: Home,
+    /// The host that the gatekeeper runs on, as it is called in the directory.
+    host: String,
+    site: String,
+    many: bool,
+    mechanisms: Vec<String>,
+}
+
+impl SiteProvider {
+    pub fn new(home: &Home, host: String, site: String, many: bool) -> SiteProvider {
+        let mechanisms = match Machine::probe().user_namespaces {
+            Ok(()) => vec!["namespace".to_owned()],
+            Err(_) => Vec::new(),
+        };
+        SiteProvider {
+            home: home.clone(),
+            host,
+            site,
+            many,
+            mechanisms,
+        }
+    }
+
+    /// The site, if it is up.
+    fn running(&self) -> Option<Running> {
+        let running = self.home.read_running().ok()??;
+        let lives = match self.many {
+            // Its lock is root's.
+            true => Path::new("/proc").join(running.pid.to_string()).exists(),
+            false => site::is_served(&self.home),
+        };
+        lives.then_some(running)
+    }
+
+    /// Where clients reach it from elsewhere, if they can.
+    fn contact(&self, running: &Running) -> Option<(String, u16)> {
+        let address: SocketAddr = running.address.parse().ok()?;
+        let host = match address.ip() {
+            ip if ip.is_loopback() => "localhost".to_owned(),
+            ip if ip.is_unspecified() => this_process::host_name(),
+            ip => ip.to_string(),
+        };
+        Some((host, address.port()))
+    }
+
+    /// What the host's own entry says of the site.
+    pub fn of_host(&self) -> HostFacts {
+        let mut facts = vec![
+            ("kumiko-site".to_owned(), vec![self.site.clone()]),
+            ("kumiko-mechanism".to_owned(), self.mechanisms.clone()),
+        ];
+        let contact = self.running().and_then(|r| self.contact(&r));
+        if let Some((host, port)) = contact {
+            facts.push(("kumiko-contact".to_owned(), vec![format!("{host}:{port}")]));
+            if self.home.draining().exists() {
+                for name in ["kumiko-reserve-cpus", "kumiko-reserve-memMB"] {
+                    facts.push((name.to_owned(), vec!["0".to_owned()]));
+                }
+            }
+        }
+        facts
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let Some((running, (host, port))) = self
+            .running()
+            .and_then(|r| Some((r.since_ms, self.contact(&r)?)))
+        else {
+            return Vec::new();
+        };
+        let dn = Dn::default()
+            .child("Mds-Host-hn", &self.host)
+            .child("Mds-Software-deployment", "gatekeeper");
+        let entry = Entry::new(dn)
+            .with("objectClass", ["top", "Mds", "MdsSoftware", "MdsService"])
+            .with("Mds-Software-deployment", ["gatekeeper"])
+            .with("Mds-Service-type", ["gram"])
+            .with("Mds-Service-protocol", ["2", "kumiko/1", "h2", "http/1.1"])
+            .with("Mds-Service-hn", [&host])
+            .with("Mds-Service-port", [port])
+            .with("kumiko-site", [&self.site])
+            .with("kumiko-contact", [format!("{host}:{port}")])
+            .with("kumiko-batch", BATCH_SYSTEMS)
+            .with("kumiko-mechanism", &self.mechanisms)
+            .with(
+                "kumiko-draining",
+                [if self.home.draining().exists() {
+                    "yes"
+                } else {
+                    "no"
+                }],
+            );
+        vec![entry.stamped(Stamp {
+            measured_ms: running,
+            holds_ms: 0,
+        })]
+    }
+}
+
+impl Provider for SiteProvider {
+    fn name(&self) -> &str {
+        "site"
+    }
+
+    fn every(&self) -> Duration {
+        EVERY
+    }
+
+    fn limit(&self) -> Duration {
+        LIMIT
+    }
+
+    fn read(&mut self) -> Reading<'_> {
+        let own = self.clone();
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(move || own.entries()).await;
+            read.map_err(|e| ReadError::Io {
+                what: "looking at the site".to_owned(),
+                cause: std::io::Error::other(e),
+            })
+        })
+    }
+}
