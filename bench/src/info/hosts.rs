@@ -56,7 +56,12 @@ pub fn host(number: usize) -> Entry {
         .with("Mds-Fs-Total-freeMB", [mixed % 1_000_000])
         .with(
             "Mds-Net-addr",
-            [format!("10.{}.{}.{}", n >> 16 & 255, n >> 8 & 255, n & 255)],
+            [format!(
+                "10.{}.{}.{}",
+                (n >> 16) & 255,
+                (n >> 8) & 255,
+                n & 255
+            )],
         )
         .stamped(Stamp {
             measured_ms: 1_700_000_000_000 + n,
