@@ -17,7 +17,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 const SIGTERM: i32 = 15;
 /// It says goodbye to those above and below, and writes its snapshot.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
-/// Before one that ended is started again: at once, then twice as long each time.
+/// Before one that ended is started again: soon, then twice as long each time.
 const AGAIN_LEAST: Duration = Duration::from_millis(50);
 const AGAIN_MOST: Duration = Duration::from_secs(30);
 
@@ -37,32 +37,75 @@ impl Kept {
     /// # Errors
     /// The first start failed: something in the settings, most often.
     pub async fn start(home: &Home, listen: SocketAddr) -> Result<Kept, Failure> {
-        Ok(Kept {
-            home: home.clone(),
-            listen,
-            child: Some(start(home, listen).await?),
-        })
+        let mut kept = Kept::new(home, listen);
+        kept.begin().await?;
+        Ok(kept)
     }
 
-    /// Starts it again whenever it ends; never answers.
+    fn new(home: &Home, listen: SocketAddr) -> Kept {
+        Kept {
+            home: home.clone(),
+            listen,
+            child: None,
+        }
+    }
+
+    /// Starts one, and waits until it serves. It is ours to end from its first moment on, whoever gives this up.
+    async fn begin(&mut self) -> Result<(), Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("--home")
+            .arg(self.home.root())
+            .args(["info", "serve", "--listen", &self.listen.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        process::end_with_parent(command.as_std_mut());
+        let child = command
+            .spawn()
+            .doing(|| "starting the info server".to_owned())?;
+        let said = match self.child.insert(child).stdout.take() {
+            Some(out) => {
+                let mut lines = BufReader::new(out).lines();
+                tokio::time::timeout(STARTS_WITHIN, lines.next_line()).await
+            }
+            None => Ok(Ok(None)),
+        };
+        match said {
+            Ok(Ok(Some(said))) => {
+                tracing::info!("{said}");
+                Ok(())
+            }
+            _ => {
+                self.child = None;
+                Err(Failure::from_text(format!(
+                    "the info server did not start at {}: what it says stands above",
+                    self.listen
+                )))
+            }
+        }
+    }
+
+    /// Starts it, again whenever it ends; never answers.
     pub async fn keep(&mut self) {
         let mut pause = AGAIN_LEAST;
         loop {
             let begun = Instant::now();
+            if self.child.is_none() {
+                if let Err(failure) = self.begin().await {
+                    tracing::error!(%failure, "the info server does not start");
+                }
+            }
             if let Some(child) = &mut self.child {
                 let status = child.wait().await;
                 tracing::error!(?status, "the info server has ended, and is started again");
+                self.child = None;
             }
-            self.child = None;
             pause = match begun.elapsed() > AGAIN_MOST {
                 true => AGAIN_LEAST,
                 false => (2 * pause).min(AGAIN_MOST),
             };
             tokio::time::sleep(pause).await;
-            match start(&self.home, self.listen).await {
-                Ok(child) => self.child = Some(child),
-                Err(failure) => tracing::error!(%failure, "the info server does not start"),
-            }
         }
     }
 
@@ -86,53 +129,10 @@ impl Kept {
     }
 }
 
-/// Starts one, and waits until it serves.
-async fn start(home: &Home, listen: SocketAddr) -> Result<Child, Failure> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command
-        .arg("--home")
-        .arg(home.root())
-        .args(["info", "serve", "--listen", &listen.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true);
-    process::end_with_parent(command.as_std_mut());
-    let mut child = command
-        .spawn()
-        .doing(|| "starting the info server".to_owned())?;
-    let said = match child.stdout.take() {
-        Some(out) => {
-            let mut lines = BufReader::new(out).lines();
-            tokio::time::timeout(STARTS_WITHIN, lines.next_line()).await
-        }
-        None => Ok(Ok(None)),
-    };
-    match said {
-        Ok(Ok(Some(said))) => {
-            tracing::info!("{said}");
-            Ok(child)
-        }
-        _ => Err(Failure::from_text(format!(
-            "the info server did not start at {listen}: what it says stands above"
-        ))),
-    }
-}
-
 /// `kumiko info keep`: the same as a process, at a site for many accounts. As the front's account; told to end by the
-/// monitor, or by its death.
+/// monitor, or by its death. One that does not start is tried again: the operator may mend it while the site is up.
 pub async fn keep(home: &Home, listen: SocketAddr) -> Result<u8, Failure> {
-    let mut kept = match Kept::start(home, listen).await {
-        Ok(kept) => kept,
-        Err(failure) => {
-            // The operator may mend it meanwhile; the site has begun.
-            tracing::error!(%failure, "the site is up without an info server");
-            Kept {
-                home: home.clone(),
-                listen,
-                child: None,
-            }
-        }
-    };
+    let mut kept = Kept::new(home, listen);
     tokio::select! {
         () = kept.keep() => {}
         () = site::end_asked() => {}

@@ -1,6 +1,8 @@
 //! `kumiko demo`: a tour with timings, in a throw-away place. Each step is a command that anybody could type; it is run
 //! as such, and the tour fails where one does not do what it shows.
 
+mod grid;
+
 use crate::fail::{Failure, While};
 use crate::home::Home;
 use crate::output::say;
@@ -158,7 +160,8 @@ impl Tour {
         self.shows(&["job", "wait", &job], "", 5, "")?;
         self.shows(&["job", "log", &job], "", 0, "done after 1 start")?;
         self.shows(&["job", "explain", &job], "", 0, "")?;
-        self.shows(&["site", "stop"], "", 0, "")
+        self.shows(&["site", "stop"], "", 0, "")?;
+        self.grid()
     }
 
     fn says(&mut self, text: &str) -> std::io::Result<()> {
