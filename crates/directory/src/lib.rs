@@ -10,6 +10,7 @@ mod dn;
 mod entry;
 pub mod expr;
 mod filter;
+pub mod grrp;
 pub mod ldap;
 pub mod ldif;
 pub mod provider;

@@ -15,6 +15,11 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(), String> {
             Ok(other) => panic!("not one message: {other:?}"),
             Err(e) => Err(words(&e)),
         },
+        "reply" => match ldap::read_reply(bytes) {
+            Ok(Some((_, length))) if length == bytes.len() => Ok(()),
+            Ok(other) => panic!("not one message: {other:?}"),
+            Err(e) => Err(words(&e)),
+        },
         "delta" => {
             let (reached, ops) = delta::read_ops(bytes).map_err(|e| words(&e))?;
             assert_eq!(delta::write_ops(reached, &ops), bytes, "written otherwise");

@@ -29,6 +29,8 @@ pub struct Config {
     pub register: Vec<Above>,
     /// Who may register here. Nobody but the server's own identity, if there is none.
     pub allow: Vec<Allow>,
+    /// Servers of MDS 2 that may register in their manner. None: there is no such manner here.
+    pub legacy: Vec<Legacy>,
     #[serde(rename = "provider")]
     pub providers: Vec<External>,
     pub limits: Limits,
@@ -45,6 +47,7 @@ impl Default for Config {
             host_name: None,
             register: Vec::new(),
             allow: Vec::new(),
+            legacy: Vec::new(),
             providers: Vec::new(),
             limits: Limits::default(),
         }
@@ -94,6 +97,17 @@ pub struct Allow {
     #[serde(default = "any")]
     pub name: String,
     /// The hosts that a leaf may tell about.
+    #[serde(default = "any")]
+    pub hosts: String,
+}
+
+/// A server of MDS 2 that may register, and is asked then.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Legacy {
+    /// HOST or HOST:PORT, as it names itself.
+    pub address: String,
+    /// The hosts that it may tell about, if it is none's index.
     #[serde(default = "any")]
     pub hosts: String,
 }

@@ -2,6 +2,7 @@
 //! followers when to look. Answers hold the lock for reading, a piece at a time; changes come in batches.
 
 use crate::config::Config;
+use crate::legacy::Listed;
 use crate::time::Clock;
 use kumiko_directory::source::Registrations;
 use kumiko_directory::{ApplyError, Bounds, Directory, Dn, Op, SourceId};
@@ -30,6 +31,8 @@ pub struct Index {
     /// The states of registrations above, by address.
     pub above: Mutex<BTreeMap<String, String>>,
     pub counts: Counts,
+    /// Who may register in the manner of MDS 2.
+    pub(crate) legacy: Vec<Listed>,
 }
 
 /// For /metrics and tests.
@@ -42,12 +45,13 @@ pub struct Counts {
 }
 
 impl Index {
-    pub fn new(
+    pub(crate) fn new(
         config: Config,
         clock: Clock,
         inner: Inner,
         epoch: u64,
         started: String,
+        legacy: Vec<Listed>,
     ) -> Arc<Index> {
         let (version, _) = watch::channel(inner.directory.sequence());
         Arc::new(Index {
@@ -59,6 +63,7 @@ impl Index {
             version,
             above: Mutex::default(),
             counts: Counts::default(),
+            legacy,
         })
     }
 

@@ -10,6 +10,7 @@ mod error;
 mod index;
 mod keep;
 mod ldap;
+mod legacy;
 mod provider;
 mod register;
 mod rest;
@@ -18,7 +19,7 @@ mod time;
 mod uplink;
 
 pub use client::{Answers, InfoClient};
-pub use config::{Above, Allow, Config, External, Limits, PORT, Place};
+pub use config::{Above, Allow, Config, External, Legacy, Limits, PORT, Place};
 pub use error::{AskError, StartError};
 pub use index::{Counts, Index, Inner};
 pub use provider::{HostFacts, HostProvider};

@@ -272,7 +272,7 @@ impl Served {
 }
 
 /// The uppermost level of a name below a leaf is its host.
-fn is_of_hosts(dn: &Dn, pattern: &str) -> bool {
+pub(crate) fn is_of_hosts(dn: &Dn, pattern: &str) -> bool {
     let mut at = dn.clone();
     while let Some(parent) = at.parent().filter(|p| !p.is_root()) {
         at = parent;

@@ -5,6 +5,7 @@ use crate::config::{Config, Place};
 use crate::error::StartError;
 use crate::index::Index;
 use crate::ldap::{self, Client, End};
+use crate::legacy::{self, Listed};
 use crate::time::Clock;
 use crate::{desk, keep, provider, register, rest, uplink};
 use kumiko_directory::provider::Provider;
@@ -65,6 +66,8 @@ impl Server {
             let dialer = uplink::Dialer::new(&above.address, connector.clone())?;
             uplinks.push((above.clone(), dialer));
         }
+        let legacy = config.legacy.iter().map(Listed::new);
+        let legacy = legacy.collect::<Result<Vec<Listed>, StartError>>()?;
         let clock = Clock::start();
         let known = keep::load(&config, &place.state, clock)?;
         let listener = TcpListener::bind(config.listen).await;
@@ -72,7 +75,14 @@ impl Server {
             address: config.listen,
             cause,
         })?;
-        let index = Index::new(config, clock, known.inner, known.epoch, known.started);
+        let index = Index::new(
+            config,
+            clock,
+            known.inner,
+            known.epoch,
+            known.started,
+            legacy,
+        );
         Ok(Server {
             listener,
             index,
@@ -107,6 +117,9 @@ impl Server {
         }
         for provider in providers {
             tasks.spawn(provider::run(index.clone(), provider));
+        }
+        for number in 0..index.legacy.len() {
+            tasks.spawn(legacy::follow(index.clone(), number));
         }
         tasks.spawn(register::watch_time(index.clone()));
         tasks.spawn(keep::keep(index.clone(), place.state.clone()));
@@ -281,6 +294,7 @@ impl Visit {
                 let client = Client {
                     identity: None,
                     encrypted: false,
+                    peer: self.peer.ip(),
                 };
                 match ldap::serve(self.index.clone(), &mut tcp, client).await {
                     Ok(End::StartTls) => self.encrypted(tcp).await,
@@ -308,6 +322,7 @@ impl Visit {
         let client = Client {
             identity,
             encrypted: true,
+            peer: self.peer.ip(),
         };
         match alpn.as_deref() {
             None => {

@@ -27,7 +27,7 @@ impl Answer {
     }
 }
 
-fn message(out: &mut Vec<u8>, id: i64, tag: u8, content: &[u8], controls: &[u8]) {
+pub(super) fn message(out: &mut Vec<u8>, id: i64, tag: u8, content: &[u8], controls: &[u8]) {
     ber::nested(out, ber::SEQUENCE, |out| {
         ber::integer(out, ber::INTEGER, id);
         ber::element(out, tag, content);

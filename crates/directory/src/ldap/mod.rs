@@ -3,9 +3,11 @@
 
 mod answer;
 mod filter;
+mod reply;
 mod request;
 
 pub use answer::{Answer, change, control, done, entry, extended, page};
+pub use reply::{REPLY_MOST_BYTES, Reply, ask_for_all, read_reply};
 pub use request::{
     Add, Bind, Compare, Control, Credentials, Extended, LdapError, PersistentSearch, Request,
     RequestMessage, Search, read,
@@ -48,6 +50,7 @@ pub mod code {
     pub const ADMIN_LIMIT_EXCEEDED: i64 = 11;
     pub const UNAVAILABLE_CRITICAL_EXTENSION: i64 = 12;
     pub const NO_SUCH_ATTRIBUTE: i64 = 16;
+    pub const CONSTRAINT_VIOLATION: i64 = 19;
     pub const NO_SUCH_OBJECT: i64 = 32;
     pub const INVALID_DN_SYNTAX: i64 = 34;
     pub const INAPPROPRIATE_AUTHENTICATION: i64 = 48;

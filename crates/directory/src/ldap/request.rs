@@ -273,7 +273,7 @@ fn search(mut fields: Reader<'_>) -> Result<Search, LdapError> {
     })
 }
 
-fn add(mut fields: Reader<'_>) -> Result<Add, LdapError> {
+pub(super) fn add(mut fields: Reader<'_>) -> Result<Add, LdapError> {
     let dn = fields.text()?.to_owned();
     let mut list = fields.sequence()?;
     let mut attributes = Vec::new();

@@ -6,11 +6,13 @@ mod follow;
 mod search;
 
 use crate::index::Index;
+use crate::legacy;
 use bytes::{Buf, BytesMut};
 use follow::Follow;
 use kumiko_directory::Dn;
 use kumiko_directory::ldap::{self, Answer, Credentials, Request, RequestMessage, code, oid};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -25,6 +27,8 @@ pub struct Client {
     /// The identity of its certificate.
     pub identity: Option<String>,
     pub encrypted: bool,
+    /// Where it is.
+    pub peer: IpAddr,
 }
 
 /// How a connection went on.
@@ -182,6 +186,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                     Ok(()) => self.compare(&compare),
                     Err(answer) => answer,
                 };
+                done(&mut self.out, answer);
+            }
+            Request::Add(add) if !self.index.legacy.is_empty() => {
+                let answer = legacy::register(&self.index, self.client.peer, &add).await;
                 done(&mut self.out, answer);
             }
             Request::Add(_) | Request::Write { .. } => {
