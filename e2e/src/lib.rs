@@ -5,6 +5,7 @@
 
 pub mod adversity;
 pub mod globus;
+pub mod info;
 pub mod staging;
 
 use std::ffi::OsStr;

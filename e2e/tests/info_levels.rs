@@ -3,110 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use kumiko_e2e::info::{Server, Watch, hosts, index_settings, leaf_settings, set_load};
 use kumiko_e2e::{Person, finish, has_program, kill, skip, told, until};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
-
-/// One `kumiko info serve`, killed when dropped.
-struct Server {
-    child: Child,
-    address: String,
-    started: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Server {
-    fn start(person: &Person, name: &str, listen: &str, settings: &str) -> Server {
-        let text = format!("name = \"{name}\"\n{settings}");
-        let config = person.file(&format!("{name}.toml"), &text);
-        let state = person.home.path().join(format!("state-{name}"));
-        let mut child = person
-            .kumiko(["info", "serve", "--listen", listen])
-            .args(["--config".as_ref(), config.as_os_str()])
-            .args(["--state".as_ref(), state.as_os_str()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let (_, rest) = line
-            .split_once("is up at ")
-            .unwrap_or_else(|| panic!("{name} said {line:?}"));
-        let (address, started) = rest.trim().split_once(", started ").unwrap();
-        let (_, port) = address.rsplit_once(':').unwrap();
-        Server {
-            child,
-            address: format!("localhost:{port}"),
-            started: started.to_owned(),
-        }
-    }
-
-    fn listen(&self) -> String {
-        self.address.replace("localhost", "127.0.0.1")
-    }
-
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-/// A provider whose answer is a file that the test writes.
-fn leaf_settings(person: &Person, above: &Server, load: &str) -> String {
-    person.file("load", load);
-    let dn = "{\"dn\": \"Mds-Host-hn=leaf.example\", \"attributes\": {\"objectClass\": [\"Mds\", \"MdsHost\"], \"Mds-Host-hn\": \"leaf.example\", \"kumiko-load-1min\": %s}}";
-    person.file(
-        "print",
-        &format!(
-            "printf '{dn}' $(cat {})\n",
-            person.home.path().join("load").display()
-        ),
-    );
-    format!(
-        "host = false\n[[register]]\naddress = \"{}\"\nttl_ms = 2500\nheartbeat_ms = 500\n\
-         [[provider]]\nname = \"leaf\"\ncommand = [\"sh\", \"{}\"]\nevery_ms = 100\nsandbox = false\n",
-        above.address,
-        person.home.path().join("print").display(),
-    )
-}
-
-fn index_settings(above: Option<&Server>) -> String {
-    let above = above.map_or(String::new(), |a| {
-        format!(
-            "[[register]]\naddress = \"{}\"\nttl_ms = 60000\nheartbeat_ms = 500\n",
-            a.address
-        )
-    });
-    format!("kind = \"index\"\nhost = false\n{above}")
-}
-
-fn hosts(person: &Person, at: &Server, expression: &str) -> String {
-    let output = person.run([
-        "info",
-        "query",
-        "--server",
-        &at.address,
-        "--attributes",
-        "host",
-        expression,
-    ]);
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .skip(1)
-        .collect()
-}
 
 #[test]
 fn the_top_of_three_levels_answers_for_the_leaf_and_tells_its_changes_at_once() {
@@ -125,7 +23,7 @@ fn the_top_of_three_levels_answers_for_the_leaf_and_tells_its_changes_at_once() 
         &leaf_settings(&person, &middle, "0.25"),
     );
     until("the leaf is known at the top", || {
-        hosts(&person, &top, "load = 0.25") == "leaf.example"
+        hosts(None, &person, &top, "load = 0.25") == "leaf.example"
     });
     if has_program("ldapsearch") {
         let found = finish(&mut person.program(
@@ -150,46 +48,14 @@ fn the_top_of_three_levels_answers_for_the_leaf_and_tells_its_changes_at_once() 
     } else {
         skip("the_top_of_three_levels_answers_for_the_leaf", "ldap-utils");
     }
-    let mut watch = person
-        .kumiko([
-            "--output",
-            "lines",
-            "info",
-            "watch",
-            "--server",
-            &top.address,
-            "host = leaf.example",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (send, lines) = mpsc::channel();
-    let out = watch.stdout.take().unwrap();
-    std::thread::spawn(move || {
-        for line in BufReader::new(out).lines().map_while(Result::ok) {
-            let _ = send.send(line);
-        }
-    });
-    let heard = |what: &str| {
-        let begun = Instant::now();
-        while begun.elapsed() < kumiko_e2e::DEADLINE {
-            if let Ok(line) = lines.recv_timeout(Duration::from_millis(100)) {
-                if line.contains(what) {
-                    return;
-                }
-            }
-        }
-        panic!("the watch never said {what:?}");
-    };
-    heard("complete");
-    person.file("load", "3.75");
-    heard("3.75");
+    let watch = Watch::start(None, &person, &top, "host = leaf.example");
+    watch.until("complete");
+    set_load(&person, "3.75");
+    watch.until("3.75");
     drop(leaf);
-    heard("kumiko-stale-since");
-    heard("gone");
-    let _ = watch.kill();
-    let _ = watch.wait();
+    watch.until("kumiko-stale-since");
+    watch.until("gone");
+    drop(watch);
     // What is killed in the middle: the top shows the rest as stale, and the index that comes back knows its name.
     let _leaf = Server::start(
         &person,
@@ -198,12 +64,12 @@ fn the_top_of_three_levels_answers_for_the_leaf_and_tells_its_changes_at_once() 
         &leaf_settings(&person, &middle, "0.5"),
     );
     until("the leaf is back", || {
-        hosts(&person, &top, "not stale_since") == "leaf.example"
+        hosts(None, &person, &top, "not stale_since") == "leaf.example"
     });
     let address = middle.listen();
     middle.kill();
     until("it is stale at the top", || {
-        hosts(&person, &top, "stale_since") == "leaf.example"
+        hosts(None, &person, &top, "stale_since") == "leaf.example"
     });
     let middle = Server::start(&person, "middle", &address, &index_settings(Some(&top)));
     assert!(
@@ -212,42 +78,70 @@ fn the_top_of_three_levels_answers_for_the_leaf_and_tells_its_changes_at_once() 
         middle.started
     );
     until("it is fresh at the top", || {
-        hosts(&person, &top, "not stale_since") == "leaf.example"
+        hosts(None, &person, &top, "not stale_since") == "leaf.example"
     });
 }
 
-#[test]
-fn providers_that_hang_or_print_garbage_hold_up_nobody_and_are_told_of() {
-    let person = Person::new();
-    // No other run of this test has sleepers of this length.
-    let length = 100_000 + std::process::id();
-    let settings = "host = true\n\
-        [[provider]]\nname = \"hung\"\ncommand = [\"sh\", \"-c\", \"sleep LENGTH & sleep LENGTH\"]\nevery_ms = 100\nlimit_ms = 300\nsandbox = false\n\
-        [[provider]]\nname = \"mad\"\ncommand = [\"sh\", \"-c\", \"echo Segmentation fault\"]\nevery_ms = 100\nsandbox = false\n\
-        [[provider]]\nname = \"endless\"\ncommand = [\"yes\"]\nevery_ms = 100\nsandbox = false\n";
-    let settings = settings.replace("LENGTH", &length.to_string());
-    let server = Server::start(&person, "one", "127.0.0.1:0", &settings);
+/// Three programs that are no providers, and one that is.
+const PROVIDERS: &str = r#"host = true
+[[provider]]
+name = "hung"
+command = ["sh", "-c", "sleep LENGTH & sleep LENGTH"]
+every_ms = 100
+limit_ms = 1000
+sandbox = SANDBOX
+[[provider]]
+name = "mad"
+command = ["sh", "-c", "echo Segmentation fault"]
+every_ms = 100
+sandbox = SANDBOX
+[[provider]]
+name = "endless"
+command = ["yes"]
+every_ms = 100
+sandbox = SANDBOX
+[[provider]]
+name = "curious"
+command = ["sh", "-c", "test -r SECRET && key=read || key=hidden; echo dn: Mds-Host-hn=curious; echo objectclass: MdsHost; echo Mds-Host-hn: curious; echo key: $key"]
+every_ms = 100
+sandbox = SANDBOX
+"#;
+
+/// `length`: no other run of these tests has sleepers of this length.
+fn check_providers(person: &Person, sandbox: bool, length: u32) {
+    let settings = PROVIDERS
+        .replace("LENGTH", &length.to_string())
+        .replace("SANDBOX", &sandbox.to_string())
+        .replace(
+            "SECRET",
+            &person
+                .kumiko_home()
+                .join("hostkey.pem")
+                .display()
+                .to_string(),
+        );
+    let server = Server::start(person, "one", "127.0.0.1:0", &settings);
     let complaints = || {
-        let output = person.run([
-            "info",
-            "query",
-            "--server",
-            &server.address,
-            "--all",
-            "--attributes",
-            "provider_status",
-            "provider_status",
-        ]);
+        let words = ["info", "query", "--server", &server.address, "--all"];
+        let more = ["--attributes", "provider_status", "provider_status"];
+        let output = person.run(words.iter().chain(&more));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     for word in [
-        "longer than 0.3 s",
+        "longer than 1 s",
         "neither LDIF nor JSON",
         "more than 4194304 bytes",
     ] {
         until(&format!("{word:?} is told"), || complaints().contains(word));
     }
-    assert_eq!(hosts(&person, &server, "cpus >= 1").lines().count(), 1);
+    // The room shows nothing of the account's files.
+    let seen = if sandbox { "hidden" } else { "read" };
+    until("the one that works is told", || {
+        let words = ["info", "show", "--server", &server.address, "curious"];
+        let output = person.run(words);
+        String::from_utf8_lossy(&output.stdout).contains(&format!("key: {seen}"))
+    });
+    assert_eq!(hosts(None, person, &server, "cpus >= 1").lines().count(), 1);
     // What a provider left running is killed each time, and in the end.
     let sleeping = || {
         let output = finish(&mut person.program("ps", ["-eo", "args"]));
@@ -255,11 +149,26 @@ fn providers_that_hang_or_print_garbage_hold_up_nobody_and_are_told_of() {
         let own = format!("sleep {length}");
         all.lines().filter(|l| *l == own).count()
     };
-    assert!(
-        sleeping() <= 2,
-        "{} are left of several readings",
-        sleeping()
-    );
+    until("no more than one reading is under way", || sleeping() <= 2);
     kill(server.child.id(), "TERM");
     until("nothing of the providers is left", || sleeping() == 0);
+}
+
+#[test]
+fn providers_that_hang_or_print_garbage_hold_up_nobody_and_are_told_of() {
+    check_providers(&Person::new(), false, 100_000 + std::process::id());
+}
+
+#[test]
+fn in_the_sandbox_providers_see_no_keys_and_are_ended_as_well() {
+    let test = "in_the_sandbox_providers_see_no_keys_and_are_ended_as_well";
+    let person = Person::new();
+    if !person
+        .run(["sandbox", "run", "--", "true"])
+        .status
+        .success()
+    {
+        return skip(test, "user namespaces");
+    }
+    check_providers(&person, true, 5_000_000 + std::process::id());
 }

@@ -13,9 +13,12 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How old a snapshot may be when the server dies without notice; its cost is a second of writing for a million hosts.
 const EVERY: Duration = Duration::from_secs(30);
+/// The first one: those who were waiting to register have done so by then.
+const FIRST_AFTER: Duration = Duration::from_secs(2);
 /// First line of the snapshot; another version is not read.
 const MAGIC: &[u8] = b"kumiko-info snapshot 1\n";
 const SNAPSHOT: &str = "snapshot";
@@ -123,8 +126,7 @@ impl Replacing {
 
 /// Writes snapshots until the server ends.
 pub(crate) async fn keep(index: Arc<Index>, state: std::path::PathBuf) {
-    let mut ticks = tokio::time::interval(EVERY);
-    ticks.tick().await;
+    let mut ticks = tokio::time::interval_at(Instant::now() + FIRST_AFTER, EVERY);
     loop {
         ticks.tick().await;
         let (index, state) = (index.clone(), state.clone());
