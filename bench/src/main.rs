@@ -41,7 +41,7 @@ struct Cli {
 enum What {
     /// One job at one site: start, streams, cancel, memory; beside ssh, bubblewrap, raw TLS and fork+exec.
     Site(bench::Options),
-    /// GRAM: pings and jobs by a protocol-level client, beside a gatekeeper of the Globus Toolkit where one is up.
+    /// GRAM: pings and jobs by a protocol-level client, beside the Globus Toolkit's own; paper 004's jobs.
     Globus(globus::Options),
     /// The information service: queries, changes, three levels; beside slapd and paper 004.
     Info(info::Options),
@@ -52,7 +52,7 @@ enum What {
 fn main() -> ExitCode {
     match Cli::parse().what {
         What::Site(options) => told(ended(move || run(&options))),
-        What::Globus(options) => told(ended(move || globus::run(&options))),
+        What::Globus(options) => told(ended(move || run_globus(&options))),
         What::Info(options) => told(ended(move || run_info(&options))),
         What::Jojo(options) => told(ended(move || jojo::run(&options))),
     }
@@ -111,6 +111,15 @@ fn run_info(options: &info::Options) -> Result<PathBuf, Failure> {
     let folder = options.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/info"));
     let report = info::run(options, bench::program("KUMIKO_BIN", "kumiko")?)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder.join("report.html"))
+}
+
+fn run_globus(options: &globus::Options) -> Result<PathBuf, Failure> {
+    let folder = options.out.clone();
+    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/globus"));
+    let report = globus::run(options)?;
     report::write(&report, &folder)?;
     eprint!("{}", report::table(&report));
     Ok(folder.join("report.html"))

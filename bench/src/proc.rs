@@ -41,6 +41,30 @@ fn parse(pid: u32, stat: &str) -> Option<Process> {
     })
 }
 
+/// Of processor times in /proc (proc(5), USER_HZ; the same on every architecture of ours).
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// Seconds of processor time that a process and what it has reaped took.
+///
+/// # Errors
+/// It is gone.
+pub fn processor_s(pid: u32) -> Result<f64, Failure> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).doing(|| format!("reading {path}"))?;
+    ticks(&stat)
+        .map(|ticks| ticks / TICKS_A_SECOND)
+        .ok_or_else(|| Failure::unexpected(format!("{path} is not understood")))
+}
+
+/// utime, stime, cutime and cstime: fields 14 to 17, of which two stand before the name's end.
+fn ticks(stat: &str) -> Option<f64> {
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let times = fields.get(11..15)?;
+    times
+        .iter()
+        .try_fold(0.0, |sum, field| Some(sum + field.parse::<f64>().ok()?))
+}
+
 /// Bytes of a process: what it alone has in memory, and its share of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
@@ -104,6 +128,14 @@ mod tests {
             Some(process(7, 3, "a (b) c"))
         );
         assert_eq!(parse(7, "7 nothing"), None);
+    }
+
+    #[test]
+    fn processor_time_is_its_own_and_its_childrens() {
+        let stat = "7 (a (b) c) S 3 7 7 0 -1 0 1 2 3 4 100 20 3 1 20 0 1 0 5";
+        assert_eq!(ticks(stat), Some(124.0));
+        assert_eq!(ticks("7 (a) S 3"), None);
+        assert!(processor_s(std::process::id()).unwrap() >= 0.0);
     }
 
     #[test]

@@ -47,6 +47,14 @@ impl Site {
     /// # Errors
     /// It does not come up.
     pub fn start(bench: &Bench) -> Result<Site, Failure> {
+        Site::prepared(bench, &[])
+    }
+
+    /// As `start`, after `kumiko ARGUMENTS` in its home; `HOME` in them is its path.
+    ///
+    /// # Errors
+    /// They fail, or it does not come up.
+    pub fn prepared(bench: &Bench, arguments: &[&str]) -> Result<Site, Failure> {
         let _permit = guard::starting();
         let folder = tempfile::Builder::new()
             .prefix("kumiko-bench-")
@@ -57,6 +65,12 @@ impl Site {
             let kumiko = bench.kumiko.clone();
             move || end(&kumiko, folder)
         });
+        if !arguments.is_empty() {
+            let own = home.display().to_string();
+            let words: Vec<String> = arguments.iter().map(|a| a.replace("HOME", &own)).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            wait::output(&mut command(&bench.kumiko, &home, &words), UP_WITHIN)?;
+        }
         let mut start = command(
             &bench.kumiko,
             &home,
@@ -88,23 +102,25 @@ impl Site {
         read(&self.home.join("run/site.json"), json::<Running>).map(|running| running.pid)
     }
 
-    /// What a client of GRAM needs: the owner's credential, whom it trusts, and where the gatekeeper is.
-    pub fn gram(&self) -> Result<(Credential, TrustStore, SiteAddress), Failure> {
-        let credential = Credential::load_pair(&self.contact.certificate, &self.contact.key)
-            .map_err(|e| Failure::said("loading the owner's certificate", &e))?;
-        let trust = TrustStore::load(&self.contact.trust)
-            .map_err(|e| Failure::said("loading the trust directory", &e))?;
-        let address = SiteAddress {
+    pub fn address(&self) -> SiteAddress {
+        SiteAddress {
             host: self.contact.host.clone(),
             port: self.contact.port,
-        };
-        Ok((credential, trust, address))
+        }
+    }
+
+    /// Whom it and its clients trust.
+    pub fn trust(&self) -> &Path {
+        &self.contact.trust
     }
 
     /// One session, with the owner's certificate.
     pub async fn connect(&self) -> Result<Client, Failure> {
-        let (credential, trust, address) = self.gram()?;
-        Client::connect(&address, &credential, &trust)
+        let credential = Credential::load_pair(&self.contact.certificate, &self.contact.key)
+            .map_err(|e| Failure::said("loading the owner's certificate", &e))?;
+        let trust = TrustStore::load(self.trust())
+            .map_err(|e| Failure::said("loading the trust directory", &e))?;
+        Client::connect(&self.address(), &credential, &trust)
             .await
             .map_err(|e| Failure::said("connecting to the site", &e))
     }

@@ -11,6 +11,8 @@ pub enum Unit {
     Bytes,
     BytesPerSecond,
     PerSecond,
+    /// A ratio or a count.
+    Plain,
 }
 
 impl Unit {
@@ -22,6 +24,7 @@ impl Unit {
         let steps: &[(f64, &str)] = match self {
             Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
             Unit::Bytes => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+            Unit::Plain => &[(1.0, "")],
             Unit::PerSecond => &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")],
             Unit::BytesPerSecond => &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
         };
@@ -31,7 +34,7 @@ impl Unit {
             .copied()
             .find(|(scale, _)| value.abs() >= *scale)
             .unwrap_or(smallest);
-        format!("{} {name}", digits(value / scale))
+        format!("{} {name}", digits(value / scale)).trim_end().to_owned()
     }
 }
 

@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 /// A program by its full path, which sshd wants of itself. Daemons stand where an ordinary user's PATH does not look.
-fn found(program: &'static str, package: &'static str) -> Result<PathBuf, Failure> {
+pub fn found(program: &'static str, package: &'static str) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/bin"].map(PathBuf::from))
@@ -20,7 +20,7 @@ fn found(program: &'static str, package: &'static str) -> Result<PathBuf, Failur
 }
 
 /// Free a moment ago; whoever takes it in between makes the peer fail with a clear word.
-fn free_port() -> Result<u16, Failure> {
+pub fn free_port() -> Result<u16, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").doing(|| "looking for a free port")?;
     Ok(listener
         .local_addr()

@@ -50,7 +50,7 @@ pub const KEYS: [&str; 8] = [
 const STEP_WITHIN: Duration = Duration::from_secs(60);
 
 /// A row that could not even begin says why.
-fn or_missing(mut row: Row, measured: impl FnOnce(&mut Row) -> Result<(), Failure>) -> Row {
+pub fn or_missing(mut row: Row, measured: impl FnOnce(&mut Row) -> Result<(), Failure>) -> Row {
     if let Err(failure) = measured(&mut row) {
         row.lacks(None, &failure);
     }

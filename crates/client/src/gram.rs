@@ -54,6 +54,17 @@ pub enum GramError {
     Status(u16),
 }
 
+/// How far an exchange with a gatekeeper has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// TLS stands, and the gatekeeper has greeted.
+    Greeted,
+    /// It has made a key, and asks for a certificate.
+    Asked,
+    /// The proxy is signed and sent.
+    Given,
+}
+
 /// One user's way to gatekeepers and jobs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct GramClient {
@@ -77,12 +88,22 @@ impl GramClient {
     /// Is the service there, and may we use it?
     pub async fn ping(&self, site: &SiteAddress, service: &str) -> Result<Status, GramError> {
         let asked = asked(service, Wanted::Ping);
-        Ok(within(self.ask(site, &asked)).await?.status)
+        Ok(within(self.ask(site, &asked, false, |_| ())).await?.status)
+    }
+
+    /// The same, with a delegation that nothing is made of.
+    pub async fn ping_delegating(
+        &self,
+        site: &SiteAddress,
+        service: &str,
+    ) -> Result<Status, GramError> {
+        let asked = asked(service, Wanted::Ping);
+        Ok(within(self.ask(site, &asked, true, |_| ())).await?.status)
     }
 
     pub async fn version(&self, site: &SiteAddress, service: &str) -> Result<JobReply, GramError> {
         let asked = asked(service, Wanted::Version);
-        reply(within(self.ask(site, &asked)).await?)
+        reply(within(self.ask(site, &asked, true, |_| ())).await?)
     }
 
     /// Delegates a limited proxy and asks for a job.
@@ -92,8 +113,19 @@ impl GramClient {
         service: &str,
         job: JobRequest,
     ) -> Result<JobReply, GramError> {
+        self.submit_noting(site, service, job, |_| ()).await
+    }
+
+    /// As `submit`; `note` hears of each step as it is done.
+    pub async fn submit_noting(
+        &self,
+        site: &SiteAddress,
+        service: &str,
+        job: JobRequest,
+        note: impl FnMut(Step),
+    ) -> Result<JobReply, GramError> {
         let asked = asked(service, Wanted::Job(job));
-        reply(within(self.ask(site, &asked)).await?)
+        reply(within(self.ask(site, &asked, true, note)).await?)
     }
 
     /// Asks a job for something; not for `Renew`, which is a longer talk.
@@ -143,13 +175,19 @@ impl GramClient {
         })
     }
 
-    async fn ask(&self, site: &SiteAddress, asked: &ToGatekeeper) -> Result<Response, GramError> {
+    async fn ask(
+        &self,
+        site: &SiteAddress,
+        asked: &ToGatekeeper,
+        delegates: bool,
+        mut note: impl FnMut(Step),
+    ) -> Result<Response, GramError> {
         let mut link = self.open(site).await?;
-        if matches!(asked.wanted, Wanted::Ping) {
-            link.send(b"0").await?;
-        } else {
+        note(Step::Greeted);
+        if delegates {
             link.send(b"D").await?;
             let request = link.certificate().await?;
+            note(Step::Asked);
             let options = Options {
                 lifetime: Duration::MAX, // as long as ours
                 limited: true,
@@ -157,6 +195,9 @@ impl GramClient {
             };
             let signed = delegation::sign(&request, &self.credential, &options)?;
             link.send(&signed).await?;
+            note(Step::Given);
+        } else {
+            link.send(b"0").await?;
         }
         link.send(&encode_request(&asked.encode(&site.host)))
             .await?;
