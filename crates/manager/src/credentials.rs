@@ -10,6 +10,7 @@ use kumiko_job::state::Job;
 use kumiko_linux::Dir;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,20 @@ struct Waiting {
     owner: Owner,
     since: Instant,
     claimed: bool,
+}
+
+/// A credential that a power cut could still take.
+pub struct Unsynced {
+    file: File,
+    store: Dir,
+}
+
+impl Unsynced {
+    /// On the disk when it returns.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()?;
+        self.store.sync()
+    }
 }
 
 /// The first line of a file; readers of PEM pass over it.
@@ -137,7 +152,7 @@ impl Credentials {
         lock(&self.waiting).insert(name, waiting);
     }
 
-    /// Keeps a credential of `subject`'s until a job takes it. Durable when this returns.
+    /// Keeps a credential of `subject`'s until a job takes it. On the disk once `Unsynced` says so.
     pub fn keep(&self, subject: &str, given: &Delegated, most: usize) -> Result<String, Refusal> {
         let mine = lock(&self.waiting)
             .values()
@@ -153,11 +168,9 @@ impl Credentials {
             subject: subject.to_owned(),
             not_after_ms: given.not_after_ms,
         };
-        let name = self.write(&owner, &given.pem).map_err(|error| {
-            let place = self.directory.display();
-            let message = format!("the credential could not be kept in {place}: {error}");
-            Refusal::new("credential_not_kept", message)
-        })?;
+        let name = self
+            .write(&owner, &given.pem)
+            .map_err(|error| not_kept(&error))?;
         self.add(name.clone(), owner);
         Ok(name)
     }
@@ -173,15 +186,24 @@ impl Credentials {
             file.write_all(&serde_json::to_vec(owner)?)?;
             file.write_all(b"\n")?;
             file.write_all(pem)?;
-            file.sync_all()?;
-            store.rename(&new, &store, file_of(&name))?;
-            store.sync()
+            store.rename(&new, &store, file_of(&name))
         })();
         if written.is_err() {
             // The error that came first counts.
             let _ = store.remove_file(&new);
         }
         written.map(|()| name)
+    }
+
+    /// What is still to be done before somebody may rely on a credential: by descriptor, since its name changes as soon as
+    /// a job has it. None: no such file, so that who wants to take it is refused, or has taken it already.
+    pub fn unsynced(&self, name: &str) -> io::Result<Option<Unsynced>> {
+        let store = Dir::open(&self.directory)?;
+        match store.open_file(file_of(name)) {
+            Ok(file) => Ok(Some(Unsynced { file, store })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Gives a credential to a job; answers when it ends. Only one can take it.
@@ -267,8 +289,8 @@ impl Credentials {
         };
         let store = Dir::open(&self.directory)?;
         let kept = file_of_job(job.id);
+        // After a power cut one of the two names is there, and both are looked at.
         gone_is_fine(store.rename(file_of(&given.name), &store, &kept))?;
-        store.sync()?;
         let (_, pem) = read(&store, &kept)?;
 
         let new = format!("job-{}.{NEW}", job.id);
@@ -304,6 +326,11 @@ impl Credentials {
         }
         Ok(())
     }
+}
+
+pub fn not_kept(error: &io::Error) -> Refusal {
+    let message = format!("the credential could not be kept on the site's disk: {error}");
+    Refusal::new("credential_not_kept", message)
 }
 
 /// Whose it is, and the PEM.

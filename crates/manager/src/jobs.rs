@@ -3,6 +3,7 @@
 use crate::Manager;
 use crate::act::not_placed;
 use crate::cell::{Cell, Face};
+use crate::credentials::{Unsynced, not_kept};
 use crate::keeper::{Ask, Reply, Submission, damaged, no_such_job};
 use crate::output::Output;
 use crate::staging::unavailable;
@@ -39,6 +40,11 @@ impl<B: BatchSystem> Manager<B> {
         let (reply, answer) = oneshot::channel();
         self.asks.send(ask(reply)).map_err(|_| closing())?;
         answer.await.map_err(|_| closing())?
+    }
+
+    fn unsynced(&self, credential: &str) -> Result<Option<Unsynced>, Refusal> {
+        let unsynced = self.actor.credentials.unsynced(credential);
+        unsynced.map_err(|error| not_kept(&error))
     }
 
     /// The caller's job. That there is one of somebody else's is not told.
@@ -137,18 +143,30 @@ impl<B: BatchSystem> Jobs for Manager<B> {
             return Err(unavailable());
         }
         let policy = (self.actor.effective)(caller, &description)?;
-        let caller = caller.clone();
+        let unsynced = match &description.credential {
+            Some(name) => self.unsynced(name)?,
+            None => None,
+        };
+        let owner = caller.clone();
         let description = Arc::new(description);
-        self.ask(|reply| {
+        let recorded = self.ask(|reply| {
             Ask::Submit(Box::new(Submission {
-                caller,
+                caller: owner,
                 key,
                 description,
                 policy,
                 reply,
             }))
-        })
-        .await
+        });
+        // Both are waits for the disk, which writes for both at once.
+        let (recorded, synced) = tokio::join!(recorded, synced(unsynced));
+        let job = recorded?;
+        if let Err(refusal) = synced {
+            // Told that it is not taken, its owner must not find it running.
+            self.cancel(caller, job, None).await?;
+            return Err(refusal);
+        }
+        Ok(job)
     }
 
     async fn list(&self, caller: &Caller) -> Result<Vec<JobView>, Refusal> {
@@ -387,6 +405,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         let cell = self.find(caller, job).await?;
         let not_after_ms = credential.not_after_ms;
         let name = self.new_credential(caller, credential).await?;
+        synced(self.unsynced(&name)?).await?;
         let _one = self.renewing.lock().await;
         let credentials = Arc::clone(&self.actor.credentials);
         credentials.claim(&name, &caller.subject)?;
@@ -412,6 +431,16 @@ impl<B: BatchSystem> Jobs for Manager<B> {
             }
         })
         .await?
+    }
+}
+
+/// On the disk when it returns.
+async fn synced(credential: Option<Unsynced>) -> Result<(), Refusal> {
+    match credential {
+        Some(unsynced) => blocking(move || unsynced.sync())
+            .await?
+            .map_err(|error| not_kept(&error)),
+        None => Ok(()),
     }
 }
 

@@ -190,7 +190,12 @@ impl Entry {
             };
             while let Some(event) = events.next().await {
                 let now = told(event.state, event.outcome.as_ref(), record.stages_out);
-                entry.told.send_replace(Some(now));
+                // Who waits to see whether a state lasts is woken by another one only.
+                entry.told.send_if_modified(|told| {
+                    let other = *told != Some(now);
+                    *told = Some(now);
+                    other
+                });
                 if now.is_end() {
                     return;
                 }

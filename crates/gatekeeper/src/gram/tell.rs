@@ -17,6 +17,8 @@ use tokio::net::TcpStream;
 
 /// Most jobs are pending for some milliseconds only; a link to say so would hold up the one that says more.
 const PENDING_LASTS: Duration = Duration::from_millis(250);
+/// The same of jobs that are over as soon as they run: on either side a link takes as long as such a job. Nobody sees it.
+const ACTIVE_LASTS: Duration = Duration::from_millis(50);
 /// For one link, from connecting to the client's answer.
 const TELL_WITHIN: Duration = Duration::from_secs(10);
 /// Pauses between the tries for the end; for other states the first alone. A client's link may be down for a moment.
@@ -61,8 +63,13 @@ pub(super) async fn tell<J: Jobs>(
             }
             continue;
         };
-        if now.state == JobState::Pending
-            && tokio::time::timeout(PENDING_LASTS, states.changed())
+        let lasts = match now.state {
+            JobState::Pending => PENDING_LASTS,
+            JobState::Active => ACTIVE_LASTS,
+            _ => Duration::ZERO,
+        };
+        if !lasts.is_zero()
+            && tokio::time::timeout(lasts, states.changed())
                 .await
                 .is_ok()
         {
