@@ -3,11 +3,12 @@
 
 use crate::config::Config;
 use crate::legacy::Listed;
+use crate::metrics::Counts;
 use crate::time::Clock;
 use kumiko_directory::source::Registrations;
 use kumiko_directory::{ApplyError, Bounds, Directory, Dn, Op, SourceId};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::watch;
 
@@ -33,15 +34,6 @@ pub struct Index {
     pub counts: Counts,
     /// Who may register in the manner of MDS 2.
     pub(crate) legacy: Vec<Listed>,
-}
-
-/// For /metrics and tests.
-#[derive(Debug, Default)]
-pub struct Counts {
-    pub queries: AtomicU64,
-    pub changes: AtomicU64,
-    pub refused_changes: AtomicU64,
-    pub snapshots: AtomicU64,
 }
 
 impl Index {

@@ -1,9 +1,10 @@
-//! The HTTP door of an info server (spec/info, H1 to H3): the questions of the session's door as GET requests, answered
+//! The HTTP door of an info server (spec/info, H1 to H4): the questions of the session's door as GET requests, answered
 //! in JSON. HTTP/1.1 within TLS, told by ALPN.
 
 use crate::desk::{Prepared, Refusal, attributes, status};
 use crate::index::Index;
 use crate::ldap::Client;
+use crate::metrics;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -107,8 +108,15 @@ fn route(
             let who = client.identity.as_deref().unwrap_or("");
             Ok(json(StatusCode::OK, &status(index, who)))
         }
+        ["metrics"] => {
+            let mut response = Response::new(Full::new(metrics::text(index).into()));
+            let kind = header::HeaderValue::from_static("text/plain; version=0.0.4");
+            response.headers_mut().insert(header::CONTENT_TYPE, kind);
+            Ok(response)
+        }
         _ => {
-            let words = "there are /v1/info/query, /v1/info/attributes and /v1/info/status";
+            let words =
+                "there are /v1/info/query, /v1/info/attributes, /v1/info/status and /metrics";
             Err((
                 StatusCode::NOT_FOUND,
                 Refusal::new("no_such_resource", words),

@@ -4,7 +4,7 @@
 use crate::config::{Config, Place};
 use crate::error::StartError;
 use crate::index::Index;
-use crate::ldap::{self, Client, End};
+use crate::ldap::{self, Broken, Client, End};
 use crate::legacy::{self, Listed};
 use crate::time::Clock;
 use crate::{desk, keep, provider, register, rest, uplink};
@@ -14,6 +14,7 @@ use kumiko_identity::{Credential, TrustStore};
 use kumiko_session::{Options, Server as Sessions};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -257,9 +258,11 @@ impl Door {
             .open
             .take(address, limits.connections, limits.connections_per_address);
         let Some(seat) = seat else {
+            self.index.counts.turned_away.fetch_add(1, Relaxed);
             tracing::warn!(%peer, "turned away: too many connections");
             return;
         };
+        self.index.counts.connections.fetch_add(1, Relaxed);
         let visit = Visit {
             index: self.index.clone(),
             acceptor: self.certificates.borrow().clone(),
@@ -299,7 +302,7 @@ impl Visit {
                 match ldap::serve(self.index.clone(), &mut tcp, client).await {
                     Ok(End::StartTls) => self.encrypted(tcp).await,
                     Ok(End::Closed) => {}
-                    Err(error) => tracing::debug!(peer = %self.peer, %error, "connection given up"),
+                    Err(error) => self.give_up(&error),
                 }
             }
             _ => {}
@@ -327,12 +330,17 @@ impl Visit {
         match alpn.as_deref() {
             None => {
                 if let Err(error) = ldap::serve(self.index.clone(), &mut tls, client).await {
-                    tracing::debug!(peer = %self.peer, %error, "connection given up");
+                    self.give_up(&error);
                 }
             }
             Some(HTTP) => rest::serve(self.index.clone(), tls, client).await,
             Some(_) => self.session(tls, client.identity).await,
         }
+    }
+
+    fn give_up(&self, error: &Broken) {
+        self.index.counts.given_up.fetch_add(1, Relaxed);
+        tracing::debug!(peer = %self.peer, %error, "connection given up");
     }
 
     async fn session<S>(self, tls: TlsStream<S>, identity: Option<String>)

@@ -9,7 +9,7 @@ use kumiko_directory::source::Kind;
 use kumiko_directory::{Attribute, Dn, Entry, Op, Stamp};
 use kumiko_info::Limits;
 use kumiko_testkit::{deadline, has_program, skip};
-use std::time::Duration;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -231,14 +231,10 @@ async fn a_persistent_search_tells_changes_as_they_happen() {
     let mut child = tokio::task::spawn_blocking(move || kumiko_testkit::Process::start(&mut child))
         .await
         .unwrap();
-    let following = server.index.clone();
     // Its search counts as a query once it is under way.
+    let queries = &server.index.counts.queries;
     common::until("the search is under way", || async {
-        following
-            .counts
-            .queries
-            .load(std::sync::atomic::Ordering::Relaxed)
-            > 0
+        queries.load(Relaxed) > 0
     })
     .await;
     let dn = Dn::default().child("Mds-Host-hn", "host39.example");
@@ -272,7 +268,7 @@ async fn curl_asks_the_same_over_http() {
     let server = grid(&world).await;
     let ca = world.ca.dir().join("ca.pem");
     std::fs::write(&ca, world.ca.authority().certificate().to_pem().unwrap()).unwrap();
-    let get = |path: &str| {
+    let get_text = |path: &str| {
         let output = std::process::Command::new("curl")
             .args(["-s", "-w", "\n%{http_code}", "--cacert"])
             .arg(&ca)
@@ -281,8 +277,12 @@ async fn curl_asks_the_same_over_http() {
             .unwrap();
         let told = text(&output);
         let (body, code) = told.rsplit_once('\n').unwrap();
-        let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-        (value, code.to_owned())
+        (code.to_owned(), body.to_owned())
+    };
+    let get = |path: &str| {
+        let (code, body) = get_text(path);
+        let value: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+        (value, code)
     };
     let (found, code) =
         get("/v1/info/query?expression=cpus+%3E%3D+30&rank=host&limit=2&attributes=host");
@@ -319,6 +319,15 @@ async fn curl_asks_the_same_over_http() {
             .is_some_and(|a| a.len() > 50)
     );
     assert_eq!(get("/v1/info/status").0["name"], "local");
+    let entries = get("/v1/info/status").0["entries"].clone();
+    let (_, body) = get_text("/metrics");
+    for line in [
+        format!("kumiko_info_entries {entries}").as_str(),
+        "kumiko_info_sources_live 0",
+        "# TYPE kumiko_info_queries_total counter",
+    ] {
+        assert!(body.lines().any(|l| l == line), "{line}\n{body}");
+    }
 }
 
 async fn answer_to(server: &Running, bytes: &[u8]) -> Vec<u8> {
@@ -385,17 +394,13 @@ async fn a_client_that_does_not_read_is_given_up_and_holds_little_meanwhile() {
     for _ in 0..50 {
         stream.write_all(&search).await.unwrap();
     }
-    // 50 answers of 5 MB each were never held: the connection ends while the client sleeps.
-    let mut gone = Vec::new();
-    deadline("the connection to be given up", async {
-        loop {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            if stream.write_all(&search).await.is_err() {
-                break;
-            }
-        }
+    // 50 answers of 5 MB each were never held: the connection ends while the client does nothing.
+    let given_up = &server.index.counts.given_up;
+    common::until("the connection to be given up", || async {
+        given_up.load(Relaxed) == 1
     })
     .await;
+    let mut gone = Vec::new();
     let _ = stream.read_to_end(&mut gone).await;
     assert!(gone.len() < 40_000_000, "{} bytes were waiting", gone.len());
     // One that says nothing at all goes too.

@@ -9,6 +9,7 @@ use crate::index::Index;
 use kumiko_directory::provider::{Provider, ReadError, Told};
 use kumiko_directory::{Dn, Entry, Stamp};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -50,6 +51,7 @@ pub(crate) async fn run(index: Arc<Index>, mut provider: Box<dyn Provider>) {
                 entries
             }
             Err(error) => {
+                index.counts.failed_readings.fetch_add(1, Relaxed);
                 tracing::warn!(provider = provider.name(), %error, "a reading failed");
                 // What was read before stays, with the times at which it was measured.
                 let mut entries = good.clone();

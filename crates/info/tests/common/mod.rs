@@ -101,6 +101,11 @@ impl World {
         }
     }
 
+    pub async fn below(&self, above: Above, config: Config) -> Running {
+        let register = vec![above];
+        self.start(Config { register, ..config }).await
+    }
+
     pub async fn client(&self, server: &Running) -> InfoClient {
         self.client_at(server.address).await
     }
@@ -170,6 +175,28 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// An index and a leaf that is registered there, and what a client sees at the index.
+pub struct Pair {
+    pub top: Running,
+    pub leaf: Running,
+    pub client: InfoClient,
+}
+
+/// The leaf tells of hosts of these names (8 CPUs, load 0.5), which the index knows then.
+pub async fn pair(world: &World, way: impl FnOnce(&Running) -> Above, names: &[&str]) -> Pair {
+    let top = world.start(world.config("top", Kind::Index)).await;
+    let leaf = world
+        .below(way(&top), world.config("leaf", Kind::Leaf))
+        .await;
+    leaf.tell(names.iter().map(|name| host(name, 8, 0.5)).collect());
+    let client = world.client(&top).await;
+    until("the hosts", || async {
+        hosts(&client, "").await.len() == names.len()
+    })
+    .await;
+    Pair { top, leaf, client }
 }
 
 /// A host as providers tell it.
