@@ -8,7 +8,7 @@ use common::Site;
 use kumiko_client::gram::GramClient;
 use kumiko_gatekeeper::Gram;
 use kumiko_identity::delegation;
-use kumiko_identity::proxy::Options;
+use kumiko_identity::proxy::{self, Options};
 use kumiko_identity::tls::{Connector, TlsStream};
 use kumiko_identity::{Credential, KeyKind};
 use kumiko_job::id::JobId;
@@ -260,6 +260,40 @@ async fn contacts_and_callbacks_outlive_the_gatekeeper() {
         }
     };
     assert_eq!(deadline("the end", end).await.contact, contact);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_outlives_its_credential_and_is_reached_again_under_a_newer_one() {
+    let (site, proxy) = site().await;
+    let lasting = client(&site, &proxy);
+    // As short as this machine lets a submission be.
+    let mut contact = None;
+    for lifetime in [2, 8, 32].map(Duration::from_secs) {
+        let options = Options {
+            lifetime,
+            ..Options::default()
+        };
+        let short = client(&site, &proxy::create(&site.alice, &options).unwrap());
+        let address = site.site_address();
+        let asked = short.submit(&address, "jobmanager", job("&(executable=deaf)", None));
+        contact = match deadline("an answer", asked).await {
+            Ok(reply) if reply.status == GramCode::SUCCESS => reply.contact,
+            _ => continue,
+        };
+        break;
+    }
+    let contact = contact.unwrap();
+    // G51: the contact shows a proxy that has ended, and no client talks to that.
+    deadline("its end", async {
+        while lasting.query(&contact, &Query::Status).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let reply = submit(&site, &lasting, "&(executable=deaf)", None).await;
+    assert_eq!(reply.status, GramCode::SUCCESS);
+    let asked = lasting.query(&contact, &Query::Status).await.unwrap();
+    assert_eq!(asked.state, Some(JobState::Active));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

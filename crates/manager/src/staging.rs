@@ -59,11 +59,39 @@ impl<B: BatchSystem> Actor<B> {
                 return;
             };
             let failed = done.is_err();
+            if failed {
+                // Before the job is said to have ended: a crash in between does both again.
+                self.clean(&cell, gone).await;
+            }
             self.moved(job.id, item, None, done);
             if failed {
                 break;
             }
         }
+    }
+
+    /// Removes what the description wants removed. None: it has become of no use.
+    async fn clean(
+        self: &Arc<Self>,
+        cell: &Arc<Cell>,
+        gone: impl Fn(&Face) -> bool + Copy,
+    ) -> Option<Result<u64, Refusal>> {
+        let description = Arc::clone(&cell.job().description);
+        let scratch = description.scratch.iter();
+        let paths: Arc<[String]> = description
+            .clean_up
+            .iter()
+            .chain(scratch)
+            .cloned()
+            .collect();
+        if paths.is_empty() {
+            return Some(Ok(0));
+        }
+        let clean = |work: Arc<Work>, transfer: Arc<dyn Transfer>| {
+            let paths = Arc::clone(&paths);
+            async move { transfer.clean_up(&work, &paths).await.map(|()| 0) }
+        };
+        self.persist(cell, gone, clean).await
     }
 
     /// Sends one stream to all its destinations.
@@ -135,20 +163,7 @@ impl<B: BatchSystem> Actor<B> {
             return;
         }
         if only_cleaning(&cell.look()) {
-            let clean = |work: Arc<Work>, transfer: Arc<dyn Transfer>| {
-                let description = Arc::clone(&job.description);
-                async move {
-                    let scratch = description.scratch.iter();
-                    let paths: Vec<String> = description
-                        .clean_up
-                        .iter()
-                        .chain(scratch)
-                        .cloned()
-                        .collect();
-                    transfer.clean_up(&work, &paths).await.map(|()| 0)
-                }
-            };
-            let Some(done) = self.persist(&cell, gone, clean).await else {
+            let Some(done) = self.clean(&cell, gone).await else {
                 return;
             };
             self.moved(job.id, Item::CleanUp, None, done);

@@ -246,6 +246,27 @@ async fn what_may_work_later_is_tried_again_and_what_cannot_ends_the_job() {
 }
 
 #[tokio::test]
+async fn what_a_job_wants_removed_goes_when_its_files_do_not_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let (stage, porter) = open(&directory).await;
+    let description = JobDescription {
+        stage_in: vec![file("https://h/a", "a"), file("https://h/b", "b")],
+        clean_up: vec!["a".into(), "b".into()],
+        ..program()
+    };
+    porter.failures.lock().unwrap().push_back(failure(false));
+    let id = submit(&stage, description).await;
+    assert!(matches!(
+        end_of(&stage, id).await,
+        Outcome::StagingFailed { .. }
+    ));
+    assert_eq!(
+        porter.said()[..2],
+        ["stage_in[0] from https://h/a to a", "clean a b"]
+    );
+}
+
+#[tokio::test]
 async fn a_job_is_cancelled_while_its_files_come() {
     let directory = tempfile::tempdir().unwrap();
     let (stage, porter) = open(&directory).await;
