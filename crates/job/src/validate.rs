@@ -122,15 +122,15 @@ impl JobDescription {
         let mut reader = serde_json::Deserializer::from_slice(bytes);
         let description: JobDescription =
             serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+                // Where the text itself is broken the last part has no name, shown as "?": the place is told by its line.
                 let path = error.path().to_string();
-                form(
-                    if path == "." {
-                        "description".to_owned()
-                    } else {
-                        path
-                    },
-                    error.inner(),
-                )
+                let named = path.trim_end_matches(['.', '?']);
+                let path = if named.is_empty() {
+                    "description"
+                } else {
+                    named
+                };
+                form(path.to_owned(), error.inner())
             })?;
         reader
             .end()
