@@ -7,6 +7,7 @@
 //! * [`terminal`]: sizes and raw mode · [`facts`]: file systems, network interfaces
 //! * [`accounts`], [`privileges`], [`fence`], [`groups`]: who there is, becoming somebody, giving up more, groups of
 //!   processes · [`packets`]: messages that carry descriptors
+//! * `supervise`: guests whose calls are answered or rewritten
 //! * [`spooling`]: splice, holes, locks · [`tcp`]: socket options · [`unix_socket`]: sockets at long paths
 
 pub mod accounts;
@@ -22,6 +23,8 @@ pub mod privileges;
 pub mod process;
 pub mod signals;
 pub mod spooling;
+#[cfg(target_arch = "x86_64")]
+pub mod supervise;
 pub mod tcp;
 pub mod terminal;
 pub mod this_process;

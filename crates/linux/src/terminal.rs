@@ -1,5 +1,6 @@
 //! Terminals: their size, and raw mode, restored when done. Not here: how a guest's is made ([`crate::cell`]).
 
+use rustix::pty::OpenptFlags;
 use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcsetattr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,6 +37,16 @@ pub fn set_size(terminal: impl AsFd, rows: u16, columns: u16) -> io::Result<()> 
         terminal,
         window(rows, columns),
     )?)
+}
+
+/// A new terminal of the host of this size: master and slave.
+pub fn open(rows: u16, columns: u16) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags)?;
+    rustix::pty::unlockpt(&master)?;
+    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    set_size(&slave, rows, columns)?;
+    Ok((master, slave))
 }
 
 /// (rows, columns).

@@ -1,10 +1,12 @@
-//! Which mechanism carries out a policy. With one built, the choice is short; the reasons are said all the same.
+//! Which mechanism carries out a policy, and why not another.
 
 use crate::contract::Mechanism;
 use crate::error::SandboxError;
 use crate::machine::Machine;
 use crate::namespace::Namespace;
-use kumiko_policy::{MechanismKind, Policy};
+#[cfg(target_arch = "x86_64")]
+use crate::supervised::{Notify, Ptrace};
+use kumiko_policy::{Access, MechanismKind, Network, Policy};
 
 /// The mechanism chosen, what of the policy it does not carry out, and why the others were not chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,13 @@ pub struct Choice {
     /// (mechanism, reason).
     pub why_not: Vec<(String, String)>,
 }
+
+/// From the cheapest for the guest to the dearest. `library` is none of them: it is not built, and no wall.
+const BY_COST: [MechanismKind; 3] = [
+    MechanismKind::Namespace,
+    MechanismKind::Notify,
+    MechanismKind::Ptrace,
+];
 
 /// `wanted` goes over what the policy's `type` says; "auto" and None leave it to the policy.
 pub fn choose(
@@ -33,36 +42,89 @@ pub fn choose(
             Some(kind) => kind,
         },
     };
-    if !matches!(kind, MechanismKind::Auto | MechanismKind::Namespace) {
-        return Err(SandboxError::NotBuilt {
-            name: kind.name().to_owned(),
-        });
+    let kind = match kind {
+        MechanismKind::Library => {
+            return Err(SandboxError::NotBuilt {
+                name: kind.name().to_owned(),
+            });
+        }
+        MechanismKind::Auto => {
+            let admitted = BY_COST
+                .into_iter()
+                .find(|kind| machine.admits(*kind).is_ok());
+            // None at all: told is what stands in the way of the best.
+            admitted.unwrap_or(MechanismKind::Namespace)
+        }
+        kind => kind,
+    };
+    if let Err(obstacle) = machine.admits(kind) {
+        return Err(obstacle.of(kind));
     }
-    if let Err(obstacle) = &machine.user_namespaces {
-        return Err(SandboxError::UserNamespaces {
-            why: obstacle.why.clone(),
-            remedy: obstacle.remedy.clone(),
-        });
-    }
-    let not_enforced = policy.limits.in_words();
+    let not_enforced = not_enforced(policy, kind);
     if policy.strict && !not_enforced.is_empty() {
         return Err(SandboxError::Strict {
-            mechanism: "namespace".to_owned(),
+            mechanism: kind.name().to_owned(),
             what: not_enforced,
         });
     }
-    let why_not = ["library", "notify", "ptrace"]
-        .map(|name| (name.to_owned(), "not built yet".to_owned()))
-        .to_vec();
     Ok(Choice {
-        mechanism: "namespace",
+        mechanism: kind.name(),
         not_enforced,
-        why_not,
+        why_not: why_not(kind, machine),
     })
+}
+
+fn not_enforced(policy: &Policy, kind: MechanismKind) -> Vec<String> {
+    let mut what = policy.limits.in_words();
+    if kind == MechanismKind::Namespace {
+        return what;
+    }
+    let sized = policy.paths.iter().filter_map(|rule| match rule.access {
+        Access::Temporary {
+            size_mib: Some(size),
+        } => Some((&rule.path, size)),
+        _ => None,
+    });
+    what.extend(sized.map(|(path, size)| format!("size of {size} MiB of the temporary {path}")));
+    if policy.network() == Network::None {
+        what.push("a loopback of its own (there is no network at all)".to_owned());
+    }
+    what
+}
+
+fn why_not(chosen: MechanismKind, machine: &Machine) -> Vec<(String, String)> {
+    let others = [
+        MechanismKind::Namespace,
+        MechanismKind::Library,
+        MechanismKind::Notify,
+        MechanismKind::Ptrace,
+    ];
+    let others = others.into_iter().filter(|kind| *kind != chosen);
+    others
+        .map(|kind| {
+            let reason = match (kind, machine.admits(kind)) {
+                (MechanismKind::Library, _) => "not built yet".to_owned(),
+                (_, Err(obstacle)) => obstacle.why,
+                (_, Ok(())) => {
+                    let at = |kind| BY_COST.iter().position(|other| *other == kind);
+                    match at(kind) > at(chosen) {
+                        true => "slower for the guest".to_owned(),
+                        false => "another was asked for".to_owned(),
+                    }
+                }
+            };
+            (kind.name().to_owned(), reason)
+        })
+        .collect()
 }
 
 /// The mechanism of a choice.
 pub fn open(choice: &Choice) -> Box<dyn Mechanism> {
-    let Choice { mechanism: _, .. } = choice; // there is one
-    Box::new(Namespace)
+    match choice.mechanism {
+        #[cfg(target_arch = "x86_64")]
+        "notify" => Box::new(Notify),
+        #[cfg(target_arch = "x86_64")]
+        "ptrace" => Box::new(Ptrace),
+        _ => Box::new(Namespace),
+    }
 }

@@ -10,6 +10,8 @@ mod guest;
 mod machine;
 mod namespace;
 mod relay;
+#[cfg(target_arch = "x86_64")]
+mod supervised;
 
 pub use attend::run;
 pub use choose::{Choice, choose, open};

@@ -1,6 +1,7 @@
 //! What this kernel and this account allow.
 
 use crate::error::SandboxError;
+use kumiko_policy::MechanismKind;
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -9,6 +10,8 @@ use std::io;
 pub struct Machine {
     /// Ok: a user namespace with a mount namespace can be made. Else why not, and what to look at.
     pub user_namespaces: Result<(), Obstacle>,
+    /// Ok: guests can be supervised without namespaces.
+    pub supervision: Result<(), Obstacle>,
 }
 
 /// What stands in the way, and what to try.
@@ -24,6 +27,7 @@ impl Machine {
         let tried = kumiko_linux::cell::try_namespaces();
         Machine {
             user_namespaces: tried.map_err(|error| Obstacle::from_errno(&error)),
+            supervision: supervision(),
         }
     }
 
@@ -31,8 +35,55 @@ impl Machine {
     pub fn assume() -> Machine {
         Machine {
             user_namespaces: Ok(()),
+            supervision: Ok(()),
         }
     }
+
+    /// Can this mechanism be used here?
+    pub fn admits(&self, kind: MechanismKind) -> Result<(), Obstacle> {
+        match kind {
+            MechanismKind::Notify | MechanismKind::Ptrace => self.supervision.clone(),
+            MechanismKind::Auto | MechanismKind::Namespace => self.user_namespaces.clone(),
+            MechanismKind::Library => Err(Obstacle {
+                why: "not built yet".to_owned(),
+                remedy: "use another mechanism".to_owned(),
+            }),
+        }
+    }
+}
+
+/// What notify and ptrace have in common: walls by Landlock, and a supervisor that may look into its guests.
+#[cfg(target_arch = "x86_64")]
+fn supervision() -> Result<(), Obstacle> {
+    let obstacle = |why: String, remedy: &str| {
+        Err(Obstacle {
+            why,
+            remedy: remedy.to_owned(),
+        })
+    };
+    if !kumiko_linux::supervise::domain::is_enough() {
+        let version = kumiko_linux::supervise::domain::version();
+        return obstacle(
+            format!("Landlock {version}, and 6 is needed to keep signals in a room"),
+            "use Linux 6.12 or newer with Landlock among its security modules",
+        );
+    }
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    match scope.as_deref().map(str::trim) {
+        Ok(scope) if scope != "0" => obstacle(
+            format!("/proc/sys/kernel/yama/ptrace_scope is {scope}"),
+            "ask the administrator for `sysctl kernel.yama.ptrace_scope=0`",
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn supervision() -> Result<(), Obstacle> {
+    Err(Obstacle {
+        why: "not written for this processor yet".to_owned(),
+        remedy: "use the mechanism namespace".to_owned(),
+    })
 }
 
 /// Switches that keep accounts from making user namespaces: (file, value that does so, what to try).
@@ -71,6 +122,19 @@ impl Obstacle {
         Obstacle {
             why: error.to_string(),
             remedy: remedy.to_owned(),
+        }
+    }
+}
+
+impl Obstacle {
+    /// As the error of who asked for this mechanism.
+    pub(crate) fn of(self, kind: MechanismKind) -> SandboxError {
+        match kind {
+            MechanismKind::Auto | MechanismKind::Namespace => self.into(),
+            kind => SandboxError::Machine {
+                mechanism: kind.name().to_owned(),
+                why: format!("{}; {}", self.why, self.remedy),
+            },
         }
     }
 }

@@ -169,11 +169,19 @@ fn what_cannot_be_mapped_is_told_apart() {
 #[test]
 fn a_mechanism_is_chosen_or_its_absence_explained() {
     let fine = Machine::assume();
-    let closed = Machine {
-        user_namespaces: Err(Obstacle {
+    let obstacle = || {
+        Err(Obstacle {
             why: "switched off".to_owned(),
             remedy: "switch it on".to_owned(),
-        }),
+        })
+    };
+    let open = Machine {
+        user_namespaces: obstacle(),
+        supervision: Ok(()),
+    };
+    let closed = Machine {
+        supervision: obstacle(),
+        ..open.clone()
     };
     let check =
         |text: &str, wanted: Option<&str>, machine: &Machine, expected: Result<&str, &str>| {
@@ -189,10 +197,14 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
     check("", None, &fine, Ok("namespace"));
     check("", Some("auto"), &fine, Ok("namespace"));
     check("", Some("namespace"), &fine, Ok("namespace"));
-    check("", Some("ptrace"), &fine, Err("mechanism_not_built"));
+    check("", Some("ptrace"), &fine, Ok("ptrace"));
+    check("mechanism = 'notify'", None, &fine, Ok("notify"));
+    check("", Some("library"), &fine, Err("mechanism_not_built"));
+    check("", None, &open, Ok("notify"));
+    check("", Some("ptrace"), &closed, Err("mechanism_unavailable"));
     check("", Some("magic"), &fine, Err("no_such_mechanism"));
     check("", None, &closed, Err("user_namespaces_not_permitted"));
-    check(figure2, None, &fine, Err("mechanism_not_built"));
+    check(figure2, None, &fine, Ok("ptrace"));
     check(figure2, Some("namespace"), &fine, Ok("namespace"));
     check(
         "mechanism = 'library'",
@@ -211,5 +223,14 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
     assert_eq!(
         choice.not_enforced,
         ["disk limit of 30 KByte/s", "network limit of 30 KByte/s"]
+    );
+    let text = "network = 'none'\n[paths]\n'/t' = { access = 'temporary', size_mib = 5 }";
+    let choice = choose(&parse(text, "policy").unwrap(), Some("notify"), &fine).unwrap();
+    assert_eq!(
+        choice.not_enforced,
+        [
+            "size of 5 MiB of the temporary /t",
+            "a loopback of its own (there is no network at all)"
+        ]
     );
 }

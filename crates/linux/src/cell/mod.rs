@@ -16,13 +16,14 @@
 //! The code of these processes allocates nothing and takes no lock: the process they were forked from may have threads.
 //! Not here: which paths and rules (kumiko-sandbox).
 
-mod program;
-mod report;
+pub(crate) mod program;
+pub(crate) mod report;
 mod rules;
 mod seccomp;
 mod view;
 
 pub use program::{Program, Streams};
+pub(crate) use report::Reports;
 pub use report::{Failure, Stage};
 pub use rules::guest_filter;
 pub use seccomp::{Filter, Verdict};
@@ -30,7 +31,7 @@ pub use view::{Source, Step, View};
 
 use crate::process;
 use program::Ready;
-use report::{Message, Reports, Told};
+use report::{Message, Told};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
 use std::io;
@@ -212,7 +213,7 @@ fn child(told: Told, program: &Program<'_>) -> Result<Child, Failure> {
 }
 
 /// Waits for a child that ends by itself at once.
-fn reap_helper(pid: i32) {
+pub(crate) fn reap_helper(pid: i32) {
     loop {
         // SAFETY: no status is asked for; the child is ours and not waited for elsewhere.
         let done = unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
@@ -223,7 +224,7 @@ fn reap_helper(pid: i32) {
 }
 
 /// Dropped at the end of a copy of this process, by a panic too: what follows it in the source is the original's.
-struct EndOfCopy;
+pub(crate) struct EndOfCopy;
 
 impl Drop for EndOfCopy {
     fn drop(&mut self) {
@@ -237,7 +238,7 @@ impl Drop for EndOfCopy {
 ///
 /// # Safety
 /// `child` must not allocate, lock or panic: another thread may have held a lock when the copy was made.
-unsafe fn fork(flags: libc::c_int, child: impl FnOnce()) -> io::Result<i32> {
+pub(crate) unsafe fn fork(flags: libc::c_int, child: impl FnOnce()) -> io::Result<i32> {
     // SAFETY: both sets are locals that the calls fill in before they are read.
     let (all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
     let mut all = all;

@@ -164,7 +164,7 @@ fn open_terminal(rows: u16, columns: u16, reports: BorrowedFd<'_>) -> Result<Own
 }
 
 /// Puts the three in their places; all others close on exec, whoever opened them.
-fn standard(wanted: &[BorrowedFd<'_>; 3]) -> Result<(), Errno> {
+pub(crate) fn standard(wanted: &[BorrowedFd<'_>; 3]) -> Result<(), Errno> {
     // Each may sit in another's place: first all of them out of the way.
     let [stdin, stdout, stderr] = wanted;
     let moved = [own(*stdin)?, own(*stdout)?, own(*stderr)?];
@@ -205,6 +205,23 @@ fn own(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 /// Major and minor number of /dev/null (null(4)).
 const NULL_DEVICE: (u32, u32) = (1, 3);
 
+/// As [`give_up_rights`] where there may be no right to give up: an ordinary account outside a user namespace has no
+/// capability to lock them with, and gains none by executing (no_new_privs).
+pub(crate) fn give_up_what_there_is() -> Result<(), Errno> {
+    match give_up_rights() {
+        Err(Errno::PERM) => {
+            let none = CapabilitySets {
+                effective: CapabilitySet::empty(),
+                permitted: CapabilitySet::empty(),
+                inheritable: CapabilitySet::empty(),
+            };
+            rustix::thread::set_capabilities(None, none)?;
+            rustix::thread::set_no_new_privs(true)
+        }
+        done => done,
+    }
+}
+
 fn give_up_rights() -> Result<(), Errno> {
     let locked = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
@@ -234,7 +251,7 @@ fn give_up_rights() -> Result<(), Errno> {
 
 /// Ignored signals and the blocked set outlive exec, and are ours (std ignores SIGPIPE), not the guest's. By the bare
 /// calls: the C library keeps two signals to itself.
-fn default_signals() {
+pub(crate) fn default_signals() {
     /// Longer than any architecture's kernel form of struct sigaction; all zeros is SIG_DFL.
     const DEFAULT: [u64; 8] = [0; 8];
     /// Bytes of the kernel's sigset_t.

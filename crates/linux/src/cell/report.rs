@@ -95,13 +95,13 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(super) const LOST: Failure = Failure {
+    pub(crate) const LOST: Failure = Failure {
         stage: Stage::Lost,
         index: 0,
         errno: 0,
     };
 
-    pub(super) fn new(stage: Stage, error: &io::Error) -> Failure {
+    pub(crate) fn new(stage: Stage, error: &io::Error) -> Failure {
         Failure {
             stage,
             index: 0,
@@ -109,7 +109,7 @@ impl Failure {
         }
     }
 
-    pub(super) fn at(stage: Stage) -> impl Fn(Errno) -> Failure {
+    pub(crate) fn at(stage: Stage) -> impl Fn(Errno) -> Failure {
         move |errno| Failure {
             stage,
             index: 0,
@@ -117,11 +117,25 @@ impl Failure {
         }
     }
 
-    pub(super) fn step(stage: Stage, index: usize) -> impl Fn(Errno) -> Failure {
+    pub(crate) fn step(stage: Stage, index: usize) -> impl Fn(Errno) -> Failure {
         move |errno| Failure {
             stage,
             index,
             errno: errno.raw_os_error(),
+        }
+    }
+
+    /// As numbers, for who tells it to another copy of this program.
+    pub fn words(&self) -> [u32; 3] {
+        [self.stage as u32, self.index as u32, self.errno as u32]
+    }
+
+    pub fn of_words([stage, index, errno]: [u32; 3]) -> Failure {
+        let stage = Stage::ALL.get(stage as usize).copied();
+        Failure {
+            stage: stage.unwrap_or(Stage::Lost),
+            index: index as usize,
+            errno: errno as i32,
         }
     }
 
@@ -132,7 +146,7 @@ impl Failure {
 }
 
 /// errno of the last libc call of this thread.
-pub(super) fn errno() -> Errno {
+pub(crate) fn errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
@@ -143,22 +157,22 @@ const FAILED: u32 = 4;
 const GO: u32 = 5;
 
 /// One message, in the host's byte order.
-pub(super) struct Message([u32; 4]);
+pub(crate) struct Message([u32; 4]);
 
 impl Message {
-    pub(super) fn init(pid: i32) -> Message {
+    pub(crate) fn init(pid: i32) -> Message {
         Message([INIT, pid as u32, 0, 0])
     }
 
-    pub(super) fn program(pid: i32) -> Message {
+    pub(crate) fn program(pid: i32) -> Message {
         Message([PROGRAM, pid as u32, 0, 0])
     }
 
-    pub(super) fn go() -> Message {
+    pub(crate) fn go() -> Message {
         Message([GO, 0, 0, 0])
     }
 
-    pub(super) fn failed(failure: &Failure) -> Message {
+    pub(crate) fn failed(failure: &Failure) -> Message {
         Message([
             FAILED,
             failure.stage as u32,
@@ -177,11 +191,12 @@ impl Message {
 }
 
 /// The receiving end.
-pub(super) struct Reports(OwnedFd);
+#[derive(Debug)]
+pub(crate) struct Reports(OwnedFd);
 
 /// All that was told.
 #[derive(Default)]
-pub(super) struct Told {
+pub(crate) struct Told {
     pub init: Option<i32>,
     pub program: Option<i32>,
     /// The program's terminal, its master.
@@ -190,7 +205,7 @@ pub(super) struct Told {
 }
 
 /// Receiving and sending end; both close on exec, and neither is a standard descriptor, which the program replaces.
-pub(super) fn pair() -> io::Result<(Reports, OwnedFd)> {
+pub(crate) fn pair() -> io::Result<(Reports, OwnedFd)> {
     let (ours, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -206,12 +221,12 @@ pub(super) fn pair() -> io::Result<(Reports, OwnedFd)> {
 
 impl Reports {
     /// Never waits long: the buffer holds far more than is ever sent. An error means that nobody listens any more.
-    pub(super) fn tell(to: BorrowedFd<'_>, message: &Message) {
+    pub(crate) fn tell(to: BorrowedFd<'_>, message: &Message) {
         let _ = rustix::net::send(to, &message.bytes(), SendFlags::NOSIGNAL);
     }
 
     /// Hands over a descriptor: init its processes, a program its terminal.
-    pub(super) fn tell_fd(to: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub(crate) fn tell_fd(to: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         let bytes = Message([FDS, 0, 0, 0]).bytes();
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
@@ -222,25 +237,47 @@ impl Reports {
     }
 
     /// This end, for who is started with a copy of it and must not keep it open.
-    pub(super) fn end(&self) -> BorrowedFd<'_> {
+    pub(crate) fn end(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
     /// Waits for the word to go on; false: there is nobody to say it.
-    pub(super) fn told_to_go(from: BorrowedFd<'_>) -> bool {
+    pub(crate) fn told_to_go(from: BorrowedFd<'_>) -> bool {
         let mut bytes = [0; 16];
         let got = rustix::net::recv(from, &mut bytes, RecvFlags::empty());
         matches!(got, Ok((16, _))) && word(&bytes, 0) == GO
     }
 
     /// Waits for the one descriptor that init sends. Allocates nothing.
-    pub(super) fn one_fd(&self) -> Result<OwnedFd, Errno> {
+    pub(crate) fn one_fd(&self) -> Result<OwnedFd, Errno> {
         let mut bytes = [0; 16];
         let (_, fd) = self.receive(&mut bytes)?;
         match (fd, word(&bytes, 3)) {
             (Some(fd), _) => Ok(fd),
             (None, 0) => Err(Errno::IO), // init ended without a word
             (None, errno) => Err(Errno::from_raw_os_error(errno as i32)),
+        }
+    }
+
+    /// The descriptor that is told first of all, or the failure that is told in its place.
+    pub(crate) fn fd_or_failure(&self) -> Result<OwnedFd, Failure> {
+        let mut bytes = [0; 16];
+        match self.receive(&mut bytes) {
+            Ok((_, Some(fd))) => Ok(fd),
+            Ok((16, None)) => Err(failure(&bytes)),
+            Ok(_) => Err(Failure::LOST),
+            Err(errno) => Err(Failure::at(Stage::Lost)(errno)),
+        }
+    }
+
+    /// Waits for the word that it is ready, or the failure that is told in its place.
+    pub(crate) fn ready_or_failure(&self) -> Result<(), Failure> {
+        let mut bytes = [0; 16];
+        match self.receive(&mut bytes) {
+            Ok((16, None)) if word(&bytes, 0) == GO => Ok(()),
+            Ok((16, None)) => Err(failure(&bytes)),
+            Ok(_) => Err(Failure::LOST),
+            Err(errno) => Err(Failure::at(Stage::Lost)(errno)),
         }
     }
 
@@ -262,7 +299,7 @@ impl Reports {
     }
 
     /// Whether the other ends are all closed within this time; reads nothing.
-    pub(super) fn over_within(&self, within: Duration) -> bool {
+    pub(crate) fn over_within(&self, within: Duration) -> bool {
         let begun = Instant::now();
         loop {
             let left = within.saturating_sub(begun.elapsed());
@@ -282,7 +319,7 @@ impl Reports {
     }
 
     /// Reads until the other ends are all closed.
-    pub(super) fn collect(self) -> Told {
+    pub(crate) fn collect(self) -> Told {
         let mut told = Told::default();
         loop {
             let mut bytes = [0; 16];
@@ -298,15 +335,7 @@ impl Reports {
                 INIT => told.init = Some(word(1) as i32),
                 PROGRAM => told.program = Some(word(1) as i32),
                 FAILED => {
-                    let stage = Stage::ALL
-                        .get(word(1) as usize)
-                        .copied()
-                        .unwrap_or(Stage::Lost);
-                    let failure = Failure {
-                        stage,
-                        index: word(2) as usize,
-                        errno: word(3) as i32,
-                    };
+                    let failure = failure(&bytes);
                     // A program that nobody told to go may be heard before the maker says why.
                     if told.failure.is_none_or(|known| known.stage == Stage::Lost) {
                         told.failure = Some(failure);
@@ -318,6 +347,10 @@ impl Reports {
     }
 }
 
+fn failure(bytes: &[u8; 16]) -> Failure {
+    Failure::of_words([word(bytes, 1), word(bytes, 2), word(bytes, 3)])
+}
+
 fn word(bytes: &[u8; 16], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(bytes.get(at * 4..at * 4 + 4).unwrap_or(&[0; 4]));
@@ -325,7 +358,7 @@ fn word(bytes: &[u8; 16], at: usize) -> u32 {
 }
 
 /// A second descriptor of the same thing with a number above the standard ones.
-pub(super) fn above_standard(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+pub(crate) fn above_standard(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     // SAFETY: the kernel has just made this descriptor for us.
     let raw = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
     if raw < 0 {

@@ -6,6 +6,7 @@
 use super::report::errno;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,10 @@ pub enum Verdict {
     Allow,
     /// Fails with this errno.
     Fail(i32),
+    /// Waits for who listens to the filter.
+    Ask,
+    /// Stops for who traces the thread; without one it does not exist.
+    Trace,
 }
 
 #[derive(Clone)]
@@ -209,12 +214,30 @@ impl Filter {
             Verdict::Fail(errno) => {
                 libc::SECCOMP_RET_ERRNO | (errno as u32 & libc::SECCOMP_RET_DATA)
             }
+            Verdict::Ask => libc::SECCOMP_RET_USER_NOTIF,
+            Verdict::Trace => libc::SECCOMP_RET_TRACE,
         };
         self.push(RETURN, 0, 0, k);
     }
 
     /// Holds from now on for this thread and all it starts. Allocates nothing.
-    pub(super) fn install(&self) -> Result<(), Errno> {
+    pub(crate) fn install(&self) -> Result<(), Errno> {
+        self.install_as(libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW)
+            .map(drop)
+    }
+
+    /// As [`Filter::install`]; what has [`Verdict::Ask`] is answered through the descriptor. A call that was received is
+    /// broken off by death alone (Linux 5.19).
+    pub(crate) fn install_with_listener(&self) -> Result<OwnedFd, Errno> {
+        let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW
+            | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
+            | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+        let fd = self.install_as(flags)?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+
+    fn install_as(&self, flags: libc::c_ulong) -> Result<libc::c_long, Errno> {
         let Ok(len) = libc::c_ushort::try_from(self.code.len()) else {
             return Err(Errno::INVAL);
         };
@@ -228,11 +251,15 @@ impl Filter {
             libc::syscall(
                 libc::SYS_seccomp,
                 libc::SECCOMP_SET_MODE_FILTER,
-                libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+                flags,
                 &raw const program,
             )
         };
-        if result == 0 { Ok(()) } else { Err(errno()) }
+        if result >= 0 {
+            Ok(result)
+        } else {
+            Err(errno())
+        }
     }
 }
 

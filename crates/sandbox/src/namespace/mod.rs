@@ -10,6 +10,7 @@ mod standing;
 use crate::contract::{Mechanism, Room};
 use crate::error::SandboxError;
 use kumiko_policy::Policy;
+pub(crate) use plan::{About, Plan, plan};
 use std::path::Path;
 
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl Mechanism for Namespace {
         policy: &Policy,
         job_directory: &Path,
     ) -> Result<Box<dyn Room>, SandboxError> {
-        let plan = plan::plan(policy, job_directory)?;
+        let plan = plan(policy, job_directory)?;
         Ok(Box::new(room::NamespaceRoom::new(policy, plan)))
     }
 }

@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 /// Most memory that each temporary place may take unless the policy says; tmpfs(5) has a half, and there are several.
 const TEMPORARY_SIZE: &str = "25%";
 /// A view, and for each step what to say when it fails.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub view: View,
     pub about: Vec<About>,
 }
 
 /// Which rule a step comes from.
 #[derive(Clone, Debug, Default)]
-pub(super) struct About {
+pub(crate) struct About {
     pub rule: String,
     pub path: String,
     pub real: String,
 }
 
-pub(super) fn plan(policy: &Policy, job_directory: &Path) -> Result<Plan, SandboxError> {
+pub(crate) fn plan(policy: &Policy, job_directory: &Path) -> Result<Plan, SandboxError> {
     let mut planner = Planner {
         plan: Plan {
             view: View::default(),
@@ -45,7 +45,7 @@ pub(super) fn plan(policy: &Policy, job_directory: &Path) -> Result<Plan, Sandbo
     Ok(planner.plan)
 }
 
-pub(super) struct Planner {
+pub(crate) struct Planner {
     plan: Plan,
     pub(super) job: PathBuf,
     /// Directories that stand in the view already, "" is its root.
@@ -499,7 +499,7 @@ enum Place {
 }
 
 impl About {
-    pub(super) fn place(&self, cause: String) -> SandboxError {
+    pub(crate) fn place(&self, cause: String) -> SandboxError {
         SandboxError::Place {
             rule: self.rule.clone(),
             path: self.path.clone(),
@@ -507,7 +507,7 @@ impl About {
         }
     }
 
-    pub(super) fn real(&self, error: &std::io::Error) -> SandboxError {
+    pub(crate) fn real(&self, error: &std::io::Error) -> SandboxError {
         let (rule, path, real) = (self.rule.clone(), self.path.clone(), self.real.clone());
         if kumiko_linux::is_link_error(error) {
             return SandboxError::Link { rule, path, real };

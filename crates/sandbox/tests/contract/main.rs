@@ -102,6 +102,39 @@ pub fn executable(path: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// The other tests under another mechanism.
+fn again(test: &str, mechanism: &str) {
+    if std::env::var_os("KUMIKO_MECHANISM").is_some() {
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--skip", "inner_"])
+        .env("KUMIKO_MECHANISM", mechanism)
+        .output()
+        .unwrap();
+    passed_on(&output, test);
+}
+
+fn passed_on(output: &std::process::Output, test: &str) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    errors
+        .lines()
+        .filter(|line| line.starts_with("SKIP "))
+        .for_each(|line| eprintln!("{line}"));
+    assert!(output.status.success(), "{test}: {text}\n{errors}");
+}
+
+#[test]
+fn all_of_it_holds_under_notify() {
+    again("all_of_it_holds_under_notify", "notify");
+}
+
+#[test]
+fn all_of_it_holds_under_ptrace() {
+    again("all_of_it_holds_under_ptrace", "ptrace");
+}
+
 /// The other tests, as an account that is not root, where they ran as root.
 #[test]
 fn all_of_it_holds_for_an_ordinary_account() {
@@ -132,18 +165,11 @@ fn all_of_it_holds_for_an_ordinary_account() {
             &program,
         ])
         .args(["--skip", "all_of_it_holds", "--skip", "inner_"])
+        .env("KUMIKO_MECHANISM", mechanism())
         .current_dir("/")
         .output();
     match output {
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stdout);
-            let errors = String::from_utf8_lossy(&output.stderr);
-            errors
-                .lines()
-                .filter(|line| line.starts_with("SKIP "))
-                .for_each(|line| eprintln!("{line}"));
-            assert!(output.status.success(), "{text}\n{errors}");
-        }
+        Ok(output) => passed_on(&output, "all_of_it_holds_for_an_ordinary_account"),
         Err(error) => {
             eprintln!("SKIP all_of_it_holds_for_an_ordinary_account: missing setpriv ({error})")
         }

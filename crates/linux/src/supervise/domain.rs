@@ -1,0 +1,130 @@
+//! Landlock domains (landlock(7)) as the walls of a room that has no namespaces. Signals and traces do not leave a
+//! domain (Linux 6.12), so its members can be told by asking whether they could be signalled, and ended in one call.
+
+use super::errno::Errno;
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+use rustix::fs::FileType;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// The first that keeps signals in.
+const NEEDED: i64 = 6;
+
+/// What may be done by the kernel's own paths with what lies at or below a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Executed, and so read.
+    Execute,
+    /// Listed.
+    List,
+    /// Read, listed, executed.
+    Read,
+    /// All that the account may.
+    Write,
+}
+
+/// Which Landlock this kernel has; 0: none.
+pub fn version() -> i64 {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: no structure is given, which is how the version is asked for (landlock_create_ruleset(2)).
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0,
+            VERSION,
+        )
+    };
+    version.max(0)
+}
+
+/// Does it keep signals within a domain?
+pub fn is_enough() -> bool {
+    version() >= NEEDED
+}
+
+/// From now on this process (which has one thread) can signal and trace only those that it starts, and they each other.
+pub fn enter_room() -> io::Result<()> {
+    let enter = || -> Result<(), RulesetError> {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        ruleset
+            .scope(Scope::Signal)?
+            .create()?
+            .restrict_self()
+            .map(drop)
+    };
+    enter().map_err(io::Error::other)
+}
+
+/// The domain of guests as it is put together: nothing is reached by the kernel's own paths but what is granted.
+#[derive(Debug)]
+pub struct GuestRules(RulesetCreated);
+
+impl GuestRules {
+    pub fn new() -> io::Result<GuestRules> {
+        let create = || -> Result<RulesetCreated, RulesetError> {
+            let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+            ruleset
+                .handle_access(AccessFs::from_all(KNOWN))?
+                .scope(Scope::Signal)?
+                .create()
+        };
+        create().map(GuestRules).map_err(io::Error::other)
+    }
+
+    /// What lies at and below a descriptor.
+    pub fn grant(&mut self, fd: BorrowedFd<'_>, grant: Grant) -> io::Result<()> {
+        let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::Execute;
+        let rights = match grant {
+            Grant::Execute => read,
+            Grant::List => AccessFs::ReadDir.into(),
+            Grant::Read => read | AccessFs::ReadDir | AccessFs::IoctlDev,
+            Grant::Write => AccessFs::from_all(KNOWN),
+        };
+        // A file takes no rights of directories.
+        let is_directory =
+            rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
+        let rights = if is_directory {
+            rights
+        } else {
+            rights & AccessFs::from_file(KNOWN)
+        };
+        (&mut self.0)
+            .add_rule(PathBeneath::new(fd, rights))
+            .map(drop)
+            .map_err(io::Error::other)
+    }
+
+    /// The domain, for guests to enter.
+    pub fn finish(self) -> io::Result<OwnedFd> {
+        let fd: Option<OwnedFd> = self.0.into();
+        fd.ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// The rights that are handled.
+const KNOWN: ABI = ABI::V5;
+
+/// Is there a process or thread of this number in this process's room, other than itself?
+pub fn is_member(pid: i32) -> bool {
+    // SAFETY: plain numbers; signal 0 is sent to nobody, and the right to send it is what is asked for.
+    pid > 1 && pid != std::process::id() as i32 && unsafe { libc::kill(pid, 0) } == 0
+}
+
+/// Kills every process of the room but this one, in one pass of the kernel that no fork escapes (kill(2), -1). Refused
+/// where the parent could be signalled: then this process is in no room, and all of the account's would be hit.
+pub fn end_room() -> Result<(), Errno> {
+    // SAFETY: plain numbers.
+    unsafe {
+        for outside in [libc::getppid(), 1] {
+            if libc::kill(outside, 0) == 0 {
+                return Err(Errno::EPERM);
+            }
+        }
+        libc::kill(-1, libc::SIGKILL);
+    }
+    Ok(())
+}

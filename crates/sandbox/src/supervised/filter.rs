@@ -1,0 +1,117 @@
+//! The filter of a guest whose calls are answered, made of the table. Not in it: the answers.
+
+use super::table::{Decision, TABLE};
+use kumiko_linux::cell::{Filter, Verdict};
+use kumiko_linux::supervise::Errno;
+use kumiko_policy::Network;
+
+/// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET (sched.h).
+const NEW_NAMESPACES: u32 = 0x7E02_0000;
+/// CLONE_NEWTIME, to unshare(2) alone.
+const NEW_TIME: u32 = 0x80;
+const CLONE_UNTRACED: u32 = 0x0080_0000;
+const CLONE_THREAD: u32 = 0x0001_0000;
+/// Input put into a terminal (ioctl_tty(2)); what changes files that are open to be read: attributes (ioctl_iflags(2)),
+/// snapshots and volumes of btrfs.
+const FORBIDDEN_REQUESTS: [u32; 11] = [
+    0x5412,
+    0x541C,
+    0x4008_6602,
+    0x4004_6602,
+    0x401C_5820,
+    0x5000_9401,
+    0x5000_940E,
+    0x5000_940F,
+    0x5000_9417,
+    0x5000_9418,
+    0x5000_943F,
+];
+/// AF_UNIX, AF_INET, AF_INET6, AF_NETLINK.
+const FAMILIES: [u32; 4] = [1, 2, 10, 16];
+const UNIX: u32 = 1;
+/// SOCK_DGRAM, with SOCK_NONBLOCK and SOCK_CLOEXEC or without.
+const DATAGRAMS: [u32; 4] = [2, 0x802, 0x8_0002, 0x8_0802];
+/// SECCOMP_FILTER_FLAG_NEW_LISTENER: an answer "carry on" of an inner listener would go over a tracer's head.
+const NEW_LISTENER: u32 = 8;
+const PR_SET_DUMPABLE: u32 = 4;
+/// UFFD_USER_MODE_ONLY.
+const USER_MODE_ONLY: u32 = 1;
+
+/// How answers are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Listener,
+    Tracer,
+}
+
+pub(super) fn filter(by: By, network: Network, further_processes: bool) -> Filter {
+    let ask = match by {
+        By::Listener => Verdict::Ask,
+        By::Tracer => Verdict::Trace,
+    };
+    let fail = |Errno(errno)| Verdict::Fail(errno);
+    let (eperm, absent) = (fail(Errno::EPERM), fail(Errno::ENOSYS));
+    let last = TABLE.last().map_or(0, |row| row.number.into());
+    let mut filter = Filter::new(last);
+    let mut next = 0;
+    for row in TABLE {
+        // Numbers that never had a call.
+        for gap in next..row.number {
+            filter = filter.on(gap.into(), absent);
+        }
+        next = row.number + 1;
+        let call = i64::from(row.number);
+        filter = match row.decision {
+            Decision::Allow => filter,
+            Decision::Refuse(errno) => filter.on(call, fail(errno)),
+            Decision::Absent => filter.on(call, absent),
+            Decision::Ask => filter.on(call, ask),
+            Decision::AskUnlessZero => filter.unless_values(call, 0, &[0], ask),
+            Decision::Rule => filter,
+        };
+    }
+    let call = |name: &str| {
+        TABLE
+            .iter()
+            .find(|row| row.name == name)
+            .map_or(0, |row| i64::from(row.number))
+    };
+    let again = fail(Errno::EAGAIN);
+    if !further_processes {
+        filter = filter
+            .unless_bits(call("clone"), 0, CLONE_THREAD, again)
+            .on(call("fork"), again)
+            .on(call("vfork"), again);
+    }
+    let refused_flags = match by {
+        By::Listener => NEW_NAMESPACES,
+        By::Tracer => NEW_NAMESPACES | CLONE_UNTRACED,
+    };
+    filter = filter
+        .on_bits(call("clone"), 0, refused_flags, eperm)
+        .on_bits(call("unshare"), 0, NEW_NAMESPACES | NEW_TIME, eperm)
+        .on_values(call("ioctl"), 1, &FORBIDDEN_REQUESTS, eperm)
+        .on_values(
+            call("socketpair"),
+            1,
+            &DATAGRAMS,
+            fail(Errno::EPROTONOSUPPORT),
+        )
+        .on_bits(call("seccomp"), 1, NEW_LISTENER, fail(Errno::EBUSY))
+        // It says that it is done: who answers has to read the guest's memory.
+        .on_values(call("prctl"), 0, &[PR_SET_DUMPABLE], Verdict::Fail(0))
+        .unless_bits(call("userfaultfd"), 0, USER_MODE_ONLY, eperm);
+    let none = fail(Errno::EAFNOSUPPORT);
+    filter = match network {
+        Network::Host => filter
+            .unless_values(call("socket"), 0, &FAMILIES, none)
+            .on_values(call("socket"), 0, &[UNIX], ask),
+        Network::None => filter
+            .unless_values(call("socket"), 0, &[UNIX], none)
+            .on(call("socket"), ask),
+    };
+    if by == By::Tracer {
+        filter = filter.on(call("ptrace"), eperm);
+    }
+    filter.finish()
+}

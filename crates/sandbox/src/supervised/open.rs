@@ -1,0 +1,382 @@
+//! open(2) and its kind, in a guest's place. Not in it: how the descriptor reaches the guest.
+
+use super::caller::Caller;
+use super::processes;
+use super::resolve::{End, last_name, parent};
+use super::serve::Outcome;
+use super::view::{Kind, c_string, flag};
+use kumiko_linux::supervise::calls::{self, FileKind};
+use kumiko_linux::supervise::{Errno, memory};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Bits of a mode that open(2) takes.
+const MODE_BITS: u32 = 0o7777;
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub directory: i32,
+    pub path: Vec<u8>,
+    pub flags: i32,
+    pub mode: u32,
+}
+
+/// struct open_how and the bits of its `resolve`.
+pub(super) fn wanted_how(caller: &Caller<'_>) -> Result<Wanted, Errno> {
+    const HOW_BYTES: u64 = 24;
+    const NO_CROSSING: u64 = 0x1;
+    const NO_MAGIC_LINKS: u64 = 0x2;
+    const NO_LINKS: u64 = 0x4;
+    const CACHED: u64 = 0x20;
+    if caller.word(3) < HOW_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    if caller.word(3) > HOW_BYTES {
+        return Err(Errno::E2BIG);
+    }
+    let mut how = [0; HOW_BYTES as usize];
+    memory::read(caller.tid, caller.word(2), &mut how)?;
+    let word = |at: usize| {
+        let bytes = how.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        u64::from_ne_bytes(bytes.unwrap_or_default())
+    };
+    let (flags, mode, resolve) = (word(0), word(8), word(16));
+    let wanted = Wanted {
+        directory: caller.int(0),
+        path: caller.path(1)?,
+        flags: i32::try_from(flags).map_err(|_| Errno::EINVAL)?,
+        mode: u32::try_from(mode).map_err(|_| Errno::EINVAL)?,
+    };
+    match resolve {
+        0 => Ok(wanted),
+        CACHED => Err(Errno::EAGAIN),
+        // What is asked is more than this mechanism tells apart; programs have to go without where the kernel is old too.
+        _ if resolve & !(NO_CROSSING | NO_MAGIC_LINKS | NO_LINKS) == 0 => {
+            let plain = wanted.flags | flag::NOFOLLOW;
+            let base = if wanted.path.starts_with(b"/") {
+                b"/".to_vec()
+            } else {
+                caller.base(wanted.directory)?
+            };
+            match caller.plain_place(&base, &wanted.path) {
+                Some(_) if resolve & NO_LINKS != 0 => {
+                    no_links(caller, &base, &wanted.path).map(|()| Wanted {
+                        flags: plain,
+                        ..wanted
+                    })
+                }
+                Some(_) => Ok(wanted),
+                None => Err(Errno::ENOSYS),
+            }
+        }
+        _ => Err(Errno::ENOSYS),
+    }
+}
+
+fn no_links(caller: &Caller<'_>, base: &[u8], path: &[u8]) -> Result<(), Errno> {
+    let place = caller.plain_place(base, path).ok_or(Errno::ENOSYS)?;
+    match caller.end(flag::AT_CWD, &place, true)? {
+        End::There { place: found, .. } | End::Missing { place: found, .. } if found == place => {
+            Ok(())
+        }
+        _ => Err(Errno::ELOOP),
+    }
+}
+
+/// What is to be opened: decided, and not opened yet.
+#[derive(Debug)]
+pub(super) enum Opening {
+    /// A new name in a directory.
+    New {
+        directory: Vec<u8>,
+        name: Vec<u8>,
+        flags: i32,
+        mode: u32,
+    },
+    There {
+        place: Vec<u8>,
+        handle: OwnedFd,
+        flags: i32,
+    },
+    /// A file without a name, in that directory.
+    Nameless {
+        place: Vec<u8>,
+        handle: OwnedFd,
+        flags: i32,
+        mode: u32,
+    },
+    /// For its path alone.
+    Path {
+        place: Vec<u8>,
+        handle: OwnedFd,
+        flags: i32,
+    },
+    /// With content that is made for it.
+    Made(Vec<u8>),
+    /// A terminal of the room.
+    Terminal { number: u32, flags: i32 },
+    /// What a link of /proc leads to, that has no place.
+    Alone {
+        place: Vec<u8>,
+        handle: OwnedFd,
+        flags: i32,
+    },
+}
+
+pub(super) fn open(caller: &Caller<'_>, wanted: &Wanted) -> Result<Outcome, Errno> {
+    let close_on_exec = wanted.flags & flag::CLOSE_ON_EXEC != 0;
+    if let Some(fd) = at_once(caller, wanted) {
+        return Ok(Outcome::Give { fd, close_on_exec });
+    }
+    let give = |fd| Ok(Outcome::Give { fd, close_on_exec });
+    match decide(caller, wanted)? {
+        Opening::New {
+            directory,
+            name,
+            flags,
+            mode,
+        } => {
+            let (mount, rest) = caller.view.mount_of(&directory)?;
+            let directory = mount.open(rest, flag::PATH | flag::DIRECTORY, 0)?;
+            let mode = mode & !processes::umask_of(caller.tid)?;
+            give(calls::open_beneath(
+                directory.as_fd(),
+                &c_string(&name)?,
+                flags | flag::NO_TERMINAL,
+                mode,
+            )?)
+        }
+        Opening::There {
+            place,
+            handle,
+            flags,
+        } => {
+            let opened = anew(handle, flags, close_on_exec)?;
+            let (mount, rest) = caller.view.mount_of(&place)?;
+            if let (Kind::Terminals, b"ptmx", Outcome::Give { fd, .. }) =
+                (mount.kind, rest, &opened)
+            {
+                caller
+                    .view
+                    .add_terminal(calls::terminal_number(fd.as_fd())?);
+            }
+            Ok(opened)
+        }
+        Opening::Nameless {
+            handle,
+            flags,
+            mode,
+            ..
+        } => {
+            let mode = mode & !processes::umask_of(caller.tid)?;
+            give(calls::open_host_with(
+                &calls::own_path(handle.as_fd()),
+                flags,
+                mode,
+            )?)
+        }
+        Opening::Path { handle, flags, .. } => {
+            // No descriptor of that kind can be handed over (seccomp_unotify(2), ADDFD): one for reading does for what
+            // such descriptors are used for, where the account may read.
+            let flags = (flags & flag::DIRECTORY) | flag::NONBLOCK | flag::NO_TERMINAL;
+            give(calls::reopen(handle.as_fd(), flags)?)
+        }
+        Opening::Made(content) => give(calls::file_of(c"kumiko", &content)?),
+        Opening::Terminal { number, flags } => {
+            let path = c_string(format!("/dev/pts/{number}").as_bytes())?;
+            give(calls::open_host(&path, flags | flag::NO_TERMINAL)?)
+        }
+        Opening::Alone { handle, flags, .. } => anew(handle, flags, close_on_exec),
+    }
+}
+
+/// Without a look first, where that can do no harm: what is there, of a kind that no opening waits for or changes.
+fn at_once(caller: &Caller<'_>, wanted: &Wanted) -> Option<OwnedFd> {
+    const UNUSUAL: i32 = flag::CREATE | flag::PATH | flag::TEMPORARY | flag::NOFOLLOW;
+    let flags = wanted.flags;
+    if flags & UNUSUAL != 0 {
+        return None;
+    }
+    let place = match wanted.path.first()? {
+        b'/' => caller.plain_place(b"/", &wanted.path)?,
+        _ => caller.plain_place(&caller.base(wanted.directory).ok()?, &wanted.path)?,
+    };
+    let (mount, rest) = caller.view.mount_of(&place).ok()?;
+    let writes = flags & (flag::ACCESS | flag::TRUNCATE) != 0;
+    if mount.kind != Kind::Tree || rest.is_empty() || (writes && !mount.writable) {
+        return None;
+    }
+    let fd = mount
+        .open(rest, flags | flag::NONBLOCK | flag::NO_TERMINAL, 0)
+        .ok()?;
+    match calls::about(fd.as_fd()).ok()?.kind() {
+        FileKind::Regular | FileKind::Directory => {}
+        _ => return None,
+    }
+    if flags & flag::NONBLOCK == 0 {
+        calls::now_blocking(fd.as_fd()).ok()?;
+    }
+    Some(fd)
+}
+
+/// What the words lead to, and whether the policy lets it be opened so.
+pub(super) fn decide(caller: &Caller<'_>, wanted: &Wanted) -> Result<Opening, Errno> {
+    let flags = wanted.flags;
+    let path_only = flags & flag::PATH != 0;
+    let creates = flags & flag::CREATE != 0 && !path_only;
+    let exclusive = creates && flags & flag::EXCLUSIVE != 0;
+    let follow = flags & flag::NOFOLLOW == 0 && !exclusive;
+    match caller.end(wanted.directory, &wanted.path, follow)? {
+        End::Link { .. } | End::There { .. } if exclusive => Err(Errno::EEXIST),
+        End::Link { .. } => Err(Errno::ELOOP),
+        End::There {
+            place,
+            handle,
+            directory,
+        } => there(caller, wanted, place, handle, directory),
+        End::Missing { .. } if !creates => Err(Errno::ENOENT),
+        End::Missing {
+            directory: true, ..
+        } => Err(Errno::EISDIR),
+        End::Missing { place, .. } => {
+            caller.may_write(parent(&place))?;
+            if caller.view.mount_of(parent(&place))?.0.kind != Kind::Tree {
+                return Err(Errno::ENOENT);
+            }
+            Ok(Opening::New {
+                directory: parent(&place).to_vec(),
+                name: last_name(&place).to_vec(),
+                flags: flags | flag::NOFOLLOW,
+                mode: wanted.mode & MODE_BITS,
+            })
+        }
+        End::Alone { place, handle } => {
+            may_reopen(&place, flags)?;
+            Ok(Opening::Alone {
+                place,
+                handle,
+                flags: flags & !flag::CREATE,
+            })
+        }
+    }
+}
+
+fn there(
+    caller: &Caller<'_>,
+    wanted: &Wanted,
+    place: Vec<u8>,
+    handle: OwnedFd,
+    directory: bool,
+) -> Result<Opening, Errno> {
+    let flags = wanted.flags & !(flag::CREATE | flag::EXCLUSIVE | flag::NOFOLLOW);
+    if wanted.flags & flag::PATH != 0 {
+        return Ok(Opening::Path {
+            place,
+            handle,
+            flags,
+        });
+    }
+    if flags & flag::DIRECTORY != 0 && !directory {
+        return Err(Errno::ENOTDIR);
+    }
+    if flags & flag::TEMPORARY != 0 {
+        caller.may_write(&place)?;
+        return Ok(Opening::Nameless {
+            place,
+            handle,
+            flags,
+            mode: wanted.mode & MODE_BITS,
+        });
+    }
+    let writes = flags & (flag::ACCESS | flag::TRUNCATE) != 0;
+    if directory && (writes || wanted.flags & flag::CREATE != 0) {
+        return Err(Errno::EISDIR);
+    }
+    let (mount, rest) = caller.view.mount_of(&place)?;
+    match calls::about(handle.as_fd())?.kind() {
+        FileKind::Device if !mount.devices => return Err(Errno::EACCES),
+        FileKind::Device | FileKind::Pipe => {}
+        FileKind::Socket => return Err(Errno::ENXIO),
+        _ if writes => caller.may_write(&place)?,
+        _ => {}
+    }
+    if mount.kind == Kind::Processes {
+        let parts: Vec<&[u8]> = rest.split(|byte| *byte == b'/').collect();
+        if processes::is_made(&parts) {
+            return processes::made(caller.view, mount, rest).map(Opening::Made);
+        }
+    }
+    if place == b"/dev/tty" {
+        let number = processes::terminal_of(caller.tid).ok_or(Errno::ENXIO)?;
+        return Ok(Opening::Terminal { number, flags });
+    }
+    Ok(Opening::There {
+        place,
+        handle,
+        flags,
+    })
+}
+
+/// Opens what was found. A pipe with a name waits for its other end: that is left to a thread of its own.
+fn anew(handle: OwnedFd, flags: i32, close_on_exec: bool) -> Result<Outcome, Errno> {
+    let flags = flags | flag::NO_TERMINAL;
+    let waits =
+        calls::about(handle.as_fd())?.kind() == FileKind::Pipe && flags & flag::NONBLOCK == 0;
+    if waits {
+        return Ok(Outcome::Slow(Box::new(move || {
+            calls::reopen(handle.as_fd(), flags).map(|fd| Outcome::Give { fd, close_on_exec })
+        })));
+    }
+    calls::reopen(handle.as_fd(), flags).map(|fd| Outcome::Give { fd, close_on_exec })
+}
+
+/// What a guest was given, and is not shown by any name, it may open again with the rights that it has.
+fn may_reopen(place: &[u8], flags: i32) -> Result<(), Errno> {
+    let info = [parent(parent(place)), b"/fdinfo/", last_name(place)].concat();
+    let info = String::from_utf8(info).map_err(|_| Errno::EACCES)?;
+    let text = std::fs::read_to_string(info)?;
+    let had = text
+        .lines()
+        .find_map(|line| line.strip_prefix("flags:"))
+        .map(str::trim);
+    let had = had
+        .and_then(|had| i32::from_str_radix(had, 8).ok())
+        .ok_or(Errno::EACCES)?;
+    let asked = flags & flag::ACCESS;
+    let enough = had & flag::PATH == 0
+        && (had & flag::ACCESS == flag::READ_WRITE || had & flag::ACCESS == asked);
+    let truncates = flags & flag::TRUNCATE != 0 && had & flag::ACCESS == 0;
+    if enough && !truncates {
+        Ok(())
+    } else {
+        Err(Errno::EACCES)
+    }
+}
+
+/// open(2) by its older names.
+pub(super) fn wanted(caller: &Caller<'_>) -> Result<Wanted, Errno> {
+    Ok(Wanted {
+        directory: flag::AT_CWD,
+        path: caller.path(0)?,
+        flags: caller.int(1),
+        mode: caller.int(2) as u32,
+    })
+}
+
+pub(super) fn wanted_at(caller: &Caller<'_>) -> Result<Wanted, Errno> {
+    Ok(Wanted {
+        directory: caller.int(0),
+        path: caller.path(1)?,
+        flags: caller.int(2),
+        mode: caller.int(3) as u32,
+    })
+}
+
+pub(super) fn wanted_creat(caller: &Caller<'_>) -> Result<Wanted, Errno> {
+    Ok(Wanted {
+        directory: flag::AT_CWD,
+        path: caller.path(0)?,
+        flags: flag::CREATE | flag::WRITE_ONLY | flag::TRUNCATE,
+        mode: caller.int(1) as u32,
+    })
+}

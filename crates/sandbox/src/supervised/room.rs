@@ -1,0 +1,308 @@
+//! A room without namespaces, on the side of who has it: its supervisor is a process beside this one, started with the
+//! first guest. Not in it: what the supervisor does.
+
+use super::control::{self, Charge};
+use super::filter::By;
+use super::protocol::{KILL, Order, Reply, send_order};
+use crate::contract::{Launch, Room, Streams};
+use crate::error::SandboxError;
+use crate::guest::Guest;
+use crate::namespace::{About, Plan};
+use kumiko_linux::cell::{Failure, Stage};
+use kumiko_linux::packets::Packets;
+use kumiko_linux::process;
+use kumiko_linux::supervise::spawn;
+use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where bare names are looked up when the environment does not say.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+pub(super) struct SupervisedRoom {
+    name: &'static str,
+    by: By,
+    plan: Option<Plan>,
+    about: Vec<About>,
+    network: Network,
+    further_processes: bool,
+    temporary: bool,
+    running: Option<Running>,
+    killed: bool,
+}
+
+struct Running {
+    supervisor: i32,
+    packets: Packets,
+    scratch: PathBuf,
+}
+
+impl SupervisedRoom {
+    pub(super) fn new(
+        name: &'static str,
+        by: By,
+        policy: &Policy,
+        mut plan: Plan,
+    ) -> SupervisedRoom {
+        let temporary = GuestPath::new("/tmp")
+            .ok()
+            .and_then(|path| policy.rule_for(&path).cloned());
+        SupervisedRoom {
+            name,
+            by,
+            about: std::mem::take(&mut plan.about),
+            plan: Some(plan),
+            network: policy.network(),
+            further_processes: policy.further_processes(),
+            temporary: temporary
+                .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
+            running: None,
+            killed: false,
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), SandboxError> {
+        let kernel = |step| {
+            move |error: io::Error| SandboxError::Kernel {
+                step,
+                cause: error.to_string(),
+            }
+        };
+        let Some(plan) = self.plan.take() else {
+            return Err(SandboxError::Kernel {
+                step: "starting a guest",
+                cause: "the room has ended".to_owned(),
+            });
+        };
+        let scratch = scratch().map_err(kernel("making the room's own directory"))?;
+        let (packets, theirs) = Packets::pair().map_err(kernel("making ready"))?;
+        let charge = Charge {
+            by: self.by,
+            steps: plan.view,
+            network: self.network,
+            further_processes: self.further_processes,
+            scratch: scratch.clone(),
+        };
+        let started = spawn::supervisor(&[theirs.as_fd()], |files| {
+            control::run(&charge, &theirs, files)
+        });
+        let supervisor = started.map_err(kernel("starting the supervisor"))?;
+        drop(theirs);
+        let running = Running {
+            supervisor,
+            packets,
+            scratch,
+        };
+        let reply = running.reply()?;
+        match reply {
+            Reply::Done { .. } => {
+                self.running = Some(running);
+                Ok(())
+            }
+            Reply::Failed { failure, .. } => Err(self.told(&failure, None)),
+        }
+    }
+
+    fn order(&self, launch: &Launch<'_>) -> Result<Order, SandboxError> {
+        let mut environment = Vec::with_capacity(launch.environment.len() + 3);
+        let mut path = PATH;
+        for (name, value) in [("HOME", JOB_DIRECTORY), ("PATH", PATH), ("TMPDIR", "/tmp")] {
+            match launch.environment.iter().find(|(given, _)| given == name) {
+                Some((_, value)) if name == "PATH" => path = value,
+                Some(_) => {}
+                None if name == "TMPDIR" && !self.temporary => {}
+                None => environment.push(format!("{name}={value}")),
+            }
+        }
+        environment.extend(
+            launch
+                .environment
+                .iter()
+                .map(|(name, value)| format!("{name}={value}")),
+        );
+        let directory = match launch.directory {
+            Some(directory) if directory.contains('\0') => {
+                return Err(SandboxError::ZeroByte {
+                    what: format!("{directory:?}"),
+                });
+            }
+            None => JOB_DIRECTORY.to_owned(),
+            Some(absolute) if absolute.starts_with('/') => absolute.to_owned(),
+            Some(relative) => format!("{JOB_DIRECTORY}/{relative}"),
+        };
+        let program = launch.program;
+        let candidates = match program {
+            absolute if absolute.starts_with('/') => vec![absolute.to_owned()],
+            relative if relative.contains('/') || relative.is_empty() => {
+                vec![format!("{directory}/{relative}")]
+            }
+            bare => {
+                let places = path.split(':').filter(|place| !place.is_empty());
+                places.map(|place| format!("{place}/{bare}")).collect()
+            }
+        };
+        let arguments = std::iter::once(program.to_owned())
+            .chain(launch.arguments.iter().cloned())
+            .collect();
+        let terminal = match launch.streams {
+            Streams::Given { .. } => None,
+            Streams::Terminal { rows, columns } => Some((rows, columns)),
+        };
+        let order = Order {
+            candidates,
+            directory,
+            arguments,
+            environment,
+            terminal,
+        };
+        let mut texts = order
+            .candidates
+            .iter()
+            .chain(&order.arguments)
+            .chain(&order.environment);
+        if let Some(text) = texts.find(|text| text.contains('\0')) {
+            return Err(SandboxError::ZeroByte {
+                what: format!("{text:?}"),
+            });
+        }
+        Ok(order)
+    }
+
+    fn told(&self, failure: &Failure, launch: Option<&Launch<'_>>) -> SandboxError {
+        let cause = failure.cause();
+        let none = About::default();
+        let about = self.about.get(failure.index).unwrap_or(&none);
+        let kernel = |step| SandboxError::Kernel {
+            step,
+            cause: cause.to_string(),
+        };
+        let program = launch.map_or("", |launch| launch.program).to_owned();
+        match failure.stage {
+            Stage::Real | Stage::Link | Stage::Tree => about.real(&cause),
+            Stage::Place | Stage::Mount => about.place(cause.to_string()),
+            Stage::Directory => SandboxError::Directory {
+                directory: launch
+                    .and_then(|launch| launch.directory)
+                    .unwrap_or(JOB_DIRECTORY)
+                    .to_owned(),
+                cause: cause.to_string(),
+            },
+            Stage::Interpreter => SandboxError::Interpreter { program },
+            Stage::Execute => match cause.kind() {
+                io::ErrorKind::NotFound => SandboxError::NoExecutable { program },
+                io::ErrorKind::ArgumentListTooLong => SandboxError::TooLong,
+                _ => SandboxError::NotExecutable {
+                    program,
+                    cause: cause.to_string(),
+                },
+            },
+            Stage::Root => kernel("making the root of the view"),
+            Stage::Privileges => kernel("entering its domain"),
+            Stage::Filter => SandboxError::Machine {
+                mechanism: self.name.to_owned(),
+                why: format!(
+                    "its filter was not taken ({cause}): is this a sandbox of the same kind already?"
+                ),
+            },
+            Stage::Terminal => kernel("making its terminal"),
+            Stage::Descriptors => kernel("setting up its descriptors"),
+            Stage::Program => kernel("starting a process"),
+            _ => kernel("starting a guest"),
+        }
+    }
+}
+
+impl Running {
+    fn reply(&self) -> Result<Reply, SandboxError> {
+        let lost = |cause: String| SandboxError::Kernel {
+            step: "the supervisor of the room",
+            cause,
+        };
+        match Reply::receive(&self.packets) {
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => Err(lost("it has ended".to_owned())),
+            Err(error) => Err(lost(error.to_string())),
+        }
+    }
+}
+
+impl Room for SupervisedRoom {
+    fn start(&mut self, launch: &Launch<'_>) -> Result<Guest, SandboxError> {
+        let order = self.order(launch)?;
+        if self.running.is_none() {
+            self.begin()?;
+        }
+        let Some(running) = self.running.as_ref().filter(|_| !self.killed) else {
+            return Err(SandboxError::Kernel {
+                step: "starting a guest",
+                cause: "the room has ended".to_owned(),
+            });
+        };
+        let kernel = |error: io::Error| SandboxError::Kernel {
+            step: "telling the supervisor",
+            cause: error.to_string(),
+        };
+        match &launch.streams {
+            Streams::Given {
+                stdin,
+                stdout,
+                stderr,
+            } => {
+                send_order(&running.packets, &order, &[*stdin, *stdout, *stderr])
+                    .map_err(kernel)?;
+            }
+            Streams::Terminal { .. } => {
+                send_order(&running.packets, &order, &[]).map_err(kernel)?
+            }
+        }
+        match running.reply()? {
+            Reply::Done { pid, terminal } => {
+                let pidfd = process::pidfd(pid).map_err(kernel)?;
+                Ok(Guest::new(pid, pidfd, terminal))
+            }
+            Reply::Failed { pid, failure } => {
+                if pid > 0 {
+                    spawn::reap(pid);
+                }
+                Err(self.told(&failure, Some(launch)))
+            }
+        }
+    }
+
+    fn kill_all(&mut self) {
+        self.killed = true;
+        if let Some(running) = &self.running {
+            // An error: it has ended, and the room with it.
+            let _ = running.packets.send(KILL, None);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.packets.send(KILL, None);
+        spawn::reap(self.supervisor);
+        // Gone already, unless the supervisor was killed.
+        let _ = std::fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// A directory of the room's own.
+fn scratch() -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("kumiko-room-{}-{number}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            // As the kernel names it: no link on the way.
+            Ok(()) => return path.canonicalize(),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The domain of a room's guests: what the kernel's own paths reach, whatever words a guest puts where. What the policy
+//! closes within a tree is left out of it name by name, as a domain can only grant.
+
+use super::filter::By;
+use super::resolve::join;
+use super::view::{Kind, Mount, View, c_string, flag};
+use kumiko_linux::supervise::calls;
+use kumiko_linux::supervise::domain::{Grant, GuestRules};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// Deepest closed place that is walked to.
+const MOST_PARTS: usize = 64;
+
+/// `terminal`: that of the guest to be started.
+pub(super) fn domain(view: &View, by: By, terminal: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+    let mut rules = GuestRules::new()?;
+    for mount in view.trees() {
+        let grant = match (by, mount.writable) {
+            (By::Listener, _) => Grant::Execute,
+            (By::Tracer, false) => Grant::Read,
+            (By::Tracer, true) => Grant::Write,
+        };
+        // What lies over this tree, and so is not to be reached through it.
+        let over: Vec<Vec<u8>> = view
+            .mounts()
+            .filter(|other| !std::ptr::eq(*other, mount))
+            .filter_map(|other| {
+                let rest = other.at.strip_prefix(mount.at.as_slice())?;
+                let rest = if mount.at == b"/" {
+                    rest
+                } else {
+                    rest.strip_prefix(b"/")?
+                };
+                let real = join(&mount.real, rest);
+                let same = real == other.real && other.writable == mount.writable;
+                (!rest.is_empty() && !same).then(|| rest.to_vec())
+            })
+            .collect();
+        // Nothing stands in our own root but places for what is put over it.
+        let over = if mount.at == b"/" { Vec::new() } else { over };
+        grant_around(&mut rules, mount, b"", &over, grant)?;
+    }
+    if by == By::Tracer {
+        for own in [
+            view.made_in().to_path_buf(),
+            view.list_directory(),
+            view.terminal_list().to_path_buf(),
+        ] {
+            let fd = calls::open_host(&c_string(own.as_os_str().as_bytes())?, flag::PATH)?;
+            rules.grant(fd.as_fd(), Grant::Read)?;
+        }
+        // /dev/tty is always the guest's own; other terminals it has by descriptor.
+        for path in [c"/proc", c"/dev/tty", c"/dev/pts/ptmx"] {
+            if let Ok(fd) = calls::open_host(path, flag::PATH) {
+                rules.grant(fd.as_fd(), Grant::Write)?;
+            }
+        }
+        if let Some(terminal) = terminal {
+            rules.grant(terminal.as_fd(), Grant::Write)?;
+        }
+        for device in view
+            .mounts()
+            .filter(|mount| mount.devices && mount.kind == Kind::Tree)
+        {
+            rules.grant(device.root.as_fd(), Grant::Write)?;
+        }
+    }
+    rules.finish()
+}
+
+/// Grants all of `at` (below the mount's root) but what is over it.
+fn grant_around(
+    rules: &mut GuestRules,
+    mount: &Mount,
+    at: &[u8],
+    over: &[Vec<u8>],
+    grant: Grant,
+) -> io::Result<()> {
+    let below: Vec<&Vec<u8>> = over.iter().filter(|path| is_below(path, at)).collect();
+    if below.is_empty() {
+        let Ok(fd) = mount.open(at, flag::PATH | flag::NOFOLLOW, 0) else {
+            return Ok(());
+        };
+        return rules.grant(fd.as_fd(), grant);
+    }
+    if at.split(|byte| *byte == b'/').count() > MOST_PARTS {
+        return Ok(());
+    }
+    let directory = mount.open(at, flag::DIRECTORY, 0)?;
+    if grant != Grant::Execute {
+        rules.grant(directory.as_fd(), Grant::List)?;
+    }
+    let listed = calls::own_path(directory.as_fd());
+    let listed = std::ffi::OsStr::from_bytes(listed.as_bytes());
+    for entry in fs::read_dir(listed)?.flatten() {
+        let name = entry.file_name();
+        let path = if at.is_empty() {
+            name.as_bytes().to_vec()
+        } else {
+            join(at, name.as_bytes())
+        };
+        if below.iter().any(|over| **over == path) || c_string(name.as_bytes()).is_err() {
+            continue;
+        }
+        // What has gone meanwhile needs no grant.
+        let _ = grant_around(rules, mount, &path, over, grant);
+    }
+    Ok(())
+}
+
+fn is_below(path: &[u8], at: &[u8]) -> bool {
+    if at.is_empty() {
+        return true;
+    }
+    path.strip_prefix(at)
+        .is_some_and(|rest| rest.starts_with(b"/") && rest.len() > 1)
+}

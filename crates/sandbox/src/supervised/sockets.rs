@@ -1,0 +1,106 @@
+//! Sockets whose addresses may be names of files: connected and bound in a guest's place, from one reading of the
+//! address. Not in it: what is sent (datagrams between UNIX sockets, which carry addresses anywhere, do not exist).
+
+use super::caller::Caller;
+use super::resolve::{End, last_name, parent};
+use super::serve::Outcome;
+use super::view::{c_string, flag};
+use kumiko_linux::supervise::calls::{self, FileKind};
+use kumiko_linux::supervise::{Errno, memory};
+use std::os::fd::AsFd;
+
+/// sizeof(struct sockaddr_storage).
+const ADDRESS_BYTES: usize = 128;
+/// sizeof(sun_path).
+const PATH_BYTES: usize = 108;
+const UNIX: u16 = 1;
+
+pub(super) fn connect(caller: &Caller<'_>) -> Result<Outcome, Errno> {
+    let mut address = address(caller)?;
+    let mut kept = None;
+    if let Some(path) = path_of(&address) {
+        match caller.end(flag::AT_CWD, &path, true)? {
+            End::There { handle, .. } => {
+                if calls::about(handle.as_fd())?.kind() != FileKind::Socket {
+                    return Err(Errno(111)); // ECONNREFUSED, as for any file
+                }
+                address = unix(calls::own_path(handle.as_fd()).as_bytes())?;
+                kept = Some(handle);
+            }
+            End::Missing { .. } => return Err(Errno::ENOENT),
+            _ => return Err(Errno::EACCES),
+        }
+    }
+    let socket = calls::descriptor_of(caller.tid, caller.int(0))?;
+    if !calls::is_blocking(socket.as_fd()) {
+        return calls::connect(socket.as_fd(), &address).map(Outcome::Value);
+    }
+    Ok(Outcome::Slow(Box::new(move || {
+        let done = calls::connect(socket.as_fd(), &address).map(Outcome::Value);
+        drop(kept);
+        done
+    })))
+}
+
+pub(super) fn bind(caller: &Caller<'_>) -> Result<i64, Errno> {
+    let mut address = address(caller)?;
+    let mut kept = None;
+    if let Some(path) = path_of(&address) {
+        match caller.end(flag::AT_CWD, &path, false)? {
+            End::Missing {
+                place,
+                directory: false,
+            } => {
+                caller.may_write(parent(&place))?;
+                let (mount, rest) = caller.view.mount_of(parent(&place))?;
+                let directory = mount.open(rest, flag::PATH | flag::DIRECTORY, 0)?;
+                let name = calls::own_path_of(directory.as_fd(), &c_string(last_name(&place))?);
+                address = unix(name.as_bytes())?;
+                kept = Some((directory, super::processes::umask_of(caller.tid)?));
+            }
+            End::Missing { .. } => return Err(Errno::ENOENT),
+            _ => return Err(Errno(98)), // EADDRINUSE
+        }
+    }
+    let socket = calls::descriptor_of(caller.tid, caller.int(0))?;
+    let bound = calls::bind(socket.as_fd(), &address)?;
+    if let Some((directory, umask)) = kept {
+        // Made without a mask, which is this process's and not a thread's.
+        let made = path_of(&address).unwrap_or_default();
+        let fd = calls::open_beneath(
+            directory.as_fd(),
+            &c_string(last_name(&made))?,
+            flag::PATH | flag::NOFOLLOW,
+            0,
+        )?;
+        calls::change_mode(fd.as_fd(), 0o777 & !umask)?;
+    }
+    Ok(bound)
+}
+
+fn address(caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+    let length = caller.int(2);
+    if !(0..=ADDRESS_BYTES as i32).contains(&length) {
+        return Err(Errno::EINVAL);
+    }
+    let mut address = vec![0; length as usize];
+    memory::read(caller.tid, caller.word(1), &mut address)?;
+    Ok(address)
+}
+
+/// The path in a UNIX address; None: another family, or a name that is no file's.
+fn path_of(address: &[u8]) -> Option<Vec<u8>> {
+    let family = u16::from_ne_bytes(address.get(..2)?.try_into().ok()?);
+    let path = address.get(2..)?;
+    if family != UNIX || path.first().is_none_or(|byte| *byte == 0) {
+        return None;
+    }
+    path.split(|byte| *byte == 0).next().map(<[u8]>::to_vec)
+}
+
+fn unix(path: &[u8]) -> Result<Vec<u8>, Errno> {
+    if path.len() >= PATH_BYTES {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    Ok([UNIX.to_ne_bytes().as_slice(), path, b"\0"].concat())
+}

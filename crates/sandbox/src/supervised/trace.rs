@@ -1,0 +1,248 @@
+//! Answering by ptrace(2): a thread of ours traces a guest program and all that it starts, and is told of the calls that
+//! the filter picks. What we can do in the guest's place is done and its result put in place of the call; files are
+//! opened, directories entered and programs executed by the guest itself, with the words of the host in place of its
+//! own, and no farther than its domain lets it. Not in it: what is answered.
+
+use super::caller::Caller;
+use super::open::{self, Opening};
+use super::resolve::join;
+use super::serve::{Outcome, nr, serve};
+use super::view::{Kind, View, flag};
+use super::words;
+use kumiko_linux::supervise::tracee::{self, Registers, Stop};
+use kumiko_linux::supervise::{Call, Errno, calls, memory};
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, mpsc};
+
+/// Traces a guest that waits to be traced, to its end, in a thread of its own.
+pub(super) fn begin(pid: i32, view: Arc<View>) -> Result<(), Errno> {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let seized = tracee::seize(pid);
+        let begun = seized.is_ok();
+        let _ = tell.send(seized);
+        if begun {
+            Tracing {
+                view: &view,
+                under_way: HashMap::new(),
+                started_by: pid,
+            }
+            .run();
+        }
+    });
+    told.recv().unwrap_or(Err(Errno::EIO))
+}
+
+struct Tracing<'a> {
+    view: &'a View,
+    /// Threads that make a call with other words than their own: their registers before.
+    under_way: HashMap<i32, UnderWay>,
+    /// The guest that executes what was found for it already, until it has.
+    started_by: i32,
+}
+
+struct UnderWay {
+    before: Registers,
+    /// What is opened is a terminal's master.
+    terminal: bool,
+}
+
+impl Tracing<'_> {
+    fn run(&mut self) {
+        while let Some((tid, stop)) = tracee::wait(-1) {
+            // An error: it was killed meanwhile, and is told of again.
+            let _ = match stop {
+                Stop::Filtered => self.filtered(tid),
+                Stop::Call => self.returned(tid),
+                Stop::Executed(before) => {
+                    self.under_way.remove(&before);
+                    self.under_way.remove(&tid);
+                    if tid == self.started_by {
+                        self.started_by = 0;
+                    }
+                    tracee::go(tid, 0)
+                }
+                Stop::Started(_) | Stop::Halted => tracee::go(tid, 0),
+                Stop::Group => tracee::listen(tid),
+                Stop::Signal(signal) => tracee::go(tid, signal),
+                Stop::Gone => {
+                    self.under_way.remove(&tid);
+                    Ok(())
+                }
+            };
+        }
+    }
+
+    fn filtered(&mut self, tid: i32) -> Result<(), Errno> {
+        let before = tracee::registers(tid)?;
+        let call = before.call();
+        if call.number == nr::EXECVE && tid == self.started_by {
+            return tracee::go(tid, 0);
+        }
+        let caller = Caller {
+            view: self.view,
+            tid,
+            call,
+        };
+        match self.decide(&caller, &before) {
+            Ok(Way::Native) => tracee::go(tid, 0),
+            Ok(Way::Value(value)) => skip(tid, before, Ok(value)),
+            Ok(Way::Instead { call, terminal }) => {
+                let mut registers = before;
+                registers.set_call(&call);
+                tracee::set_registers(tid, &registers)?;
+                self.under_way.insert(tid, UnderWay { before, terminal });
+                tracee::go_to_call(tid, 0)
+            }
+            Err(errno) => skip(tid, before, Err(errno)),
+        }
+    }
+
+    fn decide(&self, caller: &Caller<'_>, before: &Registers) -> Result<Way, Errno> {
+        let wanted = match caller.call.number {
+            nr::OPENAT => open::wanted_at(caller)?,
+            nr::OPEN => open::wanted(caller)?,
+            nr::OPENAT2 => open::wanted_how(caller)?,
+            nr::CREAT => open::wanted_creat(caller)?,
+            _ => return self.decide_other(caller, before),
+        };
+        let (path, flags, mode, terminal) = match open::decide(caller, &wanted)? {
+            Opening::New {
+                directory,
+                name,
+                flags,
+                mode,
+            } => (
+                join(&caller.real_of(&directory)?, &name),
+                flags,
+                mode,
+                false,
+            ),
+            Opening::There { place, flags, .. } => {
+                let (mount, rest) = caller.view.mount_of(&place)?;
+                match mount.kind {
+                    Kind::Terminals if rest.is_empty() => {
+                        let list = self.view.terminal_list().as_os_str().as_bytes();
+                        (list.to_vec(), flags, 0, false)
+                    }
+                    Kind::Terminals => {
+                        let name = join(b"/dev/pts", rest);
+                        (name, flags, 0, rest == b"ptmx")
+                    }
+                    // Its list of processes is one of our own making.
+                    Kind::Processes if rest.is_empty() => (
+                        calls::read_link(&calls::own_path(mount_list(caller)?.as_fd()))?,
+                        flags,
+                        0,
+                        false,
+                    ),
+                    _ => (caller.real_of(&place)?, flags, 0, false),
+                }
+            }
+            Opening::Nameless {
+                place, flags, mode, ..
+            } => (caller.real_of(&place)?, flags, mode, false),
+            Opening::Path { place, flags, .. } => (caller.real_of(&place)?, flags, 0, false),
+            Opening::Made(content) => (self.view.made_file(&content)?, wanted.flags, 0, false),
+            Opening::Terminal { flags, .. } => (b"/dev/tty".to_vec(), flags, 0, false),
+            Opening::Alone { place, flags, .. } => (place, flags, 0, false),
+        };
+        let at = put(caller.tid, before, &path)?;
+        let arguments = [
+            flag::AT_CWD as i64 as u64,
+            at,
+            flags as u32 as u64,
+            mode.into(),
+            0,
+            0,
+        ];
+        Ok(Way::Instead {
+            call: Call {
+                number: nr::OPENAT,
+                arguments,
+            },
+            terminal,
+        })
+    }
+
+    fn decide_other(&self, caller: &Caller<'_>, before: &Registers) -> Result<Way, Errno> {
+        let mut outcome = serve(caller)?;
+        if let Outcome::Slow(slow) = outcome {
+            outcome = slow()?;
+        }
+        match outcome {
+            Outcome::Value(value) => Ok(Way::Value(value)),
+            Outcome::Native => Ok(Way::Native),
+            Outcome::Enter { real, .. } => {
+                let arguments = [put(caller.tid, before, &real)?, 0, 0, 0, 0, 0];
+                Ok(Way::Instead {
+                    call: Call {
+                        number: nr::CHDIR,
+                        arguments,
+                    },
+                    terminal: false,
+                })
+            }
+            Outcome::Execute(execution) => {
+                let call = words::put(caller, before, &execution)?;
+                Ok(Way::Instead {
+                    call,
+                    terminal: false,
+                })
+            }
+            Outcome::Give { .. } | Outcome::Slow(_) => Err(Errno::EIO),
+        }
+    }
+
+    /// A call with other words is over: the thread gets its own registers again, and what it returned.
+    fn returned(&mut self, tid: i32) -> Result<(), Errno> {
+        if let Some(UnderWay {
+            mut before,
+            terminal,
+        }) = self.under_way.remove(&tid)
+        {
+            let returned = tracee::registers(tid)?.returned();
+            if let (true, Ok(fd)) = (terminal, returned) {
+                let number = calls::descriptor_of(tid, fd as i32)
+                    .and_then(|fd| calls::terminal_number(fd.as_fd()));
+                if let Ok(number) = number {
+                    self.view.add_terminal(number);
+                }
+            }
+            // One that was broken off for a signal is made again from its own words.
+            before.set_returned(returned);
+            tracee::set_registers(tid, &before)?;
+        }
+        tracee::go(tid, 0)
+    }
+}
+
+enum Way {
+    Native,
+    Value(i64),
+    Instead { call: Call, terminal: bool },
+}
+
+fn skip(tid: i32, mut registers: Registers, result: Result<i64, Errno>) -> Result<(), Errno> {
+    registers.set_result(result);
+    tracee::set_registers(tid, &registers)?;
+    tracee::go(tid, 0)
+}
+
+fn mount_list(caller: &Caller<'_>) -> Result<std::os::fd::OwnedFd, Errno> {
+    caller.view.list(super::processes::list_members)
+}
+
+/// Puts a path below the thread's stack.
+fn put(tid: i32, registers: &Registers, path: &[u8]) -> Result<u64, Errno> {
+    if path.len() >= memory::PATH_BYTES {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let mut bytes = path.to_vec();
+    bytes.push(0);
+    let at = registers.scratch(bytes.len());
+    memory::write(tid, at, &bytes)?;
+    Ok(at)
+}

@@ -1,0 +1,287 @@
+//! A guest's view as a table of mounts that no kernel knows of: which place of the view is which file of the host, and
+//! back. Everything below a mount is opened beneath its root, through no link. Not in it: links (resolve.rs), /proc
+//! (processes.rs), how the table is made (build.rs).
+
+use super::resolve::{join, parent};
+use kumiko_linux::supervise::Errno;
+use kumiko_linux::supervise::calls;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Files of [`View::made_file`] that are kept: more than a room has threads that open one at the same moment.
+const MADE_AT_ONCE: u32 = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A directory or file of the host, or of the room's own.
+    Tree,
+    /// proc(5), of the room's processes.
+    Processes,
+    /// Terminals that the room has opened.
+    Terminals,
+}
+
+#[derive(Debug)]
+pub(super) struct Mount {
+    /// A place.
+    pub at: Vec<u8>,
+    /// On the host.
+    pub real: Vec<u8>,
+    /// Opened for its path alone (O_PATH).
+    pub root: OwnedFd,
+    pub directory: bool,
+    pub writable: bool,
+    pub devices: bool,
+    pub kind: Kind,
+    /// Closed by the policy: nothing of the host.
+    pub blank: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct View {
+    mounts: Vec<Mount>,
+    at: HashMap<Vec<u8>, usize>,
+    /// By path on the host.
+    real: HashMap<Vec<u8>, Vec<usize>>,
+    /// Directories that hold a mount: they keep their names.
+    above: BTreeSet<Vec<u8>>,
+    /// Numbers of the room's terminals on the host.
+    terminals: Mutex<BTreeSet<u32>>,
+    /// What is listed of /dev/pts.
+    terminal_list: PathBuf,
+    made_in: PathBuf,
+    made: Mutex<u32>,
+    /// What is listed of /proc: brought up to date by one at a time.
+    list: Mutex<PathBuf>,
+}
+
+impl View {
+    pub(super) fn new() -> View {
+        View {
+            mounts: Vec::new(),
+            at: HashMap::new(),
+            real: HashMap::new(),
+            above: BTreeSet::new(),
+            terminals: Mutex::default(),
+            terminal_list: PathBuf::new(),
+            made_in: PathBuf::new(),
+            made: Mutex::default(),
+            list: Mutex::default(),
+        }
+    }
+
+    pub(super) fn mounts(&self) -> impl Iterator<Item = &Mount> {
+        self.at.values().filter_map(|index| self.mounts.get(*index))
+    }
+
+    pub(super) fn add(&mut self, mount: Mount) {
+        let index = self.mounts.len();
+        self.at.insert(mount.at.clone(), index);
+        self.real.entry(mount.real.clone()).or_default().push(index);
+        let mut above = mount.at.as_slice();
+        while above != b"/" {
+            above = parent(above);
+            self.above.insert(above.to_vec());
+        }
+        self.mounts.push(mount);
+    }
+
+    /// A further host path that stands for what is mounted at a place.
+    pub(super) fn also_known_as(&mut self, at: &[u8], real: Vec<u8>) {
+        if let Some(index) = self.at.get(at) {
+            self.real.entry(real).or_default().push(*index);
+        }
+    }
+
+    pub(super) fn seal(&mut self, at: &[u8]) {
+        let index = self.at.get(at).copied();
+        if let Some(mount) = index.and_then(|index| self.mounts.get_mut(index)) {
+            mount.writable = false;
+        }
+    }
+
+    /// The mount that a place is in, and the rest of the place below it.
+    pub(super) fn mount_of<'a>(&self, place: &'a [u8]) -> Result<(&Mount, &'a [u8]), Errno> {
+        let mut end = place.len();
+        loop {
+            let prefix = if end == 0 {
+                b"/"
+            } else {
+                place.get(..end).unwrap_or(b"/")
+            };
+            if let Some(mount) = self
+                .at
+                .get(prefix)
+                .and_then(|index| self.mounts.get(*index))
+            {
+                let rest = place.get(end..).unwrap_or_default();
+                return Ok((mount, rest.strip_prefix(b"/").unwrap_or(rest)));
+            }
+            if end == 0 {
+                return Err(Errno::ENOENT);
+            }
+            end = place
+                .get(..end)
+                .and_then(|p| p.iter().rposition(|byte| *byte == b'/'))
+                .unwrap_or(0);
+        }
+    }
+
+    /// Something is mounted there, or below.
+    pub(super) fn holds_mount(&self, place: &[u8]) -> bool {
+        self.at.contains_key(place) || self.above.contains(place)
+    }
+
+    /// The place of a host path in the view; None: it is not shown.
+    pub(super) fn place_of(&self, real: &[u8]) -> Option<Vec<u8>> {
+        let mut prefix = real;
+        loop {
+            let rest = real.get(prefix.len()..).unwrap_or_default();
+            let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+            let mut shown: Option<(bool, Vec<u8>)> = None;
+            for index in self.real.get(prefix).into_iter().flatten() {
+                let Some(mount) = self.mounts.get(*index) else {
+                    continue;
+                };
+                if !mount.directory && !rest.is_empty() {
+                    continue;
+                }
+                let place = join(&mount.at, rest);
+                // Not where something else lies over it.
+                let on_top = self
+                    .mount_of(&place)
+                    .is_ok_and(|(found, _)| std::ptr::eq(found, mount));
+                let same = place == real;
+                if on_top && shown.as_ref().is_none_or(|(best, _)| same && !best) {
+                    shown = Some((same, place));
+                }
+            }
+            if let Some((_, place)) = shown {
+                return Some(place);
+            }
+            if prefix.len() <= 1 {
+                return None;
+            }
+            prefix = parent(prefix);
+        }
+    }
+
+    /// The host path of a place.
+    pub(super) fn real_of(&self, place: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.mount_of(place)
+            .map(|(mount, rest)| join(&mount.real, rest))
+    }
+
+    pub(super) fn is_terminal(&self, number: u32) -> bool {
+        self.terminals
+            .lock()
+            .is_ok_and(|known| known.contains(&number))
+    }
+
+    pub(super) fn add_terminal(&self, number: u32) {
+        if let Ok(mut known) = self.terminals.lock() {
+            if known.insert(number) {
+                let _ = std::fs::write(self.terminal_list.join(number.to_string()), "");
+            }
+        }
+    }
+
+    pub(super) fn terminal_list(&self) -> &Path {
+        &self.terminal_list
+    }
+
+    pub(super) fn set_terminal_list(&mut self, list: PathBuf) {
+        self.terminal_list = list;
+    }
+
+    pub(super) fn list_directory(&self) -> PathBuf {
+        self.list
+            .lock()
+            .map(|list| list.clone())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn set_list(&mut self, list: PathBuf) {
+        self.list = Mutex::new(list);
+    }
+
+    /// The host path of a new file of the room's own with this content, to be opened once and soon.
+    pub(super) fn made_file(&self, content: &[u8]) -> Result<Vec<u8>, Errno> {
+        let mut number = self.made.lock().map_err(|_| Errno::EIO)?;
+        // A few at a time: who was told of one opens it before it is told of many more.
+        *number = (*number + 1) % MADE_AT_ONCE;
+        let path = self.made_in.join(number.to_string());
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, content)?;
+        Ok(path.as_os_str().as_bytes().to_vec())
+    }
+
+    /// The directory of [`View::made_file`].
+    pub(super) fn made_in(&self) -> &Path {
+        &self.made_in
+    }
+
+    pub(super) fn set_made_in(&mut self, directory: PathBuf) {
+        self.made_in = directory;
+    }
+
+    /// The directory that lists /proc, after `update`.
+    pub(super) fn list(&self, update: fn(&Path)) -> Result<OwnedFd, Errno> {
+        let list = self.list.lock().map_err(|_| Errno::EIO)?;
+        update(&list);
+        calls::open_host(&c_string(list.as_os_str().as_bytes())?, flag::PATH)
+    }
+}
+
+impl Mount {
+    /// Opens what is below the root; "" is the root itself.
+    pub(super) fn open(&self, rest: &[u8], flags: i32, mode: u32) -> Result<OwnedFd, Errno> {
+        if rest.is_empty() {
+            return match flags & flag::PATH {
+                0 => calls::reopen(
+                    self.root(),
+                    flags & !(flag::NOFOLLOW | flag::CREATE | flag::EXCLUSIVE),
+                ),
+                _ => self.root.try_clone().map_err(Errno::from),
+            };
+        }
+        calls::open_beneath(self.root(), &c_string(rest)?, flags, mode)
+    }
+
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+}
+
+/// A path has no zero byte in it when it comes from where the kernel would look for one.
+pub(super) fn c_string(bytes: &[u8]) -> Result<CString, Errno> {
+    CString::new(bytes).map_err(|_| Errno::EINVAL)
+}
+
+/// Flags of open(2) on x86_64 (asm-generic/fcntl.h), as guests have them in registers.
+pub(super) mod flag {
+    pub const ACCESS: i32 = 0o3;
+    pub const WRITE_ONLY: i32 = 0o1;
+    pub const READ_WRITE: i32 = 0o2;
+    pub const CREATE: i32 = 0o100;
+    pub const EXCLUSIVE: i32 = 0o200;
+    pub const NO_TERMINAL: i32 = 0o400;
+    pub const TRUNCATE: i32 = 0o1000;
+    pub const NONBLOCK: i32 = 0o4000;
+    pub const DIRECTORY: i32 = 0o200_000;
+    pub const NOFOLLOW: i32 = 0o400_000;
+    pub const CLOSE_ON_EXEC: i32 = 0o2_000_000;
+    pub const PATH: i32 = 0o10_000_000;
+    /// O_TMPFILE without O_DIRECTORY.
+    pub const TEMPORARY: i32 = 0o20_000_000;
+    /// Of calls of the "at" kind.
+    pub const AT_CWD: i32 = -100;
+    pub const AT_NOFOLLOW: u64 = 0x100;
+    pub const AT_REMOVE_DIRECTORY: u64 = 0x200;
+    pub const AT_FOLLOW: u64 = 0x400;
+    pub const AT_EMPTY_PATH: u64 = 0x1000;
+}

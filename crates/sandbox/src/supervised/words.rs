@@ -1,0 +1,72 @@
+//! Words that a guest's thread is to execute a program by, put below its stack: the program's path on the host, and a
+//! list of arguments where there are more than it gave.
+
+use super::caller::Caller;
+use super::serve::{Execution, nr};
+use kumiko_linux::supervise::tracee::Registers;
+use kumiko_linux::supervise::{Call, Errno, memory};
+
+/// Most arguments that are read for a script: what fits on half of a usual stack.
+const MOST_ARGUMENTS: usize = 500_000;
+const POINTER: usize = 8;
+
+/// The call that executes it.
+pub(super) fn put(
+    caller: &Caller<'_>,
+    registers: &Registers,
+    execution: &Execution,
+) -> Result<Call, Errno> {
+    let program = &execution.program;
+    let mut strings: Vec<&[u8]> = vec![&program.real];
+    let mut given = Vec::new();
+    if let Some(before) = &program.before {
+        strings.extend(before.iter().map(Vec::as_slice));
+        given = pointers(caller.tid, execution.arguments)?;
+    }
+    let added = strings.len() - 1;
+    let list = if added > 0 {
+        (added + given.len().saturating_sub(1) + 1) * POINTER
+    } else {
+        0
+    };
+    let room = strings.iter().map(|string| string.len() + 1).sum::<usize>() + list + POINTER;
+    let begin = registers.scratch(room);
+    let mut bytes = Vec::with_capacity(room);
+    let mut at = Vec::new();
+    for string in strings {
+        at.push(begin + bytes.len() as u64);
+        bytes.extend(string);
+        bytes.push(0);
+    }
+    bytes.resize(bytes.len().next_multiple_of(POINTER), 0);
+    let mut arguments = execution.arguments;
+    if added > 0 {
+        arguments = begin + bytes.len() as u64;
+        for pointer in at.iter().skip(1).chain(given.iter().skip(1)).chain([&0]) {
+            bytes.extend(pointer.to_ne_bytes());
+        }
+    }
+    memory::write(caller.tid, begin, &bytes)?;
+    let path = at.first().copied().unwrap_or(0);
+    Ok(Call {
+        number: nr::EXECVE,
+        arguments: [path, arguments, execution.environment, 0, 0, 0],
+    })
+}
+
+/// A list of pointers that ends with a null; a null list is an empty one (execve(2)).
+fn pointers(tid: i32, list: u64) -> Result<Vec<u64>, Errno> {
+    let mut found = Vec::new();
+    if list == 0 {
+        return Ok(found);
+    }
+    while found.len() < MOST_ARGUMENTS {
+        let mut bytes = [0; POINTER];
+        memory::read(tid, list + (found.len() * POINTER) as u64, &mut bytes)?;
+        match u64::from_ne_bytes(bytes) {
+            0 => return Ok(found),
+            pointer => found.push(pointer),
+        }
+    }
+    Err(Errno::E2BIG)
+}
