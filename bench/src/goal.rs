@@ -174,6 +174,9 @@ pub struct Row {
     /// How it was measured; what else was seen.
     pub notes: Vec<String>,
     pub missing: Vec<Missing>,
+    /// Plots besides that of the series: SVG text.
+    #[serde(skip)]
+    pub pictures: Vec<String>,
 }
 
 /// What could not be measured here, and why.
@@ -202,6 +205,7 @@ impl Row {
             series: Vec::new(),
             notes: Vec::new(),
             missing: Vec::new(),
+            pictures: Vec::new(),
         }
     }
 

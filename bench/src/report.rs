@@ -33,10 +33,17 @@ pub fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
         if !plot.is_empty() {
             put(&format!("{}.svg", row.key), &plot)?;
         }
+        for (number, picture) in row.pictures.iter().enumerate() {
+            put(&picture_name(row, number), picture)?;
+        }
     }
     let samples = serde_json::to_string_pretty(report)
         .map_err(|e| Failure::said("writing the samples as JSON", &e))?;
     put("samples.json", &samples)
+}
+
+fn picture_name(row: &Row, number: usize) -> String {
+    format!("{}-{}.svg", row.key, number + 1)
 }
 
 /// The table and each row below it.
@@ -58,6 +65,9 @@ pub fn markdown(report: &Report) -> String {
         let _ = write!(out, "\n## <a id=\"{0}\"></a>{1}\n\n", row.key, row.title);
         if !row.series.is_empty() {
             let _ = write!(out, "![]({}.svg)\n\n", row.key);
+        }
+        for number in 0..row.pictures.len() {
+            let _ = write!(out, "![]({})\n\n", picture_name(row, number));
         }
         out.push_str("| series | samples | least | middle half | median | p99 | most |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         for cells in series_cells(row) {
@@ -118,6 +128,9 @@ fn html(report: &Report) -> String {
             escape(row.title),
             plot::strips(&row.series)
         );
+        row.pictures
+            .iter()
+            .for_each(|picture| out.push_str(picture));
         out.push_str(
             "<table><tr><th>series<th>samples<th>least<th>middle half<th>median<th>p99<th>most",
         );

@@ -1,10 +1,14 @@
-//! `bench info`: the information service beside OpenLDAP's slapd with the same entries, through three levels, and beside
-//! paper 004. Not here: the measurements themselves (`rows`).
+//! `bench info`: the information service beside OpenLDAP's slapd with the same entries, through three levels, beside
+//! paper 004, and with more and more hosts. Not here: the measurements themselves (`rows`, `paper`, `life`, `scale`).
 
+mod curve;
 mod giis;
 mod hosts;
+mod life;
+mod paper;
 mod raw;
 mod rows;
+mod scale;
 mod world;
 
 use crate::fail::{Failure, While};
@@ -29,6 +33,9 @@ pub struct Options {
     /// Hosts in both servers.
     #[arg(long, default_value_t = 10_000, value_name = "HOSTS")]
     pub hosts: usize,
+    /// Only these rows: memory equality range rate dump changes hung paper levels dying rest scale.
+    #[arg(long, num_args = 1.., value_name = "ROW")]
+    pub only: Vec<String>,
     /// Folder of the report [default: target/bench/info].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -39,6 +46,9 @@ impl Options {
         if self.quick { (full / 4).max(3) } else { full }
     }
 }
+
+/// A row of the report.
+type Measure = Box<dyn FnOnce(&mut Setup) -> Row>;
 
 /// Measures every row.
 pub fn run(options: &Options, kumiko: PathBuf) -> Result<Report, Failure> {
@@ -71,15 +81,26 @@ pub fn run(options: &Options, kumiko: PathBuf) -> Result<Report, Failure> {
         }
         measured.push(row);
     };
-    keep(setup.memory(before));
-    keep(setup.equality());
-    keep(setup.range());
-    keep(setup.rate());
-    keep(setup.dump());
-    keep(setup.changes());
-    keep(setup.hung());
-    keep(setup.paper());
-    keep(setup.levels());
+    let wanted = |key: &str| options.only.is_empty() || options.only.iter().any(|o| o == key);
+    let rows: [(&str, Measure); 12] = [
+        ("memory", Box::new(move |s| s.memory(before))),
+        ("equality", Box::new(|s| s.equality())),
+        ("range", Box::new(|s| s.range())),
+        ("rate", Box::new(|s| s.rate())),
+        ("dump", Box::new(|s| s.dump())),
+        ("changes", Box::new(|s| s.changes())),
+        ("hung", Box::new(|s| s.hung())),
+        ("paper", Box::new(|s| s.paper())),
+        ("levels", Box::new(|s| s.levels())),
+        ("dying", Box::new(|s| s.dying())),
+        ("rest", Box::new(|s| s.rest())),
+        ("scale", Box::new(|s| s.scale())),
+    ];
+    for (key, measure) in rows {
+        if wanted(key) {
+            keep(measure(&mut setup));
+        }
+    }
     machine.ended();
     let pace = if options.quick { "quick" } else { "full" };
     machine.run = format!(

@@ -2,13 +2,13 @@
 
 use super::raw::{self, Raw};
 use super::world::{Feeder, Server, World, now_ms};
-use super::{Options, giis, hosts};
+use super::{Options, hosts};
 use crate::fail::Failure;
 use crate::goal::{Goal, Reach, Row};
 use crate::peers::slapd::{ROOT, Slapd};
 use crate::proc;
 use crate::rounds::{self, Contender};
-use crate::stats::Unit;
+use crate::stats::{Unit, digits};
 use kumiko_directory::Op;
 use kumiko_directory::ask::{Ask, News, Query};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -417,57 +417,11 @@ impl Setup {
         rounds::take(&mut row, self.options.rounds(40), contenders);
         row
     }
+}
 
-    /// Table 1 of paper 004.
-    pub fn paper(&self) -> Row {
-        let goals = vec![goal(
-            "≤ 1/100 of the paper's fastest",
-            "ours",
-            Reach::AtMost { limit: 0.0067 },
-        )];
-        let mut row = Row::new(
-            "paper",
-            "Paper 004, table 1: all that is known of eight hosts",
-            goals,
-        );
-        let eight = || -> Result<Vec<f64>, Failure> {
-            let top = self
-                .world
-                .serve("paper", "kind = \"index\"\nhost = false\n")?;
-            let all = (0..8).map(|n| Op::Put(hosts::host(n)));
-            let _feeder = self.runtime.block_on(self.world.feed(&top, all))?;
-            giis::PAPER
-                .iter()
-                .map(|_| {
-                    // Connecting included, as `time grid-info-search` included it.
-                    let begun = Instant::now();
-                    let mut raw = Raw::connect(top.port)?;
-                    raw.ask(&raw::search(
-                        "o=grid",
-                        &raw::item(0xa3, "objectClass", "MdsHost"),
-                    ))?;
-                    let took = begun.elapsed().as_secs_f64();
-                    std::thread::sleep(Duration::from_millis(100));
-                    Ok(took)
-                })
-                .collect()
-        };
-        match eight() {
-            Ok(samples) => row.series("ours", Unit::Seconds).extend(samples),
-            Err(failure) => row.lacks(Some("ours"), &failure),
-        }
-        let emulated = giis::emulate();
-        row.series("pull and cache, emulated", Unit::Seconds)
-            .extend(emulated.iter().map(|(took, _)| *took));
-        row.series("the paper's MDS 2.2", Unit::Seconds)
-            .extend(giis::PAPER.iter().map(|(_, took)| *took));
-        row.note("Ours does not depend on the time since the last query: the table's pauses, 93 minutes, are 0.1 s here. The emulation runs in virtual time with all pauses; that the paper's MDS answered within 1.7 to 3.8 s after some pauses beyond its TTL, the TTL alone does not explain.");
-        let oldest = emulated.iter().map(|(_, age)| *age).fold(0.0, f64::max);
-        row.note(format!(
-            "Oldest value in an emulated answer: {oldest:.0} s."
-        ));
-        row
-    }
+/// A share of one processor.
+pub fn percent(processors: f64) -> String {
+    format!("{} %", digits(processors * 100.0))
 }
 
 fn modifies(port: u16, hosts: usize, turn: usize) -> Result<f64, Failure> {

@@ -113,11 +113,21 @@ impl World {
         server: &Server,
         hosts: impl Iterator<Item = Op>,
     ) -> Result<Feeder, Failure> {
+        self.feed_as(server, "simulated", hosts).await
+    }
+
+    /// The same under a name of its own.
+    pub async fn feed_as(
+        &self,
+        server: &Server,
+        name: &str,
+        hosts: impl Iterator<Item = Op>,
+    ) -> Result<Feeder, Failure> {
         let client = self.client(server).await?;
         let hello = Hello {
-            name: "simulated".to_owned(),
+            name: name.to_owned(),
             kind: Kind::Leaf,
-            id: "simulated".to_owned(),
+            id: name.to_owned(),
             epoch: 1,
             ttl_ms: 600_000,
             heartbeat_ms: 300_000,
@@ -130,6 +140,7 @@ impl World {
         let mut stream = client.ask(&Ask::Register(hello)).await.map_err(said)?;
         stream.next::<Welcome>().await.map_err(said)?;
         let mut feeder = Feeder {
+            name: name.to_owned(),
             client,
             stream,
             reached: 0,
@@ -154,7 +165,7 @@ impl World {
             .await?
             .sources
             .iter()
-            .all(|s| s.entries < count)
+            .all(|s| s.name != name || s.entries < count)
         {
             late(begun, "the entries arriving")?;
         }
@@ -165,6 +176,7 @@ impl World {
 /// A registration that stands for many hosts.
 #[derive(Debug)]
 pub struct Feeder {
+    name: String,
     pub client: InfoClient,
     stream: Answers,
     reached: u64,
@@ -200,7 +212,11 @@ impl Feeder {
         let begun = Instant::now();
         loop {
             let status = self.status().await?;
-            if status.sources.iter().any(|s| s.reached == self.reached) {
+            if status
+                .sources
+                .iter()
+                .any(|s| s.name == self.name && s.reached == self.reached)
+            {
                 return Ok(());
             }
             late(begun, "changes being taken in")?;
