@@ -27,6 +27,9 @@ use tracing_subscriber::EnvFilter;
 
 /// A client moves a few streams; a site answers many. Both are mostly waiting.
 const WORKER_THREADS: usize = 2;
+/// For work on files, all of it short. A site for many accounts has an agent for each, and each thread is one of the 32,768
+/// that many kernels have in all: what a thousand jobs of each want after a restart waits in turn.
+const BLOCKING_THREADS: usize = 32;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -111,6 +114,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
 fn on_threads(work: impl Future<Output = Result<u8, Failure>>) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()?;
     let result = runtime.block_on(work);
