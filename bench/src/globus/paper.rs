@@ -10,13 +10,13 @@ use crate::stats::Unit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
-use tokio::task::JoinSet;
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 /// The paper's 23 runs of a program that prints a line, s.
 pub const PAPER_S: [f64; 23] = [
-    36.988, 2.429, 2.367, 2.740, 2.642, 32.715, 32.860, 32.950, 3.118, 32.747, 2.588, 2.712, 32.662,
-    2.720, 2.437, 2.521, 2.498, 2.701, 2.594, 2.502, 2.464, 33.543, 2.449,
+    36.988, 2.429, 2.367, 2.740, 2.642, 32.715, 32.860, 32.950, 3.118, 32.747, 2.588, 2.712,
+    32.662, 2.720, 2.437, 2.521, 2.498, 2.701, 2.594, 2.502, 2.464, 33.543, 2.449,
 ];
 /// What the paper's remote shell took.
 const RSH_S: f64 = 0.101;
@@ -38,7 +38,11 @@ pub fn measure(runtime: &Runtime, way: &Arc<Way>) -> Row {
         ours: OURS,
         reach: Reach::P99AtMost { limit: 0.5 },
     }];
-    let row = Row::new("paper", "Paper 004, table 2: time beyond the job's own", goals);
+    let row = Row::new(
+        "paper",
+        "Paper 004, table 2: time beyond the job's own",
+        goals,
+    );
     or_missing(row, |row| {
         row.series(PAPER, Unit::Seconds)
             .extend(PAPER_S.map(|took| took - RSH_S));

@@ -88,22 +88,57 @@ impl Place {
             .doing(|| "making a place for a user")?;
         let path = |name: &str| folder.path().join(name).display().to_string();
         let ca = site.home().join("ca").display().to_string();
-        let (key, request, certificate, proxy) =
-            (path("key.pem"), path("req"), path("cert.pem"), path("proxy"));
+        let (key, request, certificate, proxy) = (
+            path("key.pem"),
+            path("req"),
+            path("cert.pem"),
+            path("proxy"),
+        );
         let (other, other_key) = (path("other.pem"), path("other-key.pem"));
         for words in [
             vec![
-                "identity", "request", "--rsa", "--subject", SUBJECT, "--key", &key, "--out",
+                "identity",
+                "request",
+                "--rsa",
+                "--subject",
+                SUBJECT,
+                "--key",
+                &key,
+                "--out",
                 &request,
             ],
-            vec!["identity", "issue", "--ca", &ca, "--out", &certificate, &request],
             vec![
-                "identity", "proxy", "--globus", "--valid", "72h", "--cert", &certificate, "--key",
-                &key, "--out", &proxy,
+                "identity",
+                "issue",
+                "--ca",
+                &ca,
+                "--out",
+                &certificate,
+                &request,
+            ],
+            vec![
+                "identity",
+                "proxy",
+                "--globus",
+                "--valid",
+                "72h",
+                "--cert",
+                &certificate,
+                "--key",
+                &key,
+                "--out",
+                &proxy,
             ],
             vec!["site", "map", SUBJECT],
             vec![
-                "identity", "request", "--subject", OTHER, "--key", &other_key, "--out", &request,
+                "identity",
+                "request",
+                "--subject",
+                OTHER,
+                "--key",
+                &other_key,
+                "--out",
+                &request,
             ],
             vec!["identity", "issue", "--ca", &ca, "--out", &other, &request],
             vec!["site", "map", OTHER],
@@ -122,9 +157,10 @@ impl Place {
         let (credential, trust) = user.credential()?;
         let address = site.address();
         let contact = format!("{}:{}/jobmanager", address.host, address.port);
-        let way = bench
-            .runtime
-            .block_on(Way::new(&credential, &trust, address.clone(), "jobmanager"))?;
+        let way =
+            bench
+                .runtime
+                .block_on(Way::new(&credential, &trust, address.clone(), "jobmanager"))?;
         let other = (other.into(), other_key.into());
         let other = bench
             .runtime
@@ -206,9 +242,10 @@ impl Place {
             .parse()
             .map_err(|e| Failure::said("reading where the gatekeeper is", &e))?;
         let (credential, trust) = user.credential()?;
-        let way = bench
-            .runtime
-            .block_on(Way::new(&credential, &trust, address.clone(), service))?;
+        let way =
+            bench
+                .runtime
+                .block_on(Way::new(&credential, &trust, address.clone(), service))?;
         let (certificate, key) = told("other")?
             .split_once(' ')
             .ok_or_else(|| Failure::unexpected("half a line"))?;

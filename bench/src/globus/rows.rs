@@ -180,13 +180,15 @@ impl Setup<'_> {
         }
         let found = peaks(&jobs);
         let told: Vec<String> = found.iter().map(|at| Unit::Seconds.show(*at)).collect();
-        shape.note(format!("{} jobs; peaks at {}.", jobs.len(), told.join(", ")));
+        shape.note(format!(
+            "{} jobs; peaks at {}.",
+            jobs.len(),
+            told.join(", ")
+        ));
         shape.note(format!(
             "Tails of blocks of {BLOCK}; peaks of the whole: of four bins an octave, at least a fiftieth of all, parted by a valley of half its height."
         ));
-        shape
-            .series(PEAKS, Unit::Plain)
-            .push(found.len() as f64);
+        shape.series(PEAKS, Unit::Plain).push(found.len() as f64);
         job.series(OURS, Unit::Seconds).extend(&jobs);
         job.series(BARE, Unit::Seconds).extend(&pings);
         job.note("The client's own work is in it: its half of the handshakes, and a signature with an RSA key for the proxy.");
@@ -219,11 +221,8 @@ impl Setup<'_> {
         })];
         if let Some(place) = self.peer(&mut row) {
             contenders.push(Contender::new(GCT, Unit::PerSecond, || {
-                self.runtime.block_on(rate(
-                    self.clients,
-                    GCT_JOBS_SAMPLE,
-                    jobs(&place.way),
-                ))
+                self.runtime
+                    .block_on(rate(self.clients, GCT_JOBS_SAMPLE, jobs(&place.way)))
             }));
         }
         rounds::take(&mut row, self.rounds.min(4), contenders);
@@ -264,9 +263,8 @@ impl Setup<'_> {
     where
         F: Future<Output = Result<(), Failure>>,
     {
-        let now = || -> Result<f64, Failure> {
-            pids.iter().map(|pid| proc::processor_s(*pid)).sum()
-        };
+        let now =
+            || -> Result<f64, Failure> { pids.iter().map(|pid| proc::processor_s(*pid)).sum() };
         let before = now()?;
         for _ in 0..count {
             self.runtime.block_on(one())?;

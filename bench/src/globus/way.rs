@@ -90,11 +90,7 @@ impl Way {
 
     /// One that delegates, for nothing.
     pub async fn ping_delegating(&self) -> Result<(), Failure> {
-        pong(
-            self.client
-                .ping_delegating(&self.site, &self.service)
-                .await,
-        )
+        pong(self.client.ping_delegating(&self.site, &self.service).await)
     }
 
     /// Delegates, and asks whether a job would be taken.

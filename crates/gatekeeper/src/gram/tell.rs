@@ -68,11 +68,7 @@ pub(super) async fn tell<J: Jobs>(
             JobState::Active => ACTIVE_LASTS,
             _ => Duration::ZERO,
         };
-        if !lasts.is_zero()
-            && tokio::time::timeout(lasts, states.changed())
-                .await
-                .is_ok()
-        {
+        if !lasts.is_zero() && tokio::time::timeout(lasts, states.changed()).await.is_ok() {
             continue;
         }
         last = Some(now);
