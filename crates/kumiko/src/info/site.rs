@@ -2,6 +2,7 @@
 //! the host, and the host's part in it. Not here: the host itself (kumiko-info), accounts and their jobs.
 
 use crate::home::{Home, Running};
+use crate::job::view::now_ms;
 use crate::site;
 use kumiko_directory::provider::{Provider, ReadError, Reading};
 use kumiko_directory::{Dn, Entry, Stamp};
@@ -85,11 +86,13 @@ impl SiteProvider {
     }
 
     fn entries(&self) -> Vec<Entry> {
-        let Some((running, (host, port))) = self
-            .running()
-            .and_then(|r| Some((r.since_ms, self.contact(&r)?)))
-        else {
+        let contact = self.running().and_then(|running| self.contact(&running));
+        let Some((host, port)) = contact else {
             return Vec::new();
+        };
+        let draining = match self.home.draining().exists() {
+            true => "yes",
+            false => "no",
         };
         let dn = Dn::default()
             .child("Mds-Host-hn", &self.host)
@@ -105,16 +108,9 @@ impl SiteProvider {
             .with("kumiko-contact", [format!("{host}:{port}")])
             .with("kumiko-batch", BATCH_SYSTEMS)
             .with("kumiko-mechanism", &self.mechanisms)
-            .with(
-                "kumiko-draining",
-                [if self.home.draining().exists() {
-                    "yes"
-                } else {
-                    "no"
-                }],
-            );
+            .with("kumiko-draining", [draining]);
         vec![entry.stamped(Stamp {
-            measured_ms: running,
+            measured_ms: now_ms(),
             holds_ms: 0,
         })]
     }
