@@ -6,7 +6,6 @@ use crate::bench::Bench;
 use crate::fail::{Failure, While};
 use crate::guard::{self, Guard};
 use crate::peers::free_port;
-use crate::proc;
 use crate::site::Site;
 use crate::wait;
 use kumiko_client::SiteAddress;
@@ -68,8 +67,6 @@ pub struct Place {
     pub way: Arc<Way>,
     /// The same with P-256 keys on the client's side.
     pub other: Arc<Way>,
-    /// Whose processor time is its.
-    pub pids: Vec<u32>,
     user: User,
     contact: String,
     home: PathBuf,
@@ -182,7 +179,6 @@ impl Place {
         Ok(Place {
             way: Arc::new(way),
             other,
-            pids: vec![site.pid()?],
             user,
             contact,
             home: folder.path().to_owned(),
@@ -253,17 +249,9 @@ impl Place {
         let other = bench
             .runtime
             .block_on(other_way(&other, &trust, address, service))?;
-        // The first above it reaps what it leaves; the gatekeeper is below.
-        let first = number(told("pid")?)?;
-        let all = proc::all()?;
-        let gatekeeper = all
-            .iter()
-            .find(|one| one.parent == first && one.name.starts_with("globus-gatekee"))
-            .ok_or_else(|| Failure::unexpected("the gatekeeper's process is not found"))?;
         Ok(Place {
             way: Arc::new(way),
             other,
-            pids: vec![first, gatekeeper.pid],
             user,
             contact,
             home: folder.path().to_owned(),
@@ -290,12 +278,19 @@ impl Place {
         command
     }
 
+    /// The process that serves, of a site of ours.
+    pub fn pid(&self) -> Result<u32, Failure> {
+        self.site()?.pid()
+    }
+
+    fn site(&self) -> Result<&Site, Failure> {
+        let site = self.site.as_ref();
+        site.ok_or_else(|| Failure::unexpected("the toolkit's is no site of ours"))
+    }
+
     /// The certificates of both ends of a link to a site of ours, for bare TLS.
     pub fn ends(&self) -> Result<(Credential, Credential, TrustStore), Failure> {
-        let site = self.site.as_ref();
-        let home = site
-            .ok_or_else(|| Failure::unexpected("the toolkit's host key is its own"))?
-            .home();
+        let home = self.site()?.home();
         let host = Credential::load_pair(&home.join("hostcert.pem"), &home.join("hostkey.pem"))
             .map_err(|e| Failure::said("loading the host's certificate", &e))?;
         let (credential, trust) = self.user.credential()?;

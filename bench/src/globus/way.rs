@@ -88,11 +88,6 @@ impl Way {
         Ok(begun.elapsed().as_secs_f64())
     }
 
-    /// One that delegates, for nothing.
-    pub async fn ping_delegating(&self) -> Result<(), Failure> {
-        pong(self.client.ping_delegating(&self.site, &self.service).await)
-    }
-
     /// Delegates, and asks whether a job would be taken.
     pub async fn dry_run(&self) -> Result<(), Failure> {
         let reply = self

@@ -88,22 +88,12 @@ impl GramClient {
     /// Is the service there, and may we use it?
     pub async fn ping(&self, site: &SiteAddress, service: &str) -> Result<Status, GramError> {
         let asked = asked(service, Wanted::Ping);
-        Ok(within(self.ask(site, &asked, false, |_| ())).await?.status)
-    }
-
-    /// The same, with a delegation that nothing is made of.
-    pub async fn ping_delegating(
-        &self,
-        site: &SiteAddress,
-        service: &str,
-    ) -> Result<Status, GramError> {
-        let asked = asked(service, Wanted::Ping);
-        Ok(within(self.ask(site, &asked, true, |_| ())).await?.status)
+        Ok(within(self.ask(site, &asked, |_| ())).await?.status)
     }
 
     pub async fn version(&self, site: &SiteAddress, service: &str) -> Result<JobReply, GramError> {
         let asked = asked(service, Wanted::Version);
-        reply(within(self.ask(site, &asked, true, |_| ())).await?)
+        reply(within(self.ask(site, &asked, |_| ())).await?)
     }
 
     /// Delegates a limited proxy and asks for a job.
@@ -125,7 +115,7 @@ impl GramClient {
         note: impl FnMut(Step),
     ) -> Result<JobReply, GramError> {
         let asked = asked(service, Wanted::Job(job));
-        reply(within(self.ask(site, &asked, true, note)).await?)
+        reply(within(self.ask(site, &asked, note)).await?)
     }
 
     /// Asks a job for something; not for `Renew`, which is a longer talk.
@@ -179,12 +169,13 @@ impl GramClient {
         &self,
         site: &SiteAddress,
         asked: &ToGatekeeper,
-        delegates: bool,
         mut note: impl FnMut(Step),
     ) -> Result<Response, GramError> {
         let mut link = self.open(site).await?;
         note(Step::Greeted);
-        if delegates {
+        if matches!(asked.wanted, Wanted::Ping) {
+            link.send(b"0").await?;
+        } else {
             link.send(b"D").await?;
             let request = link.certificate().await?;
             note(Step::Asked);
@@ -196,8 +187,6 @@ impl GramClient {
             let signed = delegation::sign(&request, &self.credential, &options)?;
             link.send(&signed).await?;
             note(Step::Given);
-        } else {
-            link.send(b"0").await?;
         }
         link.send(&encode_request(&asked.encode(&site.host)))
             .await?;
