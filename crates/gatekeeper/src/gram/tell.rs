@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 /// Most jobs are pending for some milliseconds only; a link to say so would hold up the one that says more.
 const PENDING_LASTS: Duration = Duration::from_millis(250);
-/// The same of jobs that are over as soon as they run: on either side a link takes as long as such a job. Nobody sees it.
+/// Likewise: many a program is over sooner than a link that says that it runs, and the word of its end would wait for it.
 const ACTIVE_LASTS: Duration = Duration::from_millis(50);
 /// For one link, from connecting to the client's answer.
 const TELL_WITHIN: Duration = Duration::from_secs(10);
