@@ -18,9 +18,9 @@ final class FrameReader {
         this.in = in;
     }
 
-    /** Whether the next frame is here already, at least in part. */
+    /** Whether the whole next frame is here already. */
     boolean more() {
-        return at < end;
+        return end - at >= Frame.HEADER && end - at - Frame.HEADER >= (int) Frame.INT.get(buffer, at + 4);
     }
 
     /** The next frame, or null at the end of the stream between two frames. */

@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * Threads for handlers: each task has one of its own from when it begins. Virtual ones where they are good ({@link Threads});
+ * Threads for handlers: each task has one from when it begins to its end. Virtual ones where they are good ({@link Threads});
  * else a pool that grows while tasks wait and none begins, so that handlers that block do not hold up others, and that
  * does not grow for a flood of short ones. Tasks above a cap wait, unpaid, so that senders do.
  */
@@ -20,6 +20,10 @@ final class Handlers {
     private static final int USUAL = 2 * Runtime.getRuntime().availableProcessors();
     /** No task has begun for so long: those that have are taken to block, and there must be more threads. */
     private static final long STALL_ns = 500_000;
+    /** A handler up to here is quick: its link's reader may run it. */
+    private static final long QUICK_ns = 1_000_000;
+    /** After one that was not, readers run none for so long. */
+    private static final long SLOW_ns = 100_000_000;
     /** A thread that was of no use for so long ends. */
     private static final long IDLE_ns = 20_000_000_000L;
 
@@ -27,10 +31,15 @@ final class Handlers {
     private final AtomicInteger queued = new AtomicInteger();
     private final AtomicInteger running = new AtomicInteger();
     private final AtomicLong begun = new AtomicLong();
+    /** From when on handlers are taken to be quick. */
+    private volatile long quickFrom_ns = System.nanoTime();
+
     private final String name;
     private final ClassLoader loader;
     private final ExecutorService virtual;
     private volatile boolean closed;
+    /** Somebody waits for all tasks to end. */
+    private volatile boolean awaited;
 
     // The pool.
     private final ConcurrentLinkedDeque<Worker> idle = new ConcurrentLinkedDeque<>();
@@ -48,10 +57,6 @@ final class Handlers {
         if (virtual == null) {
             watch.start();
         }
-    }
-
-    boolean areVirtual() {
-        return virtual != null;
     }
 
     /** Never waits. */
@@ -74,9 +79,59 @@ final class Handlers {
         wake();
     }
 
-    /** Tasks that have begun and not ended, and those that wait. */
-    int busy() {
+    /**
+     * As {@link #submit}; but if the current thread is a link's reader that has nothing else to do, none waits before this
+     * one, and handlers have been quick lately, that reader runs it. Others need not be woken.
+     */
+    void submitFromReader(Runnable task) {
+        boolean first = (virtual == null ? queued : running).get() == 0;
+        if (!first || System.nanoTime() - quickFrom_ns < 0 || !LinkReader.handles(() -> runHere(task))) {
+            submit(task);
+        }
+    }
+
+    private void runHere(Runnable task) {
+        running.incrementAndGet();
+        long begun_ns = System.nanoTime();
+        Thread.currentThread().setContextClassLoader(loader);
+        try {
+            task.run();
+        } catch (Throwable e) {
+            e.printStackTrace(); // as in a thread of the pool
+        } finally {
+            ended();
+            Thread.interrupted();
+            if (virtual != null) {
+                nextVirtual();
+            }
+            long now = System.nanoTime();
+            if (now - begun_ns > QUICK_ns) {
+                quickFrom_ns = now + SLOW_ns;
+            }
+        }
+    }
+
+    /** Waits until no task runs or is to run; answers how many there are when it is too late. */
+    int awaitIdle(Deadline deadline) throws InterruptedException {
+        synchronized (this) {
+            awaited = true;
+            while (busy() > 0 && !deadline.passed()) {
+                wait(Math.max(1, deadline.left_ms()));
+            }
+        }
+        return busy();
+    }
+
+    private int busy() {
         return running.get() + queued.get();
+    }
+
+    private void ended() {
+        if (running.decrementAndGet() == 0 && awaited) {
+            synchronized (this) {
+                notifyAll();
+            }
+        }
     }
 
     // -- virtual -----------------------------------------------------------------------------------------------------
@@ -87,7 +142,7 @@ final class Handlers {
             try {
                 task.run();
             } finally {
-                running.decrementAndGet();
+                ended();
                 nextVirtual();
             }
         });
@@ -99,8 +154,8 @@ final class Handlers {
         }
         Runnable task = queue.poll();
         if (task != null) {
-            queued.decrementAndGet();
             running.incrementAndGet();
+            queued.decrementAndGet();
             startVirtual(task);
         }
     }
@@ -170,8 +225,8 @@ final class Handlers {
             for (; ; ) {
                 Runnable task = queue.poll();
                 if (task != null) {
-                    queued.decrementAndGet();
                     running.incrementAndGet();
+                    queued.decrementAndGet();
                     begun.incrementAndGet();
                     if (called) {
                         called = false;
@@ -185,7 +240,7 @@ final class Handlers {
                     } catch (Throwable e) {
                         e.printStackTrace(); // tasks see to their own; a thread of the pool goes on all the same
                     } finally {
-                        running.decrementAndGet();
+                        ended();
                         Thread.interrupted();
                     }
                     continue;

@@ -95,7 +95,7 @@ final class Inbox {
                 }
             }
         }
-        handlers.submit(task);
+        handlers.submitFromReader(task);
     }
 
     private void inOrder() {

@@ -13,8 +13,10 @@ final class Lane {
     static final long BEGIN = 65536;
     /** What a frame costs beside its payload: as much as a receiver spends on keeping it. */
     static final int FRAME_COST = 64;
-    /** Body bytes of a frame of a large message: half of what credit allows at first. */
-    private static final int PIECE = 32 << 10;
+    /** Credit that pieces of large messages leave to small ones, so that these do not wait for the next CREDIT behind them. */
+    private static final int LEFT = 8 << 10;
+    /** Body bytes of a frame of a large message: two such frames, with their heads, are what credit allows at first. */
+    private static final int PIECE = (28 << 10) - 256;
 
     private static final int HEAD = 8 + 4 + 4;
 
@@ -81,7 +83,7 @@ final class Lane {
             byte[] frame = bytes.toArray();
             header(frame, type, Frame.FIRST | Frame.LAST);
             first(frame, head, call, tag, (int) body);
-            go(frame);
+            go(frame, 0);
             return;
         }
         pieces(type, call, tag, bytes, head, array, elements, size, body);
@@ -126,7 +128,7 @@ final class Lane {
             } catch (InterruptedException e) {
                 throw interrupted(e);
             }
-            go(frame);
+            go(frame, LEFT);
             first = false;
         } while (at < bytes.size || element < elements);
     }
@@ -145,12 +147,13 @@ final class Lane {
         Frame.INT.set(frame, at + 12, body);
     }
 
-    private void go(byte[] frame) throws JojoException {
+    /** @param left how much credit must be left behind it */
+    private void go(byte[] frame, int left) throws JojoException {
         int cost = frame.length - Frame.HEADER + FRAME_COST;
         Route route;
         boolean write;
         synchronized (this) {
-            while (sent + cost > limit && lost == null) {
+            while (sent + cost > limit - left && lost == null) {
                 try {
                     wait();
                 } catch (InterruptedException e) {

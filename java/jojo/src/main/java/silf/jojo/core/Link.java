@@ -3,6 +3,7 @@ package silf.jojo.core;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * One connection to a neighbour: frames in and out over a wire, signs of life (spec/jojo J16), resumption (J13), and one
@@ -60,7 +61,11 @@ final class Link implements Route {
     private final Redial redial;
     private final Hello hello;
     private final Outbox outbox;
-    private final LinkThread readerThread;
+    /** The reader that is away on errands: whoever takes it out reads on. */
+    private final AtomicReference<LinkReader> lent = new AtomicReference<>();
+    // Of the watch alone: who was away at its last look, and for the how manieth time.
+    private LinkReader seen;
+    private long seenErrands;
     private final AtomicBoolean over = new AtomicBoolean();
     private volatile Wire wire;
     private volatile FrameReader reader;
@@ -100,13 +105,44 @@ final class Link implements Route {
                 closing = true;
             }
         });
-        this.readerThread = new LinkThread(name + " in", this::read);
     }
 
     /** Begins to read. */
     Link open() {
-        readerThread.start();
+        LinkReader.Watch.add(this);
+        new LinkReader(name, this, this::read).start();
         return this;
+    }
+
+    /** Whether more has come than the frame that is being dealt with. Of the reader. */
+    boolean hasMore() {
+        return reader.more();
+    }
+
+    /**
+     * Has another reader go on where one is away since the last look. Of the watch.
+     *
+     * @return whether one is away
+     */
+    boolean overlook() {
+        LinkReader away = lent.get();
+        if (away == null) {
+            seen = null;
+        } else if (away != seen || away.errands != seenErrands) {
+            seen = away;
+            seenErrands = away.errands;
+        } else {
+            try {
+                new LinkReader(name, this, me -> {
+                    if (lent.compareAndSet(away, null)) {
+                        read(me);
+                    }
+                }).start();
+            } catch (OutOfMemoryError e) {
+                // No thread to be had: at the next look.
+            }
+        }
+        return away != null;
     }
 
     @Override
@@ -139,7 +175,7 @@ final class Link implements Route {
         if (quiet > SILENT_ns) {
             cut("silent for " + SILENT_ns / 1_000_000_000 + " s");
         } else if (quiet > QUIET_ns) {
-            send(Frame.ofLong(Frame.PING, now_ns));
+            send(Frame.ofLong(Frame.PING, 0));
         }
     }
 
@@ -157,9 +193,7 @@ final class Link implements Route {
     void settle(Deadline deadline) throws InterruptedException {
         drain(deadline);
         send(Frame.ofLong(Frame.PING, 0)); // is answered by an ACK as well
-        while (!outbox.isSettled() && !over.get() && !deadline.passed()) {
-            Thread.sleep(1);
-        }
+        outbox.awaitConfirmed(deadline);
     }
 
     static byte[] goodbyeFrame(int code, String text) {
@@ -204,27 +238,41 @@ final class Link implements Route {
         }
     }
 
-    private void read() {
+    private void read(LinkReader me) {
         for (; ; ) {
             String why;
             try {
                 byte[] frame = reader.next();
                 if (frame != null) {
+                    me.take(true);
                     take(frame);
-                    continue;
+                    me.take(false);
+                    if (reader.more() || !me.hasErrands()) {
+                        continue;
+                    }
+                    lent.set(me);
+                    me.runErrands();
+                    if (lent.compareAndSet(me, null)) {
+                        continue;
+                    }
+                    return;
                 }
                 why = "closed by the other side";
             } catch (Violation e) {
+                me.take(false);
                 lastWord(VIOLATION, e.getMessage());
                 end("violated the protocol: " + e.getMessage(), true);
                 return;
             } catch (IOException e) {
                 why = "could not read: " + e.getMessage();
             } catch (RuntimeException | StackOverflowError | OutOfMemoryError e) {
+                me.take(false);
                 lastWord(VIOLATION, e.toString());
                 end("a frame could not be dealt with: " + e, true);
                 return;
             }
+            me.take(false);
+            me.leaveErrands();
             if (over.get() || closing || said != null || redial == null || !resume()) {
                 end(why, true);
                 return;
@@ -250,7 +298,7 @@ final class Link implements Route {
                 }
                 send(Frame.ofLong(Frame.PONG, Frame.number(frame, Frame.HEADER)));
             }
-            case Frame.PONG -> Frame.number(frame, Frame.HEADER);
+            case Frame.PONG -> outbox.answered(Frame.number(frame, Frame.HEADER));
             case Frame.ACK -> outbox.confirm(Frame.number(frame, Frame.HEADER));
             case Frame.GOODBYE -> {
                 said = readGoodbye(frame);
@@ -300,6 +348,7 @@ final class Link implements Route {
         if (!over.compareAndSet(false, true)) {
             return;
         }
+        LinkReader.Watch.remove(this);
         Runnable last = () -> {
             outbox.close();
             Loss loss = said;

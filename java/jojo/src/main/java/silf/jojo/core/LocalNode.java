@@ -309,12 +309,9 @@ final class LocalNode implements Link.Owner, Glue.Seat {
 
     /** J18, 6. */
     private void finish() throws InterruptedException {
-        Deadline handling = Deadline.in_ms(grace_ms);
-        while (handlers.busy() > 0 && !handling.passed()) {
-            Thread.sleep(1);
-        }
-        if (handlers.busy() > 0) {
-            note(handlers.busy() + " handlers had not returned when the program ended");
+        int left = handlers.awaitIdle(Deadline.in_ms(grace_ms));
+        if (left > 0) {
+            note(left + " handlers had not returned when the program ended");
         }
         family.end(grace_ms);
         Deadline below = Deadline.in_ms(grace_ms + BELOW_MOST_ms);

@@ -23,12 +23,15 @@ final class Outbox {
     private static final int TURN = 16 << 10;
     /** Small frames are written together, up to what a pipe takes at once. */
     private static final int BATCH = 64 << 10;
-    /** What a sender of bulk may leave here before it waits: enough to keep the wire busy, little to stand behind. */
-    private static final int BULK_MOST = 128 << 10;
     /** A user's thread that happens to be the writer gives the task away after so much. */
     private static final int FAVOUR_MOST = 256 << 10;
+    /** And a link's reader, which has other things to do, after so much. */
+    private static final int BRIEF_MOST = 8 << 10;
     /** What a resumable link keeps unacknowledged (J13): a second at 4 MB/s. */
     static final int KEPT_MOST = 4 << 20;
+
+    /** A write to a wire that was closed fails at once. */
+    private static final long LEAVE_MOST_ms = 10_000;
 
     interface Broken {
         /** The wire failed under the writer, who stops: nothing is written until {@link #resume}. */
@@ -49,7 +52,12 @@ final class Outbox {
     private final Broken broken;
     private final LinkThread thread;
     private volatile boolean given;
+    /** Somebody waits for room. */
     private volatile boolean waiters;
+    /** Somebody waits for the writer to have nothing to do. */
+    private volatile boolean awaited;
+    // Guarded by itself.
+    private final Flight flight = new Flight();
 
     // Of the writer alone, handed on through `owed` and `given`.
     private final Map<Long, ArrayDeque<byte[]>> lanes = new HashMap<>();
@@ -92,6 +100,9 @@ final class Outbox {
 
     /** Writes what is there, in this thread or, if it must not wait, in the link's own. */
     void work() {
+        if (LinkReader.writes(this)) {
+            return;
+        }
         if (LinkThread.here() || unmounts && Threads.isVirtual(Thread.currentThread())) {
             give();
         } else {
@@ -99,27 +110,74 @@ final class Outbox {
         }
     }
 
-    /** Waits while more than a little bulk is pending. For threads of users only. */
+    /** Waits while more than a little bulk is pending, or on its way. For threads of users only. */
     void awaitRoom() throws InterruptedException {
-        if (pending_bytes.get() <= BULK_MOST || LinkThread.here()) {
+        if (LinkThread.here()) {
             return;
         }
-        synchronized (this) {
-            while (!closed && pending_bytes.get() > BULK_MOST) {
+        synchronized (flight) {
+            while (!closed && flight.isFull(pending_bytes.get())) {
                 waiters = true;
-                wait();
+                flight.wait();
             }
+        }
+    }
+
+    /** A PING of this side was answered. */
+    void answered(long nonce) {
+        synchronized (flight) {
+            flight.passed(nonce, System.nanoTime());
+            room();
+        }
+    }
+
+    /** Whoever waits looks again. */
+    private void room() {
+        if (waiters && (closed || !flight.isFull(pending_bytes.get()))) {
+            waiters = false;
+            flight.notifyAll();
         }
     }
 
     /** Waits until nothing is pending, or it is too late. */
     void drain(Deadline deadline) throws InterruptedException {
-        while (!closed && owed.get() > 0 && !deadline.passed()) {
-            Thread.sleep(0, 200_000);
+        synchronized (flight) {
+            awaited = true;
+            while (!closed && owed.get() > 0 && !deadline.passed()) {
+                flight.wait(Math.max(1, deadline.left_ms()));
+            }
         }
     }
 
-    private void give() {
+    /** Of a resumable link: waits until what is numbered was acknowledged, or it is too late. */
+    void awaitConfirmed(Deadline deadline) throws InterruptedException {
+        synchronized (kept) {
+            while (!closed && !kept.isEmpty() && !deadline.passed()) {
+                kept.wait(Math.max(1, deadline.left_ms()));
+            }
+        }
+    }
+
+    /** The writer has nothing more to write, or stopped: who waits for that looks. */
+    private void rest() {
+        if (awaited) {
+            synchronized (flight) {
+                flight.notifyAll();
+            }
+        }
+    }
+
+    /** As {@link #work}, in a thread that is missed elsewhere. */
+    void workBriefly() {
+        if (pending_bytes.get() > BRIEF_MOST) {
+            give();
+        } else {
+            write(BRIEF_MOST);
+        }
+    }
+
+    /** Leaves the writing to the link's own thread. */
+    void give() {
         given = true;
         LockSupport.unpark(thread);
     }
@@ -154,6 +212,7 @@ final class Outbox {
                 flush();
                 seen = owed.addAndGet(-seen);
                 if (seen == 0) {
+                    rest();
                     return;
                 }
             }
@@ -163,6 +222,7 @@ final class Outbox {
             if (kept == null) {
                 close();
             }
+            rest();
             broken.broken(e);
         }
     }
@@ -220,18 +280,28 @@ final class Outbox {
             } else {
                 turns.add(key);
             }
-            if (pending_bytes.addAndGet(-sum) <= BULK_MOST / 2 && waiters) {
-                synchronized (this) {
-                    waiters = false;
-                    notifyAll();
-                }
-            }
+            wrote(sum, !last);
         }
         if (last) {
             flush();
             broken.said();
         }
         return sum;
+    }
+
+    /** @param more whether frames may follow */
+    private void wrote(int bytes, boolean more) throws IOException {
+        long nonce = 0;
+        synchronized (flight) {
+            pending_bytes.addAndGet(-bytes);
+            if (flight.wrote(bytes) && more) {
+                nonce = flight.mark(System.nanoTime());
+            }
+            room();
+        }
+        if (nonce != 0) {
+            put(Frame.ofLong(Frame.PING, nonce));
+        }
     }
 
     private void put(byte[] frame) throws IOException {
@@ -308,16 +378,23 @@ final class Outbox {
      * Goes on over another wire, behind frames that were written but not received. The caller has closed the old wire, so
      * that a writer on it has failed or will.
      */
-    void resume(OutputStream next, long received) throws IOException {
+    void resume(OutputStream next, long received) throws IOException, InterruptedException {
         if (owed.getAndIncrement() != 0) {
             // There is a writer, on the closed wire or stopped already.
-            long begun = System.nanoTime();
-            while (!stopped && !closed) {
-                if (System.nanoTime() - begun > 10_000_000_000L) {
-                    throw new IOException("the writer does not leave the old wire");
+            Deadline leaving = Deadline.in_ms(LEAVE_MOST_ms);
+            synchronized (flight) {
+                awaited = true;
+                while (!stopped && !closed) {
+                    if (leaving.passed()) {
+                        throw new IOException("the writer does not leave the old wire");
+                    }
+                    flight.wait(Math.max(1, leaving.left_ms()));
                 }
-                LockSupport.parkNanos(100_000);
             }
+        }
+        synchronized (flight) {
+            flight.begin();
+            room();
         }
         stopped = true; // should the new wire fail as well
         confirm(received);
@@ -334,22 +411,12 @@ final class Outbox {
         give();
     }
 
-    /** Whether all that was added has been written, and what is numbered acknowledged. */
-    boolean isSettled() {
-        if (owed.get() > 0 || kept == null) {
-            return owed.get() == 0;
-        }
-        synchronized (kept) {
-            return kept.isEmpty();
-        }
-    }
-
     /** Nothing more is taken or written; who waits goes on. */
     void close() {
         closed = true;
         LockSupport.unpark(thread);
-        synchronized (this) {
-            notifyAll();
+        synchronized (flight) {
+            flight.notifyAll();
         }
         if (kept != null) {
             synchronized (kept) {

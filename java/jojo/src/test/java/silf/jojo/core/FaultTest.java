@@ -22,10 +22,8 @@ import silf.jojo.testkit.Processes;
 
 /** Nodes that die, stop and come back: JVMs that are killed. */
 public final class FaultTest {
-    /** spec/jojo J16, and what a loaded machine adds. */
-    private static final long CLOSED_MOST_MS = 100 + 400;
-
-    private static final long SILENT_MOST_MS = 10_000 + 1_000;
+    /** What a link says that was given up for its silence (spec/jojo J16). How soon is for `./x bench jojo`. */
+    private static final String SILENT = "silent for";
 
     private final ByteArrayOutputStream err = new ByteArrayOutputStream();
 
@@ -49,7 +47,7 @@ public final class FaultTest {
     }
 
     private static String next(Body client) throws InterruptedException {
-        return client.news.poll(30, TimeUnit.SECONDS);
+        return client.news.poll(60, TimeUnit.SECONDS);
     }
 
     public void calls_to_a_node_that_dies_end_at_once_and_name_it() throws Exception {
@@ -62,14 +60,12 @@ public final class FaultTest {
             Future bySibling = client.child(1).callFuture(new Message(Peer.ECHO, "up"));
             bySibling.touch();
             long pid = pid(node);
-            long begun = System.nanoTime();
             Processes.kill(pid, "KILL");
             for (Future call : calls) {
                 NodeLostException e = Check.thrown(NodeLostException.class, call::touch, "a call to the dead");
                 Check.equal("pad00", e.node(), "the node named");
+                Check.that(!e.getMessage().contains(SILENT), "by its end, not its silence: " + e.getMessage());
             }
-            long ms = (System.nanoTime() - begun) / 1_000_000;
-            Check.that(ms <= CLOSED_MOST_MS, "it took " + ms + " ms");
             Check.equal("lost pad00", next(client), "the news");
             Check.that(!node.alive(), "it is said to be alive");
             Check.thrown(NodeLostException.class, () -> node.call(new Message(Peer.ECHO, 1)), "a call after that");
@@ -78,16 +74,14 @@ public final class FaultTest {
         }, peer("pad00", FaultPolicy.GO_ON), peer("pad01", FaultPolicy.GO_ON));
     }
 
-    public void a_node_that_is_stopped_is_lost_within_ten_seconds() throws Exception {
+    public void a_node_that_is_stopped_is_lost_for_its_silence() throws Exception {
         run(client -> {
             Node node = client.child(0);
             long pid = pid(node);
             Future call = node.callFuture(new Message(Peer.WAIT, null));
-            long begun = System.nanoTime();
             Processes.kill(pid, "STOP");
-            Check.thrown(NodeLostException.class, call::touch, "a call to the stopped");
-            long ms = (System.nanoTime() - begun) / 1_000_000;
-            Check.that(ms <= SILENT_MOST_MS, "it took " + ms + " ms");
+            NodeLostException e = Check.thrown(NodeLostException.class, call::touch, "a call to the stopped");
+            Check.that(e.getMessage().contains(SILENT), e.getMessage());
         }, peer("pad00", FaultPolicy.GO_ON));
     }
 

@@ -1,0 +1,143 @@
+package silf.jojo.core;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * The thread that reads a link. When it has taken all that has come it first runs its errands: it writes what the frames
+ * have caused, and runs a handler, for both of which another thread would have to be woken. An errand may wait for
+ * anything; should it take longer than a moment, another reader goes on in this one's place, and this one ends with its
+ * errand. Not in it: frames, links.
+ */
+final class LinkReader extends LinkThread {
+    /** For how long, once or twice, a link is not read because its reader is away. */
+    private static final long MOMENT_ns = 1_000_000;
+    /** The watch looks so often in vain before it sleeps. */
+    private static final int LOOKS = 4;
+
+    private final Link link;
+    private final List<Outbox> unwritten = new ArrayList<>();
+    private Runnable handler;
+    private boolean taking;
+    private boolean away;
+    /** How often it went on errands. */
+    volatile long errands;
+
+    /** @param work is given the reader */
+    LinkReader(String name, Link link, java.util.function.Consumer<LinkReader> work) {
+        // It runs handlers: a stack as other threads have it.
+        super(name + " in", () -> work.accept((LinkReader) currentThread()), 0);
+        this.link = link;
+    }
+
+    private static LinkReader taking() {
+        return currentThread() instanceof LinkReader me && me.taking ? me : null;
+    }
+
+    /** Whether the current thread is a reader that writes what was offered there in a moment. */
+    static boolean writes(Outbox outbox) {
+        LinkReader me = taking();
+        return me != null && me.unwritten.add(outbox);
+    }
+
+    /** Whether the current thread is a reader that runs the handler in a moment. */
+    static boolean handles(Runnable handler) {
+        LinkReader me = taking();
+        if (me == null || me.handler != null || me.link.hasMore()) {
+            return false;
+        }
+        me.handler = handler;
+        return true;
+    }
+
+    /** From now on a frame is being dealt with, or not. */
+    void take(boolean begins) {
+        taking = begins;
+    }
+
+    @Override
+    boolean isNeeded() {
+        return !away;
+    }
+
+    boolean hasErrands() {
+        return handler != null || !unwritten.isEmpty();
+    }
+
+    /** While the link is lent. */
+    void runErrands() {
+        away = true;
+        errands++;
+        Watch.wake();
+        for (Outbox outbox : unwritten) {
+            outbox.workBriefly();
+        }
+        unwritten.clear();
+        Runnable next = handler;
+        handler = null;
+        if (next != null) {
+            next.run();
+        }
+        away = false;
+    }
+
+    /** Leaves what was offered to other threads. */
+    void leaveErrands() {
+        unwritten.forEach(Outbox::give);
+        unwritten.clear();
+    }
+
+    /** Looks after links whose readers are away. One for a JVM; sleeps while no reader runs errands. */
+    static final class Watch {
+        private static final Set<Link> LINKS = ConcurrentHashMap.newKeySet();
+        private static final LinkThread THREAD = new LinkThread("watch", Watch::look);
+        private static volatile boolean busy;
+        private static volatile boolean asleep;
+
+        static {
+            THREAD.start();
+        }
+
+        private Watch() {}
+
+        static void add(Link link) {
+            LINKS.add(link);
+        }
+
+        static void remove(Link link) {
+            LINKS.remove(link);
+        }
+
+        static void wake() {
+            busy = true;
+            if (asleep) {
+                asleep = false;
+                LockSupport.unpark(THREAD);
+            }
+        }
+
+        private static void look() {
+            for (int idle = 0; ; ) {
+                boolean away = busy;
+                busy = false;
+                for (Link link : LINKS) {
+                    away |= link.overlook();
+                }
+                idle = away ? 0 : idle + 1;
+                if (idle < LOOKS) {
+                    LockSupport.parkNanos(MOMENT_ns);
+                    continue;
+                }
+                idle = 0;
+                asleep = true;
+                while (asleep && !busy) {
+                    LockSupport.park();
+                }
+                asleep = false;
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+package silf.jojo.core;
+
+import java.util.ArrayDeque;
+import silf.jojo.testkit.Check;
+
+/** The window of a link, on links that are numbers: so many bytes a second, so far away. */
+public final class FlightTest {
+    private static final int PIECE = 28 << 10;
+    private static final long SECOND = 1_000_000_000;
+
+    private record Mark(long nonce, long at_ns) {}
+
+    /** Bulk without a pause for ten seconds; then what the last second was like. */
+    private static void check(double bytesPerSecond, long far_ns, double useLeast, long queueMost_ns) {
+        Flight flight = new Flight();
+        ArrayDeque<Mark> answers = new ArrayDeque<>();
+        long now = 0;
+        double idleFrom_ns = 0; // when the link will have carried all that was written
+        long carried = 0;
+        long queueWorst_ns = 0;
+        while (now < 10 * SECOND) {
+            if (flight.isFull(PIECE)) {
+                Check.that(!answers.isEmpty(), "the window is full, and no answer will open it");
+                Mark next = answers.poll();
+                now = Math.max(now, next.at_ns);
+                flight.passed(next.nonce, now);
+                continue;
+            }
+            idleFrom_ns = Math.max(idleFrom_ns, now) + PIECE * SECOND / bytesPerSecond;
+            if (now > 9 * SECOND) {
+                carried += PIECE;
+                queueWorst_ns = Math.max(queueWorst_ns, (long) idleFrom_ns - now);
+            }
+            if (flight.wrote(PIECE)) {
+                answers.add(new Mark(flight.mark(now), (long) idleFrom_ns + far_ns));
+            }
+            now += 1000; // a writer is not infinitely fast
+            while (!answers.isEmpty() && answers.peek().at_ns <= now) {
+                Mark next = answers.poll();
+                flight.passed(next.nonce, next.at_ns);
+            }
+        }
+        String link = bytesPerSecond / 1e6 + " MB/s, " + far_ns / 1e6 + " ms: ";
+        Check.that(carried >= useLeast * bytesPerSecond, link + "carried " + carried + " bytes in a second");
+        Check.that(queueWorst_ns <= queueMost_ns, link + "a queue of " + queueWorst_ns / 1e6 + " ms");
+    }
+
+    public void a_near_link_is_used_and_has_a_short_queue() {
+        check(400e6, 100_000, 0.9, 4_000_000);
+        check(100e6, 200_000, 0.9, 4_000_000);
+        check(50e6, 1_000_000, 0.9, 4_000_000);
+    }
+
+    public void a_far_link_is_used() {
+        check(10e6, 300_000_000, 0.9, 400_000_000);
+        check(20e6, 50_000_000, 0.9, 100_000_000);
+    }
+
+    public void what_was_under_way_on_a_wire_that_was_cut_is_forgotten() {
+        Flight flight = new Flight();
+        while (!flight.isFull(0)) {
+            if (flight.wrote(PIECE)) {
+                flight.mark(1);
+            }
+        }
+        flight.begin();
+        Check.that(!flight.isFull(0), "nothing is under way");
+        flight.passed(1, 2); // an answer that came by the old wire
+        Check.that(!flight.isFull(flight.window()), "the whole window is free");
+    }
+
+    public void an_answer_to_no_mark_says_nothing() {
+        Flight flight = new Flight();
+        flight.passed(0, 5);
+        flight.wrote(PIECE);
+        long nonce = flight.mark(10);
+        flight.passed(nonce + 1, 11);
+        Check.that(flight.isFull(flight.window()), "the piece is under way");
+        flight.passed(nonce, 12);
+        Check.that(!flight.isFull(flight.window()), "the piece has passed");
+    }
+}
