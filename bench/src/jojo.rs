@@ -4,6 +4,7 @@
 use crate::fail::{Failure, While};
 use crate::goal::{Goal, Reach, Row};
 use crate::guard;
+use crate::info::curve::{self, Axis, Curve, Point};
 use crate::machine::Machine;
 use crate::report::{self, Report};
 use crate::stats::Unit;
@@ -36,7 +37,7 @@ const fn goal(text: &'static str, ours: &'static str, reach: Reach) -> Goal {
     Goal { text, ours, reach }
 }
 
-const ROWS: [Asked; 10] = [
+const ROWS: [Asked; 11] = [
     Asked {
         key: "ready",
         title: "A node is ready, by one ssh",
@@ -177,6 +178,15 @@ const ROWS: [Asked; 10] = [
         ],
     },
     Asked {
+        key: "kills",
+        title: "A client is killed",
+        goals: &[goal(
+            "no JVM of its tree 5 s later",
+            "the longest",
+            Reach::AtMost { limit: 5.0 },
+        )],
+    },
+    Asked {
         key: "sizes",
         title: "What is sent before a node is one",
         goals: &[
@@ -193,6 +203,95 @@ const ROWS: [Asked; 10] = [
         ],
     },
 ];
+
+/// A figure of paper 003: which curves of the measuring program it has.
+struct Figure {
+    row: &'static str,
+    x: Axis,
+    y: Axis,
+    curves: &'static [&'static str],
+}
+
+fn figures() -> [Figure; 3] {
+    let bytes = || Axis {
+        label: "bytes of a message",
+        log: true,
+        show: |v| Unit::Bytes.show(v),
+    };
+    let rate = || Axis {
+        label: "bytes a second",
+        log: true,
+        show: |v| Unit::BytesPerSecond.show(v),
+    };
+    [
+        // Figures 11 and 13: what is left of a near link, and what each part costs.
+        Figure {
+            row: "arrays",
+            x: bytes(),
+            y: rate(),
+            curves: &[
+                "frames over a pipe",
+                "Jojo over a pipe",
+                "frames over ssh",
+                "Jojo over ssh",
+            ],
+        },
+        // Figure 12: a far one.
+        Figure {
+            row: "arrays",
+            x: bytes(),
+            y: rate(),
+            curves: &["frames over ssh, far", "Jojo over ssh, far"],
+        },
+        // Figure 16.
+        Figure {
+            row: "farm",
+            x: Axis {
+                label: "workers",
+                log: true,
+                show: |v| format!("{v:.0}"),
+            },
+            y: Axis {
+                label: "10,000 jobs of 8 ms",
+                log: true,
+                show: |v| Unit::Seconds.show(v),
+            },
+            curves: &["2 layers", "2 layers with credit", "3 layers", "ideal"],
+        },
+    ]
+}
+
+/// One of a curve's points, as the measuring program said it.
+#[derive(Debug, PartialEq)]
+struct Said {
+    curve: String,
+    x: f64,
+    y: f64,
+}
+
+fn pictures(row: &str, points: &[Said]) -> Vec<String> {
+    let curve = |name: &&'static str| Curve {
+        name,
+        points: points
+            .iter()
+            .filter(|point| point.curve == *name)
+            .map(|point| Point {
+                x: point.x,
+                y: point.y,
+                computed: *name == "ideal",
+            })
+            .collect(),
+    };
+    figures()
+        .iter()
+        .filter(|figure| figure.row == row)
+        .map(|figure| {
+            let all: Vec<Curve> = figure.curves.iter().map(curve).collect();
+            curve::curves(&figure.x, &figure.y, &all)
+        })
+        .filter(|picture| !picture.is_empty())
+        .collect()
+}
 
 /// Measures, and writes the report down; where its page is.
 pub fn run(options: &Options) -> Result<PathBuf, Failure> {
@@ -289,11 +388,13 @@ fn measure(row: &mut Row, class_path: &str, quick: bool) -> Result<(), Failure> 
     let said = child.stdout.take();
     let _ended = guard::process(child);
     drop(starting);
+    let mut points = Vec::new();
     for line in
         BufReader::new(said.ok_or_else(|| Failure::unexpected("java without a stdout"))?).lines()
     {
-        take(row, &line.doing(|| "reading samples")?)?;
+        take(row, &mut points, &line.doing(|| "reading samples")?)?;
     }
+    row.pictures = pictures(row.key, &points);
     if row.series.is_empty() && row.missing.is_empty() {
         return Err(Failure::unexpected("the measuring program said nothing"));
     }
@@ -301,7 +402,11 @@ fn measure(row: &mut Row, class_path: &str, quick: bool) -> Result<(), Failure> 
 }
 
 /// One line of the measuring program; what nodes print besides is passed over.
-fn take(row: &mut Row, line: &str) -> Result<(), Failure> {
+fn take(row: &mut Row, points: &mut Vec<Said>, line: &str) -> Result<(), Failure> {
+    let number = |text: &str| -> Result<f64, Failure> {
+        text.parse()
+            .map_err(|e| Failure::said(&format!("reading {line:?}"), &e))
+    };
     let words: Vec<&str> = line.split('\t').collect();
     match words.as_slice() {
         ["sample", series, unit, value] => {
@@ -312,11 +417,13 @@ fn take(row: &mut Row, line: &str) -> Result<(), Failure> {
                 "per_second" => Unit::PerSecond,
                 _ => return Err(Failure::unexpected(format!("unknown unit in {line:?}"))),
             };
-            let value = value
-                .parse()
-                .map_err(|e| Failure::said(&format!("reading {line:?}"), &e))?;
-            row.series(series, unit).push(value);
+            row.series(series, unit).push(number(value)?);
         }
+        ["point", curve, x, y] => points.push(Said {
+            curve: (*curve).to_owned(),
+            x: number(x)?,
+            y: number(y)?,
+        }),
         ["note", text] => row.note(*text),
         ["missing", series, why] => row.lacks(None, &format!("{series}: {why}")),
         _ => {}
@@ -331,21 +438,58 @@ mod tests {
     #[test]
     fn lines_of_the_measuring_program_become_series_and_notes() {
         let mut row = Row::new("calls", "", Vec::new());
+        let mut points = Vec::new();
         for line in [
             "sample\tcall over ssh\tseconds\t0.000080",
             "sample\tcall over ssh\tseconds\t0.000090",
             "sample\tmessages\tper_second\t500000",
             "note\ta word",
+            "point\t2 layers\t16\t200.5",
             "missing\tmitogen\tnot installed",
             "[far] something that a node says",
         ] {
-            take(&mut row, line).unwrap();
+            take(&mut row, &mut points, line).unwrap();
         }
         assert_eq!(row.series[0].samples, [80e-6, 90e-6]);
         assert_eq!(row.series.len(), 2);
         assert_eq!((row.notes.len(), row.missing.len()), (1, 1));
-        assert!(take(&mut row, "sample\ta\tfurlongs\t1").is_err());
-        assert!(take(&mut row, "sample\ta\tseconds\tsoon").is_err());
+        assert_eq!(points.len(), 1);
+        for wrong in [
+            "sample\ta\tfurlongs\t1",
+            "sample\ta\tseconds\tsoon",
+            "point\ta\t1\tfar",
+        ] {
+            assert!(take(&mut row, &mut points, wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn points_become_the_pictures_of_their_row() {
+        let points: Vec<Said> = [
+            ("2 layers", 1.0, 385.0),
+            ("2 layers", 16.0, 193.0),
+            ("ideal", 16.0, 5.0),
+        ]
+        .map(|(curve, x, y)| Said {
+            curve: curve.to_owned(),
+            x,
+            y,
+        })
+        .into();
+        let drawn = pictures("farm", &points);
+        assert_eq!(drawn.len(), 1);
+        assert!(
+            drawn[0].contains("2 layers") && drawn[0].contains("workers"),
+            "{}",
+            drawn[0]
+        );
+        assert!(pictures("calls", &points).is_empty());
+        assert!(pictures("arrays", &points).is_empty());
+        assert!(
+            figures()
+                .iter()
+                .all(|figure| ROWS.iter().any(|row| row.key == figure.row))
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `bench info`: the information service beside OpenLDAP's slapd with the same entries, through three levels, beside
 //! paper 004, and with more and more hosts. Not here: the measurements themselves (`rows`, `paper`, `life`, `scale`).
 
-mod curve;
+pub(crate) mod curve;
 mod giis;
 mod hosts;
 mod life;

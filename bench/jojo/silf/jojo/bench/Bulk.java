@@ -12,6 +12,8 @@ import silf.jojo.Code;
 import silf.jojo.Future;
 import silf.jojo.Message;
 import silf.jojo.Node;
+import silf.jojo.config.NodeSpec;
+import silf.jojo.testkit.DelayProxy;
 import silf.jojo.testkit.SshDaemon;
 
 /** Arrays, beside bare frames over the same command; and small calls while arrays pass. */
@@ -23,6 +25,12 @@ final class Bulk {
     private static final int FRAME_BYTES = 64 << 10;
     /** Arrays under way, so that the link is never idle. */
     private static final int AHEAD = 4;
+    private static final long AHEAD_BYTES = 8 << 20;
+    /** The paper's WAN: 10 MB/s, 7 ms. */
+    private static final double FAR_MS = 7;
+    private static final long FAR_BYTES_PER_SECOND = 10_000_000;
+    /** How long a point of a figure is measured at least. */
+    private static final long FIGURE_ns = 100_000_000;
 
     private Bulk() {}
 
@@ -57,6 +65,82 @@ final class Bulk {
                 });
                 process.destroy();
             }
+            figures(sshd);
+        }
+    }
+
+    /** The paper's figures 11 to 13: bytes a second by the size of messages. */
+    private static void figures(SshDaemon sshd) throws Exception {
+        Main.note("by size: byte arrays, up to " + AHEAD_BYTES + " bytes under way; far: " + FAR_MS + " ms round trip and " + FAR_BYTES_PER_SECOND / 1e6
+                + " MB/s each way, as the paper's WAN (testkit's DelayProxy)");
+        try (DelayProxy proxy = new DelayProxy(sshd.address(), FAR_MS, FAR_BYTES_PER_SECOND)) {
+            figure("over a pipe", List.of("sh", "-c"), Trees.local());
+            figure("over ssh", Trees.with(sshd.command(), "-T", "far"), Trees.ssh(sshd.command()));
+            figure("over ssh, far", Trees.with(sshd.command(proxy.port()), "-T", "far"), Trees.ssh(sshd.command(proxy.port())));
+        }
+    }
+
+    private static void figure(String over, List<String> shell, NodeSpec.Invocation how) throws Exception {
+        String far = "exec " + System.getProperty("java.home") + "/bin/java -cp " + System.getProperty("java.class.path") + " '" + RawSink.class.getName() + "'";
+        Process process = new ProcessBuilder(Trees.with(shell, far)).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        try {
+            Trees.run(List.of(Trees.node("far", Sink.class, how)), below -> {
+                for (int size = 1 << 10; size <= 4 << 20; size <<= 2) {
+                    double[] best = new double[2];
+                    for (int round = 0; round < 3; round++) {
+                        best[0] = Math.max(best[0], rate(raw -> rawBytes(process, raw[0], raw[1]), size));
+                        best[1] = Math.max(best[1], rate(ours -> jojoBytes(below[0], ours[0], ours[1]), size));
+                    }
+                    Main.point("frames " + over, size, best[0]);
+                    Main.point("Jojo " + over, size, best[1]);
+                }
+            });
+        } finally {
+            process.destroy();
+        }
+    }
+
+    private interface Send {
+        void send(int[] sizeAndCount) throws Exception;
+    }
+
+    /** Bytes a second, over about as long as {@link #FIGURE_ns}. */
+    private static double rate(Send send, int size) throws Exception {
+        for (int count = 1; ; count *= 4) {
+            long begun = System.nanoTime();
+            send.send(new int[] {size, count});
+            long took_ns = System.nanoTime() - begun;
+            if (took_ns > FIGURE_ns) {
+                return (double) size * count * 1e9 / took_ns;
+            }
+        }
+    }
+
+    private static void jojoBytes(Node node, int size, int count) throws Exception {
+        Message message = new Message(1, new byte[size]);
+        Deque<Future> under = new ArrayDeque<>();
+        for (int i = 0; i < count; i++) {
+            if (under.size() * (long) size >= AHEAD_BYTES) {
+                under.remove().touch();
+            }
+            under.add(node.callFuture(message));
+        }
+        while (!under.isEmpty()) {
+            under.remove().touch();
+        }
+    }
+
+    private static void rawBytes(Process process, int size, int count) throws Exception {
+        OutputStream out = process.getOutputStream();
+        byte[] frame = new byte[8 + Math.min(size, FRAME_BYTES)];
+        ByteBuffer.wrap(frame).order(ByteOrder.LITTLE_ENDIAN).putInt(frame.length - 8);
+        for (long left = (long) size * count; left > 0; left -= frame.length - 8) {
+            out.write(frame);
+        }
+        out.write(new byte[8]); // no length: answer
+        out.flush();
+        if (process.getInputStream().read() < 0) {
+            throw new IllegalStateException("the raw peer has gone");
         }
     }
 
@@ -118,7 +202,8 @@ final class Bulk {
                 }
                 in.readNBytes(frame.array(), 0, length);
                 frame.clear().asDoubleBuffer().get(array, at, length / 8);
-                at = (at + length / 8) % ELEMENTS;
+                at += length / 8;
+                at = at + FRAME_BYTES / 8 > ELEMENTS ? 0 : at;
             }
         }
     }

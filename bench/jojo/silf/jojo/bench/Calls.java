@@ -18,6 +18,8 @@ final class Calls {
     /** Calls under way at once where they are pipelined. */
     private static final int PIPELINE = 1000;
     private static final int BATCH = 200_000;
+    /** Rounds that are not told: compilers take a second or two of this until rates stay. */
+    private static final int WARM_ROUNDS = 8;
 
     private Calls() {}
 
@@ -36,13 +38,16 @@ final class Calls {
     }
 
     static void latency() throws Exception {
-        Main.note("each sample is one call, of a Long, answered with it, after " + WARM + " calls to warm up");
+        Main.note("each sample is one call, of a Long, answered with it, after " + WARM + " calls to warm up; bare: "
+                + Peers.BARE_BYTES + " bytes to `ssh ... cat` and back, by one thread of this JVM: what is left when all of Jojo is taken away");
         try (SshDaemon sshd = SshDaemon.start()) {
             Trees.run(List.of(Trees.node("pipe", Trees.Echo.class, Trees.local())), below -> latency("a pipe", below[0]));
             Trees.run(List.of(Trees.node("far", Trees.Echo.class, Trees.ssh(sshd.command()))), below -> latency("ssh", below[0]));
             NodeSpec third = Trees.node("c", Trees.Echo.class, Trees.ssh(sshd.command()));
             NodeSpec second = Trees.node("b", Trees.Relay.class, Trees.ssh(sshd.command()), third);
             Trees.run(List.of(Trees.node("a", Trees.Relay.class, Trees.ssh(sshd.command()), second)), below -> latency("ssh, 3 hops", below[0]));
+            Peers.bare("bare ssh", sshd, 1, CALLS, WARM);
+            Peers.bare("bare ssh, 3 hops", sshd, 3, CALLS, WARM);
             Peers.mitogenCalls(sshd);
         }
         Peers.rmi(CALLS, WARM);
@@ -66,13 +71,13 @@ final class Calls {
                 String over = ssh ? "ssh" : "a pipe";
                 var how = ssh ? Trees.ssh(sshd.command()) : Trees.local();
                 Trees.run(List.of(Trees.node("far", Counter.class, how)), below -> {
-                    for (int i = 0; i < Main.rounds(30); i++) {
-                        oneWay(over, below[0], i > 0);
+                    for (int i = -WARM_ROUNDS; i < Main.rounds(30); i++) {
+                        oneWay(over, below[0], i >= 0);
                     }
                 });
                 Trees.run(List.of(Trees.node("far", Trees.Echo.class, how)), below -> {
-                    for (int i = 0; i < Main.rounds(30); i++) {
-                        pipelined(over, below[0], i > 0);
+                    for (int i = -WARM_ROUNDS; i < Main.rounds(30); i++) {
+                        pipelined(over, below[0], i >= 0);
                     }
                 });
             }

@@ -173,6 +173,9 @@ final class Farm {
     }
 
     private static void told(String layers, int workers, int jobs, long took_ns) {
-        Main.seconds(layers + ", " + workers + " workers", took_ns * JOBS / jobs);
+        long all_ns = took_ns * JOBS / jobs;
+        Main.seconds(layers + ", " + workers + " workers", all_ns);
+        Main.point(layers, workers, all_ns / 1e9);
+        Main.point("ideal", workers, JOBS * JOB_MS / 1e3 / workers);
     }
 }

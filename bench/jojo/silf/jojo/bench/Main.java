@@ -6,7 +6,7 @@ import java.util.TreeMap;
 
 /**
  * Measures one row of `./x bench jojo` and prints what it saw, a line each, tabs between: {@code sample SERIES UNIT VALUE},
- * {@code note TEXT}, {@code missing SERIES WHY}. Not here: what is to be reached, and the report (bench/src/jojo.rs).
+ * {@code point CURVE X Y}, {@code note TEXT}, {@code missing SERIES WHY}. Not here: what is to be reached, and the report (bench/src/jojo.rs).
  *
  * <p>Arguments: the row's key; {@code quick} for a tenth of the rounds.
  */
@@ -26,6 +26,10 @@ public final class Main {
             "farm", Farm::measure,
             "many", Many::measure,
             "sizes", Sizes::measure));
+
+    static {
+        ROWS.put("kills", Kills::measure); // Map.of ends at ten
+    }
 
     private static boolean quick;
 
@@ -59,6 +63,12 @@ public final class Main {
 
     static void seconds(String series, long ns) {
         sample(series, "seconds", ns / 1e9);
+    }
+
+    /** A point of one of the paper's figures. */
+    static synchronized void point(String curve, double x, double y) {
+        System.out.printf(Locale.ROOT, "point\t%s\t%.9g\t%.9g%n", curve, x, y);
+        System.out.flush();
     }
 
     static synchronized void note(String text) {

@@ -14,7 +14,35 @@ import silf.jojo.testkit.SshDaemon;
 
 /** What others take for the same: RMI over TCP of this machine, and mitogen over the same sshd. */
 final class Peers {
+    /** As many as a small call has in a frame. */
+    static final int BARE_BYTES = 48;
+
     private Peers() {}
+
+    /** Bytes to the last of so many ssh, each started by the one before, and back. */
+    static void bare(String series, SshDaemon sshd, int hops, int rounds, int warm) throws Exception {
+        String far = "cat";
+        for (int hop = 1; hop < hops; hop++) {
+            far = String.join(" ", sshd.command()) + " -T far " + far; // words without blanks: each shell passes them on
+        }
+        Process process = new ProcessBuilder(Trees.with(sshd.command(), "-T", "far", far)).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        try {
+            byte[] bytes = new byte[BARE_BYTES];
+            for (int i = -Main.rounds(warm); i < Main.rounds(rounds); i++) {
+                long begun = System.nanoTime();
+                process.getOutputStream().write(bytes);
+                process.getOutputStream().flush();
+                if (process.getInputStream().readNBytes(bytes, 0, bytes.length) < bytes.length) {
+                    throw new IllegalStateException("the bare peer has gone");
+                }
+                if (i >= 0) {
+                    Main.seconds(series, System.nanoTime() - begun);
+                }
+            }
+        } finally {
+            process.destroy();
+        }
+    }
 
     /** RMI's view of an echo. */
     public interface Echo extends Remote {
