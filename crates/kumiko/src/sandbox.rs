@@ -6,7 +6,7 @@ use crate::fail::Failure;
 use crate::output::{self, Show, say};
 use kumiko_entry::sandbox::{self, Run};
 use kumiko_policy::{GuestPath, Policy, Real, Seen};
-use kumiko_sandbox::{Choice, Machine, choose};
+use kumiko_sandbox::{Choice, Machine, admissions, choose};
 use serde::Serialize;
 
 pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
@@ -54,32 +54,17 @@ fn chosen(under: &Under, machine: &Machine) -> Result<(Policy, Choice), Failure>
 }
 
 fn mechanisms(machine: &Machine) -> Vec<Mechanism> {
-    let later = |name: &str| Mechanism {
-        name: name.to_owned(),
-        admitted: false,
-        why: Some("not built yet".to_owned()),
-        remedy: None,
-    };
-    let namespace = match &machine.user_namespaces {
-        Ok(()) => Mechanism {
-            name: "namespace".to_owned(),
-            admitted: true,
-            why: None,
-            remedy: None,
-        },
-        Err(obstacle) => Mechanism {
-            name: "namespace".to_owned(),
-            admitted: false,
-            why: Some(obstacle.why.clone()),
-            remedy: Some(obstacle.remedy.clone()),
-        },
-    };
-    vec![
-        namespace,
-        later("library"),
-        later("notify"),
-        later("ptrace"),
-    ]
+    let rows = admissions(machine).into_iter().map(|admission| {
+        let obstacle = admission.admitted.err();
+        Mechanism {
+            name: admission.name.to_owned(),
+            admitted: obstacle.is_none(),
+            why: obstacle.as_ref().map(|obstacle| obstacle.why.clone()),
+            remedy: obstacle.map(|obstacle| obstacle.remedy),
+            leaves_open: admission.leaves_open,
+        }
+    });
+    rows.collect()
 }
 
 #[derive(Serialize)]
@@ -90,6 +75,7 @@ struct Mechanism {
     why: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
+    leaves_open: &'static [&'static str],
 }
 
 #[derive(Serialize)]
@@ -117,7 +103,17 @@ impl Show for Probe {
                 ]
             })
             .collect();
-        output::table(&["MECHANISM", "ADMITTED", "WHY NOT"], &rows)
+        let mut text = output::table(&["MECHANISM", "ADMITTED", "WHY NOT"], &rows);
+        for mechanism in self.mechanisms.iter().filter(|m| m.admitted) {
+            text.push_str(&format!(
+                "\n{} does not stop, or does without:\n",
+                mechanism.name
+            ));
+            for what in mechanism.leaves_open {
+                text.push_str(&format!("  {what}\n"));
+            }
+        }
+        text
     }
 }
 

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
     // The mechanism.
-    #[error("mechanism \"{name}\" is not built yet: use --mechanism namespace")]
+    #[error("mechanism \"{name}\" is not built yet: use another (kumiko sandbox probe)")]
     NotBuilt { name: String },
     #[error(
         "no mechanism is called \"{name}\"; there are auto, ptrace, notify, library, namespace"

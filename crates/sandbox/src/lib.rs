@@ -9,6 +9,7 @@ mod error;
 mod guest;
 mod machine;
 mod namespace;
+mod probe;
 mod relay;
 #[cfg(target_arch = "x86_64")]
 mod supervised;
@@ -19,3 +20,4 @@ pub use contract::{Launch, Mechanism, Room, Streams};
 pub use error::SandboxError;
 pub use guest::{Ended, Guest};
 pub use machine::{Machine, Obstacle};
+pub use probe::{Admission, admissions};

@@ -146,11 +146,6 @@ impl Listener {
         }
     }
 
-    /// Puts a descriptor into the thread's table while it goes on waiting.
-    pub fn put(&self, id: u64, fd: BorrowedFd<'_>) -> Result<i32, Errno> {
-        self.add(id, fd, true, 0)
-    }
-
     fn add(
         &self,
         id: u64,

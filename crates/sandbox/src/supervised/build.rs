@@ -266,6 +266,31 @@ impl Builder {
     }
 }
 
+/// Removes the room's own directory, what is closed in it and what guests closed too.
+pub(super) fn remove(scratch: &Path) {
+    if let Ok(entries) = fs::read_dir(scratch) {
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
+            }
+        }
+    }
+    if fs::remove_dir_all(scratch).is_err() && scratch.exists() {
+        open_up(scratch, kumiko_linux::dir::MAX_DEPTH);
+        let _ = fs::remove_dir_all(scratch);
+    }
+}
+
+fn open_up(directory: &Path, depth: usize) {
+    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path(), depth - 1);
+        }
+    }
+}
+
 fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
     calls::open_host(&c_string(path.as_os_str().as_bytes())?, flag::PATH)
 }

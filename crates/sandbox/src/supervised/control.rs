@@ -58,7 +58,7 @@ pub(super) fn run(charge: &Charge, packets: &Packets, files: OpenFiles) {
     if domain::end_room().is_ok() {
         spawn::reap(warden);
     }
-    let _ = std::fs::remove_dir_all(&charge.scratch);
+    super::build::remove(&charge.scratch);
 }
 
 struct Supervisor {

@@ -2,8 +2,9 @@
 //! is made to: its thread is stopped for a moment, and sent on with other words. Not in it: what is answered.
 
 use super::caller::Caller;
-use super::serve::{Execution, Outcome, also, nr, serve};
-use super::view::View;
+use super::serve::{Outcome, nr, serve};
+use super::view::{View, flag};
+use super::words;
 use kumiko_linux::supervise::listener::{Listener, Notification};
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
 use kumiko_linux::supervise::{Call, Errno};
@@ -53,25 +54,29 @@ impl Answering<'_> {
         match serve(&caller) {
             Ok(Outcome::Enter { real, directory }) => {
                 let same = caller.path(0).is_ok_and(|words| {
-                    words == real
-                        || caller.is_same_on_host(super::view::flag::AT_CWD, &words, &directory)
+                    words == real || caller.is_same_on_host(flag::AT_CWD, &words, &directory)
                 });
                 if same {
                     return self.listener.carry_on(asked.id);
                 }
-                let entered = self
-                    .listener
-                    .put(asked.id, directory.as_fd())
-                    .and_then(|fd| self.enter(asked, fd));
-                if let Err(errno) = entered {
-                    self.listener.answer(asked.id, Err(errno));
-                }
+                self.made_by_itself(asked, |before| {
+                    let at = words::put_path(asked.tid, before, &real)?;
+                    Ok(Call {
+                        number: nr::CHDIR,
+                        arguments: [at, 0, 0, 0, 0, 0],
+                    })
+                });
             }
             Ok(Outcome::Execute(execution)) => {
-                if let Err(errno) = self.execute(asked, &caller, &execution) {
-                    self.listener.answer(asked.id, Err(errno));
-                }
+                self.made_by_itself(asked, |before| words::put(&caller, before, &execution));
             }
+            Ok(Outcome::Path { real, flags }) => self.made_by_itself(asked, |before| {
+                let at = words::put_path(asked.tid, before, &real)?;
+                Ok(Call {
+                    number: nr::OPENAT,
+                    arguments: [flag::AT_CWD as i64 as u64, at, flags as u32 as u64, 0, 0, 0],
+                })
+            }),
             Ok(Outcome::Slow(slow)) => {
                 let (listener, id) = (Arc::clone(&self.listener), asked.id);
                 std::thread::spawn(move || tell(&listener, id, slow()));
@@ -80,37 +85,25 @@ impl Answering<'_> {
         }
     }
 
-    /// Has the thread work in the directory that it was handed, and give that up. An error: it still waits for its answer.
-    fn enter(&mut self, asked: &Notification, fd: i32) -> Result<(), Errno> {
-        let (before, blocked) = self.halt(asked)?;
-        let call = |number| Call {
-            number,
-            arguments: [fd as u64, 0, 0, 0, 0, 0],
-        };
-        let entered = made(asked.tid, &before, &call(also::FCHDIR));
-        let _ = made(asked.tid, &before, &call(also::CLOSE));
-        restore(asked.tid, before, entered, blocked);
-        Ok(())
-    }
-
-    fn execute(
+    /// Has the thread make another call in place of the one that it waits for.
+    fn made_by_itself(
         &mut self,
         asked: &Notification,
-        caller: &Caller<'_>,
-        execution: &Execution,
-    ) -> Result<(), Errno> {
-        let (before, blocked) = self.halt(asked)?;
+        call: impl FnOnce(&Registers) -> Result<Call, Errno>,
+    ) {
         let tid = asked.tid;
-        let call = super::words::put(caller, &before, execution);
-        let failed = match call {
-            Err(errno) => errno,
-            Ok(call) => match self.executed(tid, &before, &call, blocked) {
-                None => return Ok(()),
-                Some(errno) => errno,
-            },
-        };
-        restore(tid, before, Err(failed), blocked);
-        Ok(())
+        match self.halt(asked) {
+            Ok((before, blocked)) => {
+                let done = match call(&before) {
+                    Ok(call) => self.made(tid, &before, &call, blocked),
+                    Err(errno) => Some(Err(errno)),
+                };
+                if let Some(result) = done {
+                    restore(tid, before, result, blocked);
+                }
+            }
+            Err(errno) => self.listener.answer(asked.id, Err(errno)),
+        }
     }
 
     /// Stops a thread that waits for its answer. An error: it still does.
@@ -138,46 +131,40 @@ impl Answering<'_> {
         Err(Errno::ESRCH)
     }
 
-    /// Executes; what is not executed is told.
-    fn executed(
+    /// One call of a stopped thread, and what it returned; None: it executes another program, or was killed.
+    fn made(
         &mut self,
         tid: i32,
         before: &Registers,
         call: &Call,
         blocked: u64,
-    ) -> Option<Errno> {
+    ) -> Option<Result<i64, Errno>> {
         let mut registers = *before;
         registers.set_call_again(call);
-        if tracee::set_registers(tid, &registers)
-            .and_then(|()| tracee::go_to_call(tid, 0))
-            .is_err()
-        {
-            return None; // killed
-        }
+        tracee::set_registers(tid, &registers).ok()?;
+        tracee::go_to_call(tid, 0).ok()?;
         let mut begun = false;
         loop {
-            match tracee::wait(-1) {
-                None | Some((_, Stop::Gone)) => return None,
-                Some((now, Stop::Executed(_))) => {
+            match tracee::wait(-1)? {
+                (_, Stop::Gone) => return None,
+                (now, Stop::Executed(_)) => {
                     let _ = tracee::set_blocked(now, blocked);
                     let _ = tracee::detach(now);
                     return None;
                 }
-                Some((_, Stop::Call)) if begun => {
+                (_, Stop::Call) if begun => {
                     return tracee::registers(tid)
                         .ok()
-                        .and_then(|registers| registers.returned().err());
+                        .map(|registers| registers.returned());
                 }
-                Some((_, Stop::Call)) => {
+                (_, Stop::Call) => {
                     begun = true;
-                    if tracee::go_to_call(tid, 0).is_err() {
-                        return None;
-                    }
+                    tracee::go_to_call(tid, 0).ok()?;
                     // The filter asks about it as about any other.
                     self.carry_on(tid);
                 }
-                Some((other, Stop::Signal(signal))) => drop(tracee::go_to_call(other, signal)),
-                Some((other, _)) => drop(tracee::go_to_call(other, 0)),
+                (other, Stop::Signal(signal)) => drop(tracee::go_to_call(other, signal)),
+                (other, _) => drop(tracee::go_to_call(other, 0)),
             }
         }
     }
@@ -197,29 +184,11 @@ fn tell(listener: &Listener, id: u64, outcome: Result<Outcome, Errno>) {
         Ok(Outcome::Value(value)) => listener.answer(id, Ok(value)),
         Ok(Outcome::Native) => listener.carry_on(id),
         Ok(Outcome::Give { fd, close_on_exec }) => listener.give(id, fd.as_fd(), close_on_exec),
-        Ok(Outcome::Slow(_) | Outcome::Enter { .. } | Outcome::Execute(_)) => {
-            listener.answer(id, Err(Errno::EIO))
-        }
+        Ok(
+            Outcome::Slow(_) | Outcome::Enter { .. } | Outcome::Execute(_) | Outcome::Path { .. },
+        ) => listener.answer(id, Err(Errno::EIO)),
         Err(errno) => listener.answer(id, Err(errno)),
     }
-}
-
-/// One call of a stopped thread, and what it returned. The filter lets it be made.
-fn made(tid: i32, before: &Registers, call: &Call) -> Result<i64, Errno> {
-    let mut registers = *before;
-    registers.set_call_again(call);
-    tracee::set_registers(tid, &registers)?;
-    for _ in 0..2 {
-        tracee::go_to_call(tid, 0)?;
-        loop {
-            match tracee::wait(tid) {
-                Some((_, Stop::Call)) => break,
-                None | Some((_, Stop::Gone)) => return Err(Errno::ESRCH),
-                Some(_) => tracee::go_to_call(tid, 0)?,
-            }
-        }
-    }
-    tracee::registers(tid)?.returned()
 }
 
 /// As if the call had just returned this.

@@ -106,11 +106,7 @@ pub(super) enum Opening {
         mode: u32,
     },
     /// For its path alone.
-    Path {
-        place: Vec<u8>,
-        handle: OwnedFd,
-        flags: i32,
-    },
+    Path { place: Vec<u8>, flags: i32 },
     /// With content that is made for it.
     Made(Vec<u8>),
     /// A terminal of the room.
@@ -175,12 +171,10 @@ pub(super) fn open(caller: &Caller<'_>, wanted: &Wanted) -> Result<Outcome, Errn
                 mode,
             )?)
         }
-        Opening::Path { handle, flags, .. } => {
-            // No descriptor of that kind can be handed over (seccomp_unotify(2), ADDFD): one for reading does for what
-            // such descriptors are used for, where the account may read.
-            let flags = (flags & flag::DIRECTORY) | flag::NONBLOCK | flag::NO_TERMINAL;
-            give(calls::reopen(handle.as_fd(), flags)?)
-        }
+        Opening::Path { place, flags, .. } => Ok(Outcome::Path {
+            real: caller.real_of(&place)?,
+            flags,
+        }),
         Opening::Made(content) => give(calls::file_of(c"kumiko", &content)?),
         Opening::Terminal { number, flags } => {
             let path = c_string(format!("/dev/pts/{number}").as_bytes())?;
@@ -228,6 +222,7 @@ pub(super) fn decide(caller: &Caller<'_>, wanted: &Wanted) -> Result<Opening, Er
     let follow = flags & flag::NOFOLLOW == 0 && !exclusive;
     match caller.end(wanted.directory, &wanted.path, follow)? {
         End::Link { .. } | End::There { .. } if exclusive => Err(Errno::EEXIST),
+        End::Link { place } if path_only => Ok(Opening::Path { place, flags }),
         End::Link { .. } => Err(Errno::ELOOP),
         End::There {
             place,
@@ -270,11 +265,7 @@ fn there(
 ) -> Result<Opening, Errno> {
     let flags = wanted.flags & !(flag::CREATE | flag::EXCLUSIVE | flag::NOFOLLOW);
     if wanted.flags & flag::PATH != 0 {
-        return Ok(Opening::Path {
-            place,
-            handle,
-            flags,
-        });
+        return Ok(Opening::Path { place, flags });
     }
     if flags & flag::DIRECTORY != 0 && !directory {
         return Err(Errno::ENOTDIR);

@@ -287,7 +287,7 @@ impl Drop for Running {
         let _ = self.packets.send(KILL, None);
         spawn::reap(self.supervisor);
         // Gone already, unless the supervisor was killed.
-        let _ = std::fs::remove_dir_all(&self.scratch);
+        super::build::remove(&self.scratch);
     }
 }
 

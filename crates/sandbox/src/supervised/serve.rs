@@ -29,6 +29,11 @@ pub(super) enum Outcome {
         directory: OwnedFd,
     },
     Execute(Execution),
+    /// The guest is to open this path of the host for its path alone: such a descriptor cannot be handed over.
+    Path {
+        real: Vec<u8>,
+        flags: i32,
+    },
 }
 
 /// A program to be executed in the place of the one that is named.
@@ -81,12 +86,6 @@ numbers! {
     STATFS "statfs" EXECVE "execve" EXECVEAT "execveat" CHDIR "chdir" GETCWD "getcwd"
     INOTIFY_ADD_WATCH "inotify_add_watch" CONNECT "connect" BIND "bind" SETPRIORITY "setpriority"
     GETPRIORITY "getpriority" IOPRIO_SET "ioprio_set" IOPRIO_GET "ioprio_get" SOCKET "socket"
-}
-
-/// Numbers that are used beside: what a guest is made to do.
-pub(super) mod also {
-    pub const FCHDIR: i32 = super::number("fchdir");
-    pub const CLOSE: i32 = super::number("close");
 }
 
 pub(super) fn serve(c: &Caller<'_>) -> Result<Outcome, Errno> {

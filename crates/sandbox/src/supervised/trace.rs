@@ -10,7 +10,7 @@ use super::serve::{Outcome, nr, serve};
 use super::view::{Kind, View, flag};
 use super::words;
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
-use kumiko_linux::supervise::{Call, Errno, calls, memory};
+use kumiko_linux::supervise::{Call, Errno, calls};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -149,7 +149,7 @@ impl Tracing<'_> {
             Opening::Terminal { flags, .. } => (b"/dev/tty".to_vec(), flags, 0, false),
             Opening::Alone { place, flags, .. } => (place, flags, 0, false),
         };
-        let at = put(caller.tid, before, &path)?;
+        let at = words::put_path(caller.tid, before, &path)?;
         let arguments = [
             flag::AT_CWD as i64 as u64,
             at,
@@ -176,7 +176,7 @@ impl Tracing<'_> {
             Outcome::Value(value) => Ok(Way::Value(value)),
             Outcome::Native => Ok(Way::Native),
             Outcome::Enter { real, .. } => {
-                let arguments = [put(caller.tid, before, &real)?, 0, 0, 0, 0, 0];
+                let arguments = [words::put_path(caller.tid, before, &real)?, 0, 0, 0, 0, 0];
                 Ok(Way::Instead {
                     call: Call {
                         number: nr::CHDIR,
@@ -192,7 +192,7 @@ impl Tracing<'_> {
                     terminal: false,
                 })
             }
-            Outcome::Give { .. } | Outcome::Slow(_) => Err(Errno::EIO),
+            Outcome::Give { .. } | Outcome::Slow(_) | Outcome::Path { .. } => Err(Errno::EIO),
         }
     }
 
@@ -233,16 +233,4 @@ fn skip(tid: i32, mut registers: Registers, result: Result<i64, Errno>) -> Resul
 
 fn mount_list(caller: &Caller<'_>) -> Result<std::os::fd::OwnedFd, Errno> {
     caller.view.list(super::processes::list_members)
-}
-
-/// Puts a path below the thread's stack.
-fn put(tid: i32, registers: &Registers, path: &[u8]) -> Result<u64, Errno> {
-    if path.len() >= memory::PATH_BYTES {
-        return Err(Errno::ENAMETOOLONG);
-    }
-    let mut bytes = path.to_vec();
-    bytes.push(0);
-    let at = registers.scratch(bytes.len());
-    memory::write(tid, at, &bytes)?;
-    Ok(at)
 }

@@ -10,6 +10,18 @@ use kumiko_linux::supervise::{Call, Errno, memory};
 const MOST_ARGUMENTS: usize = 500_000;
 const POINTER: usize = 8;
 
+/// Puts a path there, and tells where.
+pub(super) fn put_path(tid: i32, registers: &Registers, path: &[u8]) -> Result<u64, Errno> {
+    if path.len() >= memory::PATH_BYTES {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let mut bytes = path.to_vec();
+    bytes.push(0);
+    let at = registers.scratch(bytes.len());
+    memory::write(tid, at, &bytes)?;
+    Ok(at)
+}
+
 /// The call that executes it.
 pub(super) fn put(
     caller: &Caller<'_>,

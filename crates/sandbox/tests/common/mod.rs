@@ -64,12 +64,16 @@ pub fn has_namespaces() -> bool {
 
 /// None, said on stderr: what the mechanism needs is missing here.
 pub fn machine(test: &str) -> Option<Machine> {
+    machine_for(test, &mechanism())
+}
+
+pub fn machine_for(test: &str, mechanism: &str) -> Option<Machine> {
     let machine = Machine::probe();
-    let kind = kumiko_policy::MechanismKind::from_name(&mechanism()).unwrap();
+    let kind = kumiko_policy::MechanismKind::from_name(mechanism).unwrap();
     match machine.admits(kind) {
         Ok(()) => Some(machine),
         Err(obstacle) => {
-            let what = if has_namespaces() {
+            let what = if mechanism == "namespace" {
                 "user namespaces"
             } else {
                 "Landlock 6"
@@ -87,7 +91,15 @@ pub struct Outcome {
 }
 
 pub fn room(policy: &Policy, job: &Path) -> Result<Box<dyn Room>, SandboxError> {
-    let choice: Choice = choose(policy, Some(&mechanism()), &Machine::assume())?;
+    room_under(&mechanism(), policy, job)
+}
+
+pub fn room_under(
+    mechanism: &str,
+    policy: &Policy,
+    job: &Path,
+) -> Result<Box<dyn Room>, SandboxError> {
+    let choice: Choice = choose(policy, Some(mechanism), &Machine::assume())?;
     open(&choice).prepare(policy, job)
 }
 
@@ -162,4 +174,58 @@ pub fn text(file: &mut File) -> String {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).unwrap();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Supervisors that this process has.
+pub fn guards() -> Vec<i32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        let mut rest = stat.rsplit(')').next().unwrap().split_whitespace();
+        let parent: u32 = rest.nth(1).unwrap().parse().unwrap();
+        if stat.contains("(kumiko-guard)") && parent == std::process::id() {
+            found.push(entry.file_name().to_str().unwrap().parse().unwrap());
+        }
+    }
+    found
+}
+
+/// A guest that starts more than can be counted, in sessions of their own; the pipe that all of them hold.
+pub fn bomb(mechanism: &str, job: &Path) -> (File, Box<dyn Room>) {
+    let mut room = room_under(mechanism, &Policy::default(), job).unwrap();
+    let (ours, theirs) = kumiko_linux::spooling::pipe().unwrap();
+    let null = File::open("/dev/null").unwrap();
+    let script = "ulimit -u 300 2>/dev/null; for i in 1 2 3 4 5 6 7 8; do (setsid sh -c 'trap \"\" TERM HUP; while :; do (sleep 0.05) ; done' &); done; echo up; \
+                  while :; do sh -c ':'; done";
+    room.start(&Launch {
+        program: "sh",
+        arguments: &["-c".to_owned(), script.to_owned()],
+        environment: &[],
+        directory: None,
+        streams: Streams::Given {
+            stdin: null.as_fd(),
+            stdout: theirs.as_fd(),
+            stderr: null.as_fd(),
+        },
+    })
+    .unwrap();
+    drop(theirs);
+    let mut out = File::from(ours);
+    let mut up = [0; 3];
+    out.read_exact(&mut up).unwrap();
+    (out, room)
+}
+
+pub fn ends(out: &mut File, what: &str) {
+    let poll = kumiko_linux::poll::Poll::new().unwrap();
+    poll.add(&*out, 0, kumiko_linux::poll::Interest::Read)
+        .unwrap();
+    let event = poll.wait::<1>(Some(DEADLINE)).unwrap().next();
+    assert!(
+        event.is_some(),
+        "{what}: the pipe is still held after {DEADLINE:?}"
+    );
+    assert_eq!(out.read(&mut [0; 1]).unwrap(), 0, "{what}");
 }
