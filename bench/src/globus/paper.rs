@@ -34,9 +34,11 @@ const PAPER: &str = "paper 004, GT 2.2";
 
 pub fn measure(runtime: &Runtime, way: &Arc<Way>) -> Row {
     let goals = vec![Goal {
-        text: "≤ 0.5 s beyond the job's own time, every run",
+        text: "no second mode: all within a tenth of the poller's period",
         ours: OURS,
-        reach: Reach::P99AtMost { limit: 0.5 },
+        reach: Reach::P99AtMost {
+            limit: PERIOD.as_secs_f64() / 10.0,
+        },
     }];
     let row = Row::new(
         "paper",
@@ -46,7 +48,7 @@ pub fn measure(runtime: &Runtime, way: &Arc<Way>) -> Row {
     or_missing(row, |row| {
         row.series(PAPER, Unit::Seconds)
             .extend(PAPER_S.map(|took| took - RSH_S));
-        let polled = runtime.block_on(all(|own_s| polled(own_s)))?;
+        let polled = runtime.block_on(all(polled))?;
         row.series(POLLED, Unit::Seconds).extend(polled);
         let ours = runtime.block_on(all(|own_s| {
             let way = Arc::clone(way);
