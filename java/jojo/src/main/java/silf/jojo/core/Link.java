@@ -259,19 +259,18 @@ final class Link implements Route {
                 }
                 why = "closed by the other side";
             } catch (Violation e) {
-                me.take(false);
+                me.leaveErrands();
                 lastWord(VIOLATION, e.getMessage());
                 end("violated the protocol: " + e.getMessage(), true);
                 return;
             } catch (IOException e) {
                 why = "could not read: " + e.getMessage();
             } catch (RuntimeException | StackOverflowError | OutOfMemoryError e) {
-                me.take(false);
+                me.leaveErrands();
                 lastWord(VIOLATION, e.toString());
                 end("a frame could not be dealt with: " + e, true);
                 return;
             }
-            me.take(false);
             me.leaveErrands();
             if (over.get() || closing || said != null || redial == null || !resume()) {
                 end(why, true);

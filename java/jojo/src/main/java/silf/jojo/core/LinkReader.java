@@ -84,8 +84,9 @@ final class LinkReader extends LinkThread {
         away = false;
     }
 
-    /** Leaves what was offered to other threads. */
+    /** Reading has come to an end: leaves what was offered to other threads. */
     void leaveErrands() {
+        taking = false;
         unwritten.forEach(Outbox::give);
         unwritten.clear();
     }

@@ -100,6 +100,29 @@ public final class ReaderTest {
         link.close("over");
     }
 
+    public void what_was_passed_on_is_written_though_the_next_frame_ends_the_link() throws Exception {
+        MemoryPipe onward = new MemoryPipe();
+        MemoryPipe silence = new MemoryPipe();
+        Wire wire = Wire.of("another", silence.in, onward.out, silence.in::close);
+        Link other = new Link(wire, new Link.Owner() {
+            @Override
+            public void frame(Link link, byte[] frame) {}
+
+            @Override
+            public void lost(Link link, Link.Loss loss) {}
+        });
+        link(number -> other.send(Frame.ofLong(Frame.WANT, number)));
+        byte[] good = Frame.routed(Frame.CREDIT, 0, Path.ROOT, Path.of(1), 5);
+        byte[] both = java.util.Arrays.copyOf(good, good.length + Frame.HEADER); // behind it a frame of type 0
+        in.out.write(both);
+        byte[] passed = new FrameReader(onward.in).next();
+        Check.equal(5L, Frame.number(passed, Frame.HEADER), "what was passed on");
+        FrameReader said = new FrameReader(back.in);
+        Check.equal(Link.VIOLATION, Link.readGoodbye(said.next()).code(), "the last word");
+        Check.that(over.await(MOST_s, TimeUnit.SECONDS), "the link ends");
+        other.close("over");
+    }
+
     public void a_reader_that_waits_to_write_is_replaced() throws Exception {
         LinkedBlockingQueue<Long> came = new LinkedBlockingQueue<>();
         Link[] made = new Link[1];
