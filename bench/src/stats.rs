@@ -34,7 +34,9 @@ impl Unit {
             .copied()
             .find(|(scale, _)| value.abs() >= *scale)
             .unwrap_or(smallest);
-        format!("{} {name}", digits(value / scale)).trim_end().to_owned()
+        format!("{} {name}", digits(value / scale))
+            .trim_end()
+            .to_owned()
     }
 }
 
