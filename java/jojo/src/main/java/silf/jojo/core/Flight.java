@@ -34,6 +34,9 @@ final class Flight {
     private long least_ns = Long.MAX_VALUE;
     private long before_ns = Long.MAX_VALUE;
     private long aged_ns;
+    /** Somebody asked since the last mark; small messages alone are not worth marks. */
+    private boolean bulk;
+
     private boolean full;
     /** No queue has been seen yet. */
     private boolean fast = true;
@@ -41,18 +44,25 @@ final class Flight {
     /** @return whether a mark is due */
     boolean wrote(int bytes) {
         written += bytes;
+        if (!bulk && marks.isEmpty()) {
+            passed = written;
+            marked = written;
+            return false;
+        }
         return written - marked >= window / MARKS;
     }
 
     /** The nonce of a mark that is written now. */
     long mark(long now_ns) {
         marked = written;
+        bulk = false;
         marks.add(new Mark(++nonces, written, now_ns));
         return nonces;
     }
 
     /** Whether so much more, that waits to be written, would be too much. */
     boolean isFull(long waiting) {
+        bulk = true;
         boolean is = waiting + written - passed > window;
         full |= is;
         return is;

@@ -69,9 +69,19 @@ public final class FlightTest {
         Check.that(!flight.isFull(flight.window()), "the whole window is free");
     }
 
+    public void small_messages_alone_are_not_marked_and_do_not_count() {
+        Flight flight = new Flight();
+        for (int i = 0; i < 10_000; i++) {
+            Check.that(!flight.wrote(100), "a mark is due");
+        }
+        Check.that(!flight.isFull(flight.window()), "the whole window is free");
+        Check.that(flight.wrote((int) flight.window()), "no mark is due behind bulk");
+    }
+
     public void an_answer_to_no_mark_says_nothing() {
         Flight flight = new Flight();
         flight.passed(0, 5);
+        flight.isFull(PIECE);
         flight.wrote(PIECE);
         long nonce = flight.mark(10);
         flight.passed(nonce + 1, 11);
