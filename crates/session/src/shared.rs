@@ -61,16 +61,51 @@ impl Shared {
         let _ = self.epoch.subscribe().wait_for(|now| *now > epoch).await;
     }
 
-    /// Tells watchers what the core has come to.
+    /// Tells watchers what the core has come to. Looked at and told as one: of two who do so at once, the one who looked
+    /// first must not be the one who tells last.
     pub fn publish(&self) {
-        let now = self.with(|core| match (core.is_over(), core.phase()) {
-            (Some(crate::SessionError::Closed), _) => State::Closed,
-            (Some(_), _) => State::Lost,
-            (None, Phase::Up) => State::Connected,
-            (None, _) if core.was_welcomed() => State::Reconnecting,
-            (None, _) => State::Connecting,
+        self.state.send_if_modified(|state| {
+            let now = self.with(|core| match (core.is_over(), core.phase()) {
+                (Some(crate::SessionError::Closed), _) => State::Closed,
+                (Some(_), _) => State::Lost,
+                (None, Phase::Up) => State::Connected,
+                (None, _) if core.was_welcomed() => State::Reconnecting,
+                (None, _) => State::Connecting,
+            });
+            std::mem::replace(state, now) != now
         });
-        self.state
-            .send_if_modified(|state| std::mem::replace(state, now) != now);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::core::Role;
+    use crate::{Options, SessionError};
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Who closes a session tells that it is closing while its driver tells that it is over.
+    #[test]
+    fn of_two_who_tell_the_state_at_once_the_later_state_stays() {
+        for round in 0..2000 {
+            let core = Core::new(Role::Client, Options::default(), [0; 16], [0; 16]);
+            let shared = Shared::new(core);
+            let (start, last) = (Barrier::new(2), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    start.wait();
+                    while !last.load(Ordering::Relaxed) {
+                        shared.publish();
+                    }
+                });
+                start.wait();
+                last.store(true, Ordering::Relaxed);
+                shared.with(|core| core.end(SessionError::Closed));
+                shared.publish();
+            });
+            assert_eq!(*shared.state().borrow(), State::Closed, "round {round}");
+        }
     }
 }
