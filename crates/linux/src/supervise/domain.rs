@@ -9,6 +9,7 @@ use landlock::{
 use rustix::fs::FileType;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first that keeps signals in.
 const NEEDED: i64 = 6;
@@ -56,8 +57,18 @@ pub fn enter_room() -> io::Result<()> {
             .restrict_self()
             .map(drop)
     };
-    enter().map_err(io::Error::other)
+    enter().map_err(io::Error::other)?;
+    // Else ending the room would end all that the account has.
+    // SAFETY: plain numbers; signal 0 is sent to nobody.
+    if unsafe { libc::kill(libc::getppid(), 0) } == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    IN_ROOM.store(true, Ordering::Relaxed);
+    Ok(())
 }
+
+/// This process, or the one that it is a copy of, has seen that its signals do not leave its room. There is no way out.
+static IN_ROOM: AtomicBool = AtomicBool::new(false);
 
 /// The domain of guests as it is put together: nothing is reached by the kernel's own paths but what is granted.
 #[derive(Debug)]
@@ -115,16 +126,20 @@ pub fn is_member(pid: i32) -> bool {
 }
 
 /// Kills every process of the room but this one, in one pass of the kernel that no fork escapes (kill(2), -1). Refused
-/// where the parent could be signalled: then this process is in no room, and all of the account's would be hit.
+/// by a process that is in no room: all that the account has would be hit.
 pub fn end_room() -> Result<(), Errno> {
-    // SAFETY: plain numbers.
-    unsafe {
-        for outside in [libc::getppid(), 1] {
-            if libc::kill(outside, 0) == 0 {
-                return Err(Errno::EPERM);
-            }
-        }
-        libc::kill(-1, libc::SIGKILL);
+    if !IN_ROOM.load(Ordering::Relaxed) {
+        return Err(Errno::EPERM);
     }
+    // SAFETY: plain numbers.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn who_is_in_no_room_ends_none() {
+        assert_eq!(super::end_room(), Err(super::Errno::EPERM));
+    }
 }
