@@ -7,15 +7,16 @@ use common::{Site, script, wait};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, Outcome};
 use kumiko_linux::{spooling, unix_socket};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 struct Spare {
     top: TempDir,
     runner: Child,
-    leash: File,
+    leash: UnixStream,
     site: Site,
 }
 
@@ -25,13 +26,13 @@ fn spare() -> Spare {
     let spool = top.path().join("spool");
     fs::create_dir(&spool).unwrap();
     let listener = unix_socket::listen(&spool.join("control")).unwrap();
-    let (end, leash) = spooling::pipe().unwrap();
+    let (end, leash) = UnixStream::pair().unwrap();
     let runner = Command::new(env!("CARGO_BIN_EXE_kumiko-run"))
         .arg("--spare")
         .arg(&spool)
         .env_clear()
         .stdin(Stdio::from(OwnedFd::from(listener)))
-        .stdout(end)
+        .stdout(OwnedFd::from(end))
         .stderr(File::open(&spool).unwrap())
         .spawn()
         .unwrap();
@@ -44,7 +45,7 @@ fn spare() -> Spare {
     Spare {
         top,
         runner,
-        leash: leash.into(),
+        leash,
         site,
     }
 }
@@ -68,6 +69,7 @@ fn it_runs_the_attempt_that_its_spool_is_renamed_for() {
         unreachable!()
     };
     assert_eq!(pid, spare.runner.id());
+    spare.leash.read_exact(&mut [0]).unwrap(); // it heard
     drop(spare.leash); // a site that goes now goes as any other
     assert_eq!(spare.site.ended(), Outcome::Exited { status: 3 });
     spare.site.say(&AttemptCommand::Settled);
