@@ -8,7 +8,7 @@ use kumiko_directory::provider::{Provider, ReadError, Reading};
 use kumiko_directory::{Dn, Entry, Stamp};
 use kumiko_info::HostFacts;
 use kumiko_linux::this_process;
-use kumiko_sandbox::Machine;
+use kumiko_sandbox::{Machine, admissions};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -32,10 +32,11 @@ pub struct SiteProvider {
 
 impl SiteProvider {
     pub fn new(home: &Home, host: String, site: String, many: bool) -> SiteProvider {
-        let mechanisms = match Machine::probe().user_namespaces {
-            Ok(()) => vec!["namespace".to_owned()],
-            Err(_) => Vec::new(),
-        };
+        let mechanisms = admissions(&Machine::probe())
+            .into_iter()
+            .filter(|one| one.admitted.is_ok())
+            .map(|one| one.name.to_owned())
+            .collect();
         SiteProvider {
             home: home.clone(),
             host,
