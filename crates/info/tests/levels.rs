@@ -81,6 +81,35 @@ async fn a_change_at_a_leaf_is_seen_at_the_top_of_three_levels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leaf_with_two_parents_tells_both_and_the_loss_of_one_does_not_hold_up_the_other() {
+    let world = World::new();
+    let one = world.start(world.config("one", Kind::Index)).await;
+    let other = world.start(world.config("other", Kind::Index)).await;
+    let register = vec![above(&one, 60_000, 500), above(&other, 60_000, 500)];
+    let config = world.config("leaf", Kind::Leaf);
+    let leaf = world.start(Config { register, ..config }).await;
+    leaf.tell(vec![host("a", 8, 0.5)]);
+    let clients = [world.client(&one).await, world.client(&other).await];
+    let both_show = async |expression: &str| {
+        for client in &clients {
+            until(expression, || async {
+                hosts(client, expression).await.len() == 1
+            })
+            .await;
+        }
+    };
+    both_show("cpus >= 8").await;
+    leaf.change(vec![load("a", "7.5")]);
+    both_show("load = 7.5").await;
+    one.kill().await;
+    leaf.change(vec![load("a", "2.5")]);
+    until("the change at the other", || async {
+        hosts(&clients[1], "load = 2.5").await.len() == 1
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_killed_leaf_is_stale_and_then_gone() {
     let world = World::new();
     let Pair {
