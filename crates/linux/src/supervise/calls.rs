@@ -120,8 +120,8 @@ pub fn open_host_with(path: &CStr, flags: i32, mode: u32) -> Result<OwnedFd, Err
 
 /// As [`open_host`], relative to a directory.
 pub fn open_host_at(directory: BorrowedFd<'_>, path: &CStr, flags: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: a zero-terminated string.
     owned(
+        // SAFETY: a zero-terminated string.
         unsafe {
             libc::openat(
                 directory.as_raw_fd(),
@@ -301,8 +301,8 @@ pub fn make_link(words: &CStr, parent: BorrowedFd<'_>, name: &CStr) -> Result<i6
 pub fn link(from: BorrowedFd<'_>, parent: BorrowedFd<'_>, name: &CStr) -> Result<i64, Errno> {
     let path = own_path(from);
     let follow = libc::AT_SYMLINK_FOLLOW; // the link of /proc, not one that it leads to
-    // SAFETY: as above.
     check(
+        // SAFETY: as above.
         unsafe {
             libc::linkat(
                 libc::AT_FDCWD,
@@ -381,8 +381,8 @@ pub fn get_attribute(path: &CStr, name: &CStr, most: usize) -> Result<(i64, Vec<
 
 pub fn list_attributes(path: &CStr, most: usize) -> Result<(i64, Vec<u8>), Errno> {
     let mut names = vec![0u8; most];
-    // SAFETY: a zero-terminated string, and a live buffer with its length.
     let got = check(
+        // SAFETY: a zero-terminated string, and a live buffer with its length.
         unsafe { libc::listxattr(path.as_ptr(), names.as_mut_ptr().cast(), most) } as libc::c_long,
     )?;
     names.truncate(got as usize);
@@ -413,8 +413,8 @@ pub fn descriptor_of(tid: i32, number: i32) -> Result<OwnedFd, Errno> {
 }
 
 pub fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Result<i64, Errno> {
-    // SAFETY: a live buffer with its length; the kernel checks what it says.
     check(
+        // SAFETY: a live buffer with its length; the kernel checks what it says.
         unsafe {
             libc::connect(
                 socket.as_raw_fd(),
@@ -427,8 +427,8 @@ pub fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Result<i64, Errno> {
 }
 
 pub fn bind(socket: BorrowedFd<'_>, address: &[u8]) -> Result<i64, Errno> {
-    // SAFETY: as above.
     check(
+        // SAFETY: as above.
         unsafe {
             libc::bind(
                 socket.as_raw_fd(),
@@ -466,16 +466,16 @@ pub fn is_blocking(fd: BorrowedFd<'_>) -> bool {
 }
 
 pub fn add_watch(watches: BorrowedFd<'_>, fd: BorrowedFd<'_>, mask: u32) -> Result<i64, Errno> {
-    // SAFETY: a zero-terminated string and numbers.
     check(
+        // SAFETY: a zero-terminated string and numbers.
         unsafe { libc::inotify_add_watch(watches.as_raw_fd(), own_path(fd).as_ptr(), mask) }.into(),
     )
 }
 
 /// A file of memory with this content, to be read.
 pub fn file_of(name: &CStr, content: &[u8]) -> Result<OwnedFd, Errno> {
-    // SAFETY: a zero-terminated string and a number.
     let file = owned(
+        // SAFETY: a zero-terminated string and a number.
         unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) }
             .into(),
     )?;
