@@ -304,7 +304,9 @@ pub fn definitions() -> (Vec<String>, Vec<String>) {
             let single = if a.single { " SINGLE-VALUE" } else { "" };
             format!(
                 "( {} NAME '{}' DESC '{}' EQUALITY {equality} ORDERING {ordering}{substring} SYNTAX 1.3.6.1.4.1.1466.115.121.1.{syntax}{single} )",
-                a.oid, a.name, a.meaning
+                a.oid,
+                a.name,
+                quoted(a.meaning)
             )
         })
         .collect();
@@ -327,10 +329,25 @@ pub fn definitions() -> (Vec<String>, Vec<String>) {
     (attributes, classes)
 }
 
+/// Inside the quotes of a definition these two stand as escapes (RFC 4512, section 4.1: dstring).
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\5C").replace('\'', "\\27")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_quote_inside_a_description_is_escaped() {
+        assert_eq!(quoted(r"the site's \ door"), r"the site\27s \5C door");
+        let (attributes, _) = definitions();
+        for definition in attributes {
+            // NAME and DESC, each between two.
+            assert_eq!(definition.matches('\'').count(), 4, "{definition}");
+        }
+    }
 
     #[test]
     fn every_name_number_and_short_name_is_given_once() {

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Running, World, host, text};
+use kumiko_directory::provider::Provider;
 use kumiko_directory::source::Kind;
 use kumiko_directory::{Attribute, Dn, Entry, Op, Stamp};
 use kumiko_info::Limits;
@@ -257,6 +258,105 @@ async fn a_persistent_search_tells_changes_as_they_happen() {
     said("kumiko-load-1min: 77");
     server.change(vec![Op::Remove { dn: dn.clone() }]);
     said("# persistentSearch: delete");
+}
+
+/// The forms of the questions that people put by grid-info-search, which hands them to ldapsearch as they are
+/// (Globus Toolkit 2.4, "MDS 2.4 Schemas" and its test suite), here to a server that describes this very host.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_questions_of_grid_info_search_are_answered_for_a_real_host() {
+    if missing("the_questions_of_grid_info_search_are_answered_for_a_real_host") {
+        return;
+    }
+    let world = World::new();
+    let server = world.start(world.config("local", Kind::Leaf)).await;
+    let mut provider = kumiko_info::HostProvider::new("here.example".to_owned());
+    server.tell(provider.read().await.unwrap());
+    let search = |filter: &str, wanted: &str| {
+        let asked = ["-b", BASE, "-s", "sub", "-l", "30", filter, wanted];
+        text(&world.ldapsearch(&server.url(), &asked))
+    };
+    for (filter, wanted) in [
+        ("(objectclass=*)", "Mds-Host-hn"),
+        ("(&(objectclass=MdsHost)(Mds-Host-hn=*))", "Mds-validto"),
+        ("(objectclass=MdsComputer)", "Mds-Computer-isa"),
+        (
+            "(&(objectclass=MdsCpu)(Mds-Cpu-Total-count>=1))",
+            "Mds-Cpu-model",
+        ),
+        (
+            "(&(objectclass=MdsHost)(Mds-Cpu-Total-Free-1minX100>=0))",
+            "Mds-Cpu-Total-Free-15minX100",
+        ),
+        ("(Mds-Device-Group-name=processors)", "Mds-Cpu-Total-count"),
+        (
+            "(Mds-Device-Group-name=memory)",
+            "Mds-Memory-Ram-Total-sizeMB",
+        ),
+        (
+            "(&(objectclass=MdsMemoryRam)(Mds-Device-name=physical memory))",
+            "Mds-Memory-Ram-freeMB",
+        ),
+        (
+            "(&(objectclass=MdsFs)(Mds-Fs-freeMB>=0)(Mds-Device-name=/))",
+            "Mds-Fs-sizeMB",
+        ),
+        (
+            "(&(objectclass=MdsNet)(Mds-Device-name=lo))",
+            "Mds-Net-addr",
+        ),
+        (
+            "(Mds-Software-deployment=operating system)",
+            "Mds-Os-release",
+        ),
+        ("(&(objectclass=MdsOs)(Mds-Os-name=linux*))", "Mds-Os-name"),
+    ] {
+        let found = search(filter, wanted);
+        assert!(
+            found.contains(&format!("\n{wanted}: ")),
+            "{filter} {wanted}:\n{found}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn python_ldap_works_unmodified() {
+    // Debian's package belongs to Debian's own interpreter, whichever comes first in PATH.
+    const PYTHON: &str = "/usr/bin/python3";
+    let known = std::process::Command::new(PYTHON)
+        .args(["-c", "import ldap"])
+        .output();
+    if !known.is_ok_and(|o| o.status.success()) {
+        skip("python_ldap_works_unmodified", "python3-ldap");
+        return;
+    }
+    let world = World::new();
+    let server = grid(&world).await;
+    let ca = world.ca.dir().join("ca.pem");
+    let certificate = world.ca.authority().certificate().to_pem().unwrap();
+    std::fs::write(&ca, certificate).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python_ldap.py");
+    let mut command = std::process::Command::new(PYTHON);
+    command.args([script, &server.url(), "40"]).arg(ca);
+    let mut python =
+        tokio::task::spawn_blocking(move || kumiko_testkit::Process::start(&mut command))
+            .await
+            .unwrap();
+    let mut said = |text: &'static str| tokio::task::block_in_place(|| python.line_with(text));
+    said("ready");
+    let dn = Dn::default().child("Mds-Host-hn", "host39.example");
+    let load = Attribute {
+        name: "kumiko-load-1min".into(),
+        values: vec!["77".into()],
+        stamp: Stamp::default(),
+    };
+    server.change(vec![Op::Set {
+        dn: dn.clone(),
+        attribute: load,
+    }]);
+    said("host39.example [4] {'kumiko-load-1min': [b'77']}");
+    server.change(vec![Op::Remove { dn }]);
+    said("host39.example [2]");
+    said("end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
