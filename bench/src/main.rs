@@ -11,6 +11,7 @@ mod guard;
 mod info;
 mod jojo;
 mod machine;
+mod mechanisms;
 mod peers;
 mod plot;
 mod proc;
@@ -47,6 +48,8 @@ enum What {
     Info(info::Options),
     /// Jojo: starts, classes, calls, arrays, the paper's master and workers; beside ssh, RMI and mitogen.
     Jojo(jojo::Options),
+    /// The sandbox's mechanisms, beside bare loops, PRoot, bubblewrap and strace; paper 000's figures 3, 4 and 6.
+    Mechanisms(mechanisms::Options),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         What::Globus(options) => told(ended(move || run_globus(&options))),
         What::Info(options) => told(ended(move || run_info(&options))),
         What::Jojo(options) => told(ended(move || jojo::run(&options))),
+        What::Mechanisms(options) => told(ended(move || run_mechanisms(&options))),
     }
 }
 
@@ -120,6 +124,15 @@ fn run_globus(options: &globus::Options) -> Result<PathBuf, Failure> {
     let folder = options.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/globus"));
     let report = globus::run(options)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder.join("report.html"))
+}
+
+fn run_mechanisms(options: &mechanisms::Options) -> Result<PathBuf, Failure> {
+    let folder = options.out.clone();
+    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/mechanisms"));
+    let report = mechanisms::run(options)?;
     report::write(&report, &folder)?;
     eprint!("{}", report::table(&report));
     Ok(folder.join("report.html"))

@@ -11,8 +11,9 @@ const RIGHT: f64 = 230.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 /// Told apart by people who do not see all colours (Paul Tol's "bright").
-const COLOURS: [&str; 6] = [
-    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377",
+const COLOURS: [&str; 10] = [
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#332288", "#882255",
+    "#999933", "#555555",
 ];
 
 pub struct Point {

@@ -6,6 +6,13 @@ use std::process::Command;
 
 /// `bwrap ... PROGRAM`.
 pub fn command(writable: &Path, program: &str) -> Command {
+    let mut bwrap = view(writable);
+    bwrap.args(["--chdir", "/job", program]);
+    bwrap
+}
+
+/// As [`command`], without a program yet: more may be shown first.
+pub fn view(writable: &Path) -> Command {
     let mut bwrap = Command::new("bwrap");
     bwrap.args([
         "--unshare-user",
@@ -30,6 +37,5 @@ pub fn command(writable: &Path, program: &str) -> Command {
         ])
         .arg(writable)
         .arg("/job");
-    bwrap.args(["--chdir", "/job", program]);
     bwrap
 }

@@ -6,7 +6,7 @@ mod event;
 mod exec;
 mod memory;
 mod next;
-mod sandbox;
+pub mod sandbox;
 mod small;
 mod stdout;
 
@@ -102,7 +102,7 @@ async fn to_the_end(attached: &mut Attached, mut take: impl FnMut(&[u8])) -> Res
 }
 
 /// One run of a command that ends with 0.
-fn seconds_of(command: &mut Command) -> Result<f64, Failure> {
+pub fn seconds_of(command: &mut Command) -> Result<f64, Failure> {
     Ok(wait::timed(command)?.as_secs_f64())
 }
 

@@ -44,7 +44,9 @@ pub fn measure(bench: &Bench) -> Row {
             let folder = tempfile::tempdir().doing(|| "making a folder for the guest")?;
             let run = ["sandbox", "run", "--mechanism", "namespace", "--dir"];
             let contenders = vec![
-                Contender::new(IN_PROCESS, Unit::Seconds, || in_process(folder.path())),
+                Contender::new(IN_PROCESS, Unit::Seconds, || {
+                    in_process(folder.path(), "namespace")
+                }),
                 Contender::new(COMMAND, Unit::Seconds, || {
                     let mut command = Command::new(&bench.kumiko);
                     seconds_of(
@@ -73,7 +75,7 @@ pub fn measure(bench: &Bench) -> Row {
 }
 
 /// From the policy to the guest's end; taking the room down comes after, as in a runner.
-fn in_process(folder: &Path) -> Result<f64, Failure> {
+pub fn in_process(folder: &Path, mechanism: &str) -> Result<f64, Failure> {
     let refused = |e| Failure::said("starting a guest", &e);
     let null = File::options()
         .read(true)
@@ -82,7 +84,7 @@ fn in_process(folder: &Path) -> Result<f64, Failure> {
         .doing(|| "opening /dev/null")?;
     let begun = Instant::now();
     let policy = Policy::default();
-    let choice = choose(&policy, Some("namespace"), &Machine::assume()).map_err(refused)?;
+    let choice = choose(&policy, Some(mechanism), &Machine::assume()).map_err(refused)?;
     let mut room = open(&choice).prepare(&policy, folder).map_err(refused)?;
     let mut guest = room
         .start(&Launch {
