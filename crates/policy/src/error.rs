@@ -2,6 +2,7 @@
 
 use crate::path::{GuestPath, PathError};
 use crate::types::{MAX_RULES, MAX_TEXT_BYTES};
+use crate::vo::MAX_MEMBERS;
 
 /// A policy text that was refused; whoever wrote the text is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +91,10 @@ pub enum Problem {
     SetTwice { name: String },
     #[error("type: stands without a number below it")]
     KindMissing,
+    #[error("\"{key}\" is missing")]
+    Missing { key: &'static str },
+    #[error("more than {MAX_MEMBERS} members")]
+    TooManyMembers,
 }
 
 /// A lower policy asked for more than the higher one gives (P7); whoever wrote the lower one is at fault.

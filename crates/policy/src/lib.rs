@@ -1,26 +1,31 @@
 //! Sandbox policy (ring 0): what a guest may see and use, apart from how its system calls are reached.
 //! Follows spec/policy. Two notations (TOML, and the one of the 2003 paper on job execution in virtual machines) become
-//! one [`Policy`]; [`narrow`] lays a lower one over a higher one; [`Policy::explain`] says what is decided for a path.
+//! one [`Policy`]; [`nest`] lays lower ones over higher ones; [`Policy::explain`] says what is decided for a path.
 //! Not here: how a mechanism carries it out (kumiko-sandbox), rates as arithmetic (a later step).
 
 mod default;
 mod error;
 mod explain;
+mod layers;
 mod narrow;
 mod paper;
 mod path;
 mod toml_format;
 mod types;
+mod vo;
 
 pub use error::{NarrowError, PolicyError, Problem};
 pub use explain::{Decision, Seen};
+pub use layers::{Layer, NestError, nest};
 pub use narrow::narrow;
 pub use paper::parse_paper;
 pub use path::{GuestPath, PathError};
 pub use toml_format::parse_toml;
 pub use types::{
-    Access, Limits, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
+    Access, Limited, Limits, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy,
+    Real, Rule,
 };
+pub use vo::{MAX_MEMBERS, VoPolicy, parse_vo};
 
 /// Where the job's own directory appears in the guest's view; it is the guest's HOME (P10).
 pub const JOB_DIRECTORY: &str = "/job";

@@ -3,7 +3,32 @@
 
 use crate::error::NarrowError;
 use crate::path::GuestPath;
-use crate::types::{Access, Limits, MAX_RULES, MechanismKind, Network, Policy, Real, Rule};
+use crate::types::{Access, MAX_RULES, MechanismKind, Network, Origin, Policy, Real, Rule};
+use std::collections::BTreeMap;
+
+/// The default policy as a site's owner changes it: they may show any path of the host, and their rules take the place of
+/// the default's at and below their paths.
+pub(crate) fn over_default(default: &Policy, site: &Policy) -> Result<Policy, NarrowError> {
+    // What is no path is narrowed as everywhere: the default gives all of it.
+    let mut changed = narrow(
+        default,
+        &Policy {
+            paths: Vec::new(),
+            ..site.clone()
+        },
+    )?;
+    for rule in &site.paths {
+        changed
+            .paths
+            .retain(|old| old.path.below(&rule.path).is_none());
+    }
+    changed.paths.extend(site.paths.iter().cloned());
+    changed.paths.sort_by(|a, b| a.path.cmp(&b.path));
+    match changed.paths.len() > MAX_RULES {
+        true => Err(NarrowError::TooManyRules),
+        false => Ok(changed),
+    }
+}
 
 /// The policy under which both hold: `base` (complete, such as the default or a site's) narrowed by `below`.
 ///
@@ -29,25 +54,45 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         (Some(false), Some(true)) => return Err(NarrowError::FurtherProcesses),
         (above, asked) => asked.or(above),
     };
+    let mut origins = base.origins.clone();
+    let mut limits = base.limits.clone();
+    for (limited, asked) in below.limits.each() {
+        // What asks for as much or more changes nothing, and is not where the limit comes from.
+        if limits.get(limited).is_none_or(|above| asked < above) {
+            limits.set(limited, Some(asked));
+            take_origin(&mut origins, below, &limited.full_key());
+        }
+    }
+    let mechanism = mechanism(base.mechanism, below.mechanism)?;
+    for (key, changed) in [
+        ("mechanism", mechanism != base.mechanism),
+        ("network", network != base.network),
+        (
+            "further_processes",
+            further_processes != base.further_processes,
+        ),
+        ("strict", below.strict && !base.strict),
+    ] {
+        if changed {
+            take_origin(&mut origins, below, key);
+        }
+    }
     Ok(Policy {
-        mechanism: mechanism(base.mechanism, below.mechanism)?,
+        mechanism,
         paths,
         network,
         further_processes,
-        limits: Limits {
-            disk_kbyte_s: lower(base.limits.disk_kbyte_s, below.limits.disk_kbyte_s),
-            network_kbyte_s: lower(base.limits.network_kbyte_s, below.limits.network_kbyte_s),
-            cpu_percent: lower(base.limits.cpu_percent, below.limits.cpu_percent),
-            memory_mib: lower(base.limits.memory_mib, below.limits.memory_mib),
-        },
+        limits,
         strict: base.strict || below.strict,
+        vo: below.vo.clone().or_else(|| base.vo.clone()),
+        origins,
+        layers: base.layers.iter().chain(&below.layers).cloned().collect(),
     })
 }
 
-fn lower(above: Option<u64>, asked: Option<u64>) -> Option<u64> {
-    match (above, asked) {
-        (Some(above), Some(asked)) => Some(above.min(asked)),
-        (above, asked) => above.or(asked),
+fn take_origin(origins: &mut BTreeMap<String, Origin>, below: &Policy, key: &str) {
+    if let Some(origin) = below.origins.get(key) {
+        origins.insert(key.to_owned(), origin.clone());
     }
 }
 

@@ -132,6 +132,7 @@ impl Reader<'_> {
             return Err(self.error(number, column, problem));
         }
         self.policy.mechanism = kind;
+        self.note("mechanism", number);
         Ok(())
     }
 
@@ -248,7 +249,20 @@ impl Reader<'_> {
                 },
             ));
         }
+        let key = match *name {
+            "disk" => "limits.disk_kbyte_s",
+            "net" => "limits.network_kbyte_s",
+            "trace_fork" => "further_processes",
+            other => other,
+        };
+        self.note(key, number);
         Ok(())
+    }
+
+    fn note(&mut self, key: &str, line: u32) {
+        let source = self.source.to_owned();
+        let origin = Origin { source, line };
+        self.policy.origins.insert(key.to_owned(), origin);
     }
 
     fn guest_path(&self, line: u32, (column, text): Word<'_>) -> Result<GuestPath, PolicyError> {
@@ -269,6 +283,7 @@ impl Reader<'_> {
             return Err(self.error(line, 1, Problem::KindMissing));
         }
         self.policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
+        self.policy.layers = vec![self.source.to_owned()];
         Ok(self.policy)
     }
 

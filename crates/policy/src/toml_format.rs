@@ -3,21 +3,34 @@
 use crate::error::{PolicyError, Problem};
 use crate::paper::{MAX_RATE, add};
 use crate::path::GuestPath;
-use crate::types::{Access, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule};
+use crate::types::{
+    Access, Limited, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
+};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-const KEYS: &str = "mechanism, network, further_processes, strict, paths, limits";
+const KEYS: &str = "mechanism, network, further_processes, strict, vo, paths, limits";
 const RULE_KEYS: &str = "access, real, optional, size_mib";
-const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib";
+const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib, processes, open_files, cpu_time_s, \
+                          wall_time_s, written_mib";
 const ACCESSES: &str = "read, write, denied, hidden, temporary";
 /// 1,000 processors.
 const MAX_CPU_PERCENT: u64 = 100_000;
 /// 1 EiB.
 const MAX_MIB: u64 = 1 << 40;
+/// PID_MAX_LIMIT of 64-bit Linux.
+const MAX_PROCESSES: u64 = 1 << 22;
+/// The highest that fs.nr_open can be.
+const MAX_OPEN_FILES: u64 = 1 << 30;
+/// 100 years.
+const MAX_SECONDS: u64 = 100 * 366 * 24 * 3600;
 
-type Entry<'a> = (
+/// Of the name of a virtual organisation: those in use are of DNS, at most this long (RFC 1035, 2.3.4).
+const MAX_VO_BYTES: usize = 255;
+const VO_WORDS: &str = "names of letters, digits, points, dashes and underscores";
+
+pub(crate) type Entry<'a> = (
     &'a Spanned<std::borrow::Cow<'a, str>>,
     &'a Spanned<DeValue<'a>>,
 );
@@ -34,22 +47,42 @@ pub fn parse_toml(text: &str, source: &str) -> Result<Policy, PolicyError> {
             Problem::Toml(error.message().to_owned()),
         )
     })?;
-    let mut policy = Policy::empty();
-    for (key, value) in table.get_ref() {
-        reader.entry(&mut policy, (key, value))?;
-    }
-    policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(policy)
+    reader.policy(table.get_ref())
 }
 
-struct Reader<'a> {
-    text: &'a str,
-    source: &'a str,
+pub(crate) struct Reader<'a> {
+    pub text: &'a str,
+    pub source: &'a str,
 }
 
 impl Reader<'_> {
+    pub fn policy(&self, table: &DeTable<'_>) -> Result<Policy, PolicyError> {
+        let mut policy = Policy::empty();
+        for (key, value) in table {
+            self.entry(&mut policy, (key, value))?;
+        }
+        policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
+        policy.layers = vec![self.source.to_owned()];
+        Ok(policy)
+    }
+
+    fn note(&self, policy: &mut Policy, key: &str, span: Range<usize>) {
+        let origin = Origin {
+            source: self.source.to_owned(),
+            line: self.place(span.start).0,
+        };
+        policy.origins.insert(key.to_owned(), origin);
+    }
+
     fn entry(&self, policy: &mut Policy, (key, value): Entry<'_>) -> Result<(), PolicyError> {
-        match key.get_ref().as_ref() {
+        let name = key.get_ref().as_ref();
+        if matches!(
+            name,
+            "mechanism" | "network" | "further_processes" | "strict"
+        ) {
+            self.note(policy, name, key.span());
+        }
+        match name {
             "mechanism" => {
                 let name = self.string((key, value))?;
                 policy.mechanism = MechanismKind::from_name(name).ok_or_else(|| {
@@ -70,6 +103,7 @@ impl Reader<'_> {
             }
             "further_processes" => policy.further_processes = Some(self.boolean((key, value))?),
             "strict" => policy.strict = self.boolean((key, value))?,
+            "vo" => policy.vo = Some(self.name((key, value))?),
             "paths" => {
                 for (path, rule) in self.table((key, value))? {
                     let rule = self.rule((path, rule))?;
@@ -87,19 +121,36 @@ impl Reader<'_> {
     }
 
     fn limit(&self, policy: &mut Policy, (name, value): Entry<'_>) -> Result<(), PolicyError> {
-        let limits = &mut policy.limits;
-        match name.get_ref().as_ref() {
-            "disk_kbyte_s" => limits.disk_kbyte_s = Some(self.number((name, value), MAX_RATE)?),
-            "network_kbyte_s" => {
-                limits.network_kbyte_s = Some(self.number((name, value), MAX_RATE)?)
-            }
-            "cpu_percent" => {
-                limits.cpu_percent = Some(self.number((name, value), MAX_CPU_PERCENT)?)
-            }
-            "memory_mib" => limits.memory_mib = Some(self.number((name, value), MAX_MIB)?),
-            other => return Err(self.unknown(name, other, LIMIT_KEYS)),
-        }
+        let key = name.get_ref().as_ref();
+        let Some(limited) = Limited::from_key(key) else {
+            return Err(self.unknown(name, key, LIMIT_KEYS));
+        };
+        let most = match limited {
+            Limited::Disk | Limited::Network => MAX_RATE,
+            Limited::Cpu => MAX_CPU_PERCENT,
+            Limited::Memory | Limited::Written => MAX_MIB,
+            Limited::Processes => MAX_PROCESSES,
+            Limited::OpenFiles => MAX_OPEN_FILES,
+            Limited::CpuTime | Limited::WallTime => MAX_SECONDS,
+        };
+        let value = self.number((name, value), most)?;
+        policy.limits.set(limited, Some(value));
+        self.note(policy, &limited.full_key(), name.span());
         Ok(())
+    }
+
+    /// The name of a virtual organisation: a word, since it becomes part of file names and of what people type.
+    pub fn name(&self, (key, value): Entry<'_>) -> Result<String, PolicyError> {
+        let name = self.string((key, value))?;
+        let fits = (1..=MAX_VO_BYTES).contains(&name.len())
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        match fits {
+            true => Ok(name.to_owned()),
+            false => Err(self.wrong_word((key, value), name, VO_WORDS)),
+        }
     }
 
     /// `"/path" = "read"`, or `"/path" = { access = "read", real = "/other", optional = true }`.
@@ -213,7 +264,7 @@ impl Reader<'_> {
         })
     }
 
-    fn string<'b>(&self, (key, value): Entry<'b>) -> Result<&'b str, PolicyError> {
+    pub fn string<'b>(&self, (key, value): Entry<'b>) -> Result<&'b str, PolicyError> {
         match value.get_ref() {
             DeValue::String(text) => Ok(text),
             _ => Err(self.wrong_type((key, value), "a string")),
@@ -227,7 +278,7 @@ impl Reader<'_> {
         }
     }
 
-    fn table<'b>(&self, (key, value): Entry<'b>) -> Result<&'b DeTable<'b>, PolicyError> {
+    pub fn table<'b>(&self, (key, value): Entry<'b>) -> Result<&'b DeTable<'b>, PolicyError> {
         match value.get_ref() {
             DeValue::Table(table) => Ok(table),
             _ => Err(self.wrong_type((key, value), "a table")),
@@ -254,7 +305,7 @@ impl Reader<'_> {
             })
     }
 
-    fn unknown(
+    pub fn unknown(
         &self,
         key: &Spanned<std::borrow::Cow<'_, str>>,
         name: &str,
@@ -269,7 +320,7 @@ impl Reader<'_> {
         )
     }
 
-    fn wrong_word(
+    pub fn wrong_word(
         &self,
         (key, value): Entry<'_>,
         found: &str,
@@ -283,7 +334,7 @@ impl Reader<'_> {
         self.error(value.span(), problem)
     }
 
-    fn wrong_type(&self, (key, value): Entry<'_>, expected: &'static str) -> PolicyError {
+    pub fn wrong_type(&self, (key, value): Entry<'_>, expected: &'static str) -> PolicyError {
         let found = match value.get_ref() {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "a whole number",
@@ -303,7 +354,7 @@ impl Reader<'_> {
         )
     }
 
-    fn error(&self, span: Range<usize>, problem: Problem) -> PolicyError {
+    pub fn error(&self, span: Range<usize>, problem: Problem) -> PolicyError {
         let (line, column) = self.place(span.start);
         PolicyError {
             source_name: self.source.to_owned(),

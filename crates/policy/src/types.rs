@@ -2,6 +2,7 @@
 
 use crate::path::GuestPath;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Most path rules in one policy: each may cost a mount, and 1,000 binds take 8 ms to set up.
@@ -23,6 +24,15 @@ pub struct Policy {
     pub limits: Limits,
     /// Refuse to start when something asked for cannot be enforced (P14).
     pub strict: bool,
+    /// The virtual organisation that it speaks for, or under whose policy it asks to be put (P43).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vo: Option<String>,
+    /// Where each setting that is no path comes from, by its key in the TOML notation (P41). None: the default policy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub origins: BTreeMap<String, Origin>,
+    /// The texts that were laid over each other, the highest first (P40).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<String>,
 }
 
 /// How system calls are reached. The paper's `type:` numbers in [`MechanismKind::from_number`] (P3).
@@ -123,7 +133,7 @@ pub enum Network {
     None,
 }
 
-/// Limits are carried from the first; a mechanism that does not enforce one says so (P14). 1 KByte is 1,000 bytes.
+/// Limits of the whole job, not of each process (P12, P50). 1 KByte is 1,000 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -132,22 +142,135 @@ pub struct Limits {
     /// Of one processor: 250 is two and a half.
     pub cpu_percent: Option<u64>,
     pub memory_mib: Option<u64>,
+    /// Processes at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// Of each process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// Of processors, of all processes together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_time_s: Option<u64>,
+    /// From the start of the first guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_time_s: Option<u64>,
+    /// Bytes that the job has written to block devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_mib: Option<u64>,
+}
+
+/// One limit: what it is of, in words and as a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Limited {
+    Disk,
+    Network,
+    Cpu,
+    Memory,
+    Processes,
+    OpenFiles,
+    CpuTime,
+    WallTime,
+    Written,
+}
+
+impl Limited {
+    pub const ALL: [Limited; 9] = [
+        Self::Disk,
+        Self::Network,
+        Self::Cpu,
+        Self::Memory,
+        Self::Processes,
+        Self::OpenFiles,
+        Self::CpuTime,
+        Self::WallTime,
+        Self::Written,
+    ];
+
+    /// In the table `[limits]`.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Disk => "disk_kbyte_s",
+            Self::Network => "network_kbyte_s",
+            Self::Cpu => "cpu_percent",
+            Self::Memory => "memory_mib",
+            Self::Processes => "processes",
+            Self::OpenFiles => "open_files",
+            Self::CpuTime => "cpu_time_s",
+            Self::WallTime => "wall_time_s",
+            Self::Written => "written_mib",
+        }
+    }
+
+    pub fn from_key(key: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|limited| limited.key() == key)
+    }
+
+    /// The key in the whole text, as [`Policy::origin`] takes it.
+    pub fn full_key(self) -> String {
+        format!("limits.{}", self.key())
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Disk => ("disk", "KByte/s"),
+            Self::Network => ("network", "KByte/s"),
+            Self::Cpu => ("cpu", "% of one processor"),
+            Self::Memory => ("memory", "MiB"),
+            Self::Processes => ("process", "at once"),
+            Self::OpenFiles => ("open file", "in each process"),
+            Self::CpuTime => ("cpu time", "s"),
+            Self::WallTime => ("wall time", "s"),
+            Self::Written => ("written", "MiB"),
+        }
+    }
 }
 
 impl Limits {
+    pub fn get(&self, limited: Limited) -> Option<u64> {
+        match limited {
+            Limited::Disk => self.disk_kbyte_s,
+            Limited::Network => self.network_kbyte_s,
+            Limited::Cpu => self.cpu_percent,
+            Limited::Memory => self.memory_mib,
+            Limited::Processes => self.processes,
+            Limited::OpenFiles => self.open_files,
+            Limited::CpuTime => self.cpu_time_s,
+            Limited::WallTime => self.wall_time_s,
+            Limited::Written => self.written_mib,
+        }
+    }
+
+    pub fn set(&mut self, limited: Limited, value: Option<u64>) {
+        *match limited {
+            Limited::Disk => &mut self.disk_kbyte_s,
+            Limited::Network => &mut self.network_kbyte_s,
+            Limited::Cpu => &mut self.cpu_percent,
+            Limited::Memory => &mut self.memory_mib,
+            Limited::Processes => &mut self.processes,
+            Limited::OpenFiles => &mut self.open_files,
+            Limited::CpuTime => &mut self.cpu_time_s,
+            Limited::WallTime => &mut self.wall_time_s,
+            Limited::Written => &mut self.written_mib,
+        } = value;
+    }
+
+    /// The limits that are set.
+    pub fn each(&self) -> impl Iterator<Item = (Limited, u64)> + '_ {
+        let all = Limited::ALL.into_iter();
+        all.filter_map(|limited| self.get(limited).map(|value| (limited, value)))
+    }
+
+    /// One limit, in words.
+    pub fn words(limited: Limited, value: u64) -> String {
+        let (what, unit) = limited.words();
+        format!("{what} limit of {value} {unit}")
+    }
+
     /// Each limit that is set, in words.
     pub fn in_words(&self) -> Vec<String> {
-        [
-            ("disk", self.disk_kbyte_s, "KByte/s"),
-            ("network", self.network_kbyte_s, "KByte/s"),
-            ("cpu", self.cpu_percent, "% of one processor"),
-            ("memory", self.memory_mib, "MiB"),
-        ]
-        .into_iter()
-        .filter_map(|(what, value, unit)| {
-            value.map(|value| format!("{what} limit of {value} {unit}"))
-        })
-        .collect()
+        self.each()
+            .map(|(of, value)| Self::words(of, value))
+            .collect()
     }
 }
 
@@ -178,7 +301,18 @@ impl Policy {
             further_processes: None,
             limits: Limits::default(),
             strict: false,
+            vo: None,
+            origins: BTreeMap::new(),
+            layers: Vec::new(),
         }
+    }
+
+    /// Where a setting comes from, by its key (`network`, `limits.memory_mib`).
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or_else(|| Origin {
+            source: "default policy".to_owned(),
+            line: 0,
+        })
     }
 
     /// What holds for the network when nothing was said (P11).

@@ -1,0 +1,300 @@
+//! The effective policy is never wider than any policy above it (P40), over chains made at random, and each line of it
+//! says where it comes from. `KUMIKO_CHAINS` sets how many chains.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_policy::{
+    Access, GuestPath, Layer, Limited, MechanismKind, Network, Origin, Policy, Real, Rule, Seen,
+    narrow, nest, parse, parse_vo,
+};
+
+/// In the default run; a nightly or a suspicious one sets a million.
+const CHAINS: u64 = 100_000;
+/// Paths tried of each chain.
+const PROBES: usize = 12;
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// xorshift64* (Vigna 2016): the same chains for the same seed, everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % most
+    }
+
+    fn one_in(&mut self, most: usize) -> bool {
+        self.below(most) == 0
+    }
+
+    /// Of few names, so that rules meet.
+    fn path(&mut self) -> GuestPath {
+        let mut text = String::new();
+        for _ in 0..=self.below(3) {
+            text.push('/');
+            text.push_str(NAMES[self.below(3)]);
+        }
+        path(&text)
+    }
+
+    /// `above`: what it may name. Without it, anything.
+    fn policy(&mut self, above: Option<&Policy>) -> Policy {
+        let mut policy = Policy::empty();
+        for _ in 0..self.below(5) {
+            let place = self.path();
+            let real = match above {
+                // Else nearly every chain would end with a refusal.
+                Some(above) if !above.paths.is_empty() && !self.one_in(8) => {
+                    above.paths[self.below(above.paths.len())].path.clone()
+                }
+                _ => self.path(),
+            };
+            let real = Real::Host {
+                root: real,
+                beneath: String::new(),
+            };
+            let optional = false;
+            let access = match self.below(8) {
+                0..=2 => Access::Read { real, optional },
+                3..=4 => Access::Write { real, optional },
+                5 => Access::Denied,
+                6 => Access::Hidden,
+                _ => Access::Temporary { size_mib: None },
+            };
+            policy.paths.retain(|rule| rule.path != place);
+            policy.paths.push(Rule {
+                path: place,
+                access,
+                origin: Origin {
+                    source: "chain".to_owned(),
+                    line: 1,
+                },
+            });
+        }
+        policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
+        policy.network = [None, None, Some(Network::None), Some(Network::Host)][self.below(4)];
+        policy.further_processes = [None, None, None, Some(self.one_in(2))][self.below(4)];
+        policy.strict = self.one_in(4);
+        if self.one_in(4) {
+            policy.mechanism = MechanismKind::ALL[self.below(MechanismKind::ALL.len())];
+        }
+        for limited in Limited::ALL {
+            if self.one_in(4) {
+                policy.limits.set(limited, Some(1 + self.below(9) as u64));
+            }
+        }
+        policy
+    }
+}
+
+fn path(text: &str) -> GuestPath {
+    GuestPath::new(text).unwrap()
+}
+
+fn whole(real: &Real) -> GuestPath {
+    match real {
+        Real::Host { root, beneath } => root.join(beneath),
+        Real::Job { beneath } => path("/its-own").join(beneath),
+    }
+}
+
+/// Does the policy show this real path under any name, and to write to if that is asked?
+fn shows(policy: &Policy, real: &GuestPath, to_write: bool) -> bool {
+    policy.paths.iter().any(|rule| {
+        let (Access::Read { real: root, .. } | Access::Write { real: root, .. }) = &rule.access
+        else {
+            return false;
+        };
+        let Some(rest) = real.below(&whole(root)) else {
+            return false;
+        };
+        match policy.explain(&rule.path.join(rest)).seen {
+            Seen::Shown {
+                real: seen,
+                writable,
+            } => whole(&seen) == *real && (writable || !to_write),
+            _ => false,
+        }
+    })
+}
+
+/// Says what is wider.
+fn wider(above: &Policy, below: &Policy, probes: &[GuestPath]) -> Option<String> {
+    for at in probes {
+        if let Seen::Shown { real, writable } = below.explain(at).seen {
+            let own = matches!(real, Real::Job { .. });
+            if !own && !shows(above, &whole(&real), writable) {
+                return Some(format!("{at} shows {}", whole(&real)));
+            }
+        }
+    }
+    if above.network() == Network::None && below.network() == Network::Host {
+        return Some("network".to_owned());
+    }
+    if !above.further_processes() && below.further_processes() {
+        return Some("further processes".to_owned());
+    }
+    if above.strict && !below.strict {
+        return Some("strict".to_owned());
+    }
+    let wall = |policy: &Policy| {
+        !matches!(
+            policy.mechanism,
+            MechanismKind::Auto | MechanismKind::Library
+        )
+    };
+    if wall(above) && !wall(below) {
+        return Some("mechanism".to_owned());
+    }
+    let more =
+        |(limited, most): &(Limited, u64)| below.limits.get(*limited).is_none_or(|has| has > *most);
+    let more = above.limits.each().find(more);
+    more.map(|(limited, _)| limited.key().to_owned())
+}
+
+#[test]
+fn the_effective_policy_is_never_wider_than_any_above_it() {
+    let chains = std::env::var("KUMIKO_CHAINS").map_or(CHAINS, |number| number.parse().unwrap());
+    let (mut deep, mut shown) = (0, 0);
+    for seed in 1..=chains {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut above = vec![random.policy(None)];
+        for _ in 0..3 {
+            let last = above.last().unwrap();
+            let below = random.policy(Some(last));
+            // What asks for more is refused, and then there is no policy to compare; the next one tries.
+            if let Ok(narrowed) = narrow(last, &below) {
+                above.push(narrowed);
+            }
+        }
+        let (effective, above) = above.split_last().unwrap();
+        deep += u64::from(above.len() == 3);
+        let mut probes = Vec::with_capacity(PROBES);
+        for _ in 0..PROBES {
+            let rules = effective.paths.len();
+            probes.push(match rules > 0 && !random.one_in(3) {
+                true => effective.paths[random.below(rules)].path.clone(),
+                false => random.path(),
+            });
+            // Deeper than any rule, or at a rule below.
+            let rest = ["", "a", "b", "z", "a/b"][random.below(5)];
+            let last = probes.pop().unwrap().join(rest);
+            probes.push(last);
+        }
+        let seen = |at: &&GuestPath| matches!(effective.explain(at).seen, Seen::Shown { .. });
+        shown += probes.iter().filter(seen).count();
+        for policy in above {
+            if let Some(what) = wider(policy, effective, &probes) {
+                panic!("chain {seed}: {what} is wider: {policy:#?} above {effective:#?}");
+            }
+        }
+    }
+    // The property says nothing of chains in which nothing happens.
+    assert!(deep > chains / 20, "{deep} chains of four policies");
+    assert!(shown as u64 > chains, "{shown} paths shown");
+}
+
+const SITE: &str =
+    "network = 'host'\n[limits]\nmemory_mib = 4096\ncpu_percent = 400\n[paths]\n'/data' = 'write'";
+const USER: &str = "[limits]\nmemory_mib = 8192\n[paths]\n'/data/mine' = 'denied'";
+const VO: &str = "
+vo = 'lattice.example'
+expires = 2030-01-01T00:00:00Z
+members = ['/O=Grid/CN=Alice', '/O=Grid/CN=Bob']
+[policy]
+network = 'none'
+limits = { cpu_percent = 200 }
+paths = { '/data' = 'read' }
+";
+
+#[test]
+fn every_line_of_the_effective_policy_says_where_it_comes_from() {
+    let vo = parse_vo(VO, "vo lattice.example").unwrap();
+    assert_eq!(vo.members, ["/O=Grid/CN=Alice", "/O=Grid/CN=Bob"]);
+    assert_eq!(
+        (vo.vo.as_str(), vo.expires_s),
+        ("lattice.example", 1_893_456_000)
+    );
+    let effective = nest([
+        (Layer::Site, &parse(SITE, "site").unwrap()),
+        (Layer::Vo, &vo.policy),
+        (Layer::User, &parse(USER, "user").unwrap()),
+        (
+            Layer::Job,
+            &parse("strict = true\nvo = 'lattice.example'", "job").unwrap(),
+        ),
+    ])
+    .unwrap();
+    let check = |key: &str, expected: &str| {
+        assert_eq!(effective.origin(key).to_string(), expected, "{key}");
+    };
+    check("network", "vo lattice.example line 6");
+    check("limits.memory_mib", "site line 3");
+    check("limits.cpu_percent", "vo lattice.example line 7");
+    check("strict", "job line 1");
+    check("further_processes", "default policy");
+    check("mechanism", "default policy");
+    let check = |at: &str, seen: &str, origin: &str| {
+        let decision = effective.explain(&path(at));
+        let told = match decision.seen {
+            Seen::Shown { real, writable } => format!("{} {writable}", whole(&real)),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(
+            (told.as_str(), decision.origin.to_string().as_str()),
+            (seen, origin),
+            "{at}"
+        );
+    };
+    check("/data/x", "/data/x false", "vo lattice.example line 8");
+    check("/data/mine", "Denied", "user line 4");
+    check("/usr/bin", "/usr/bin false", "default policy");
+    assert_eq!(
+        effective.layers,
+        [
+            "default policy",
+            "site",
+            "vo lattice.example",
+            "user",
+            "job"
+        ]
+    );
+    assert_eq!(effective.limits.memory_mib, Some(4096));
+}
+
+#[test]
+fn the_layer_that_asks_for_more_is_named() {
+    let site = parse("network = 'none'", "site").unwrap();
+    let more = parse("network = 'host'", "below").unwrap();
+    let check = |layer: Layer, code: &str| {
+        let error = nest([(Layer::Site, &site), (layer, &more)]).unwrap_err();
+        assert_eq!((error.layer, error.code()), (layer, code), "{error}");
+    };
+    check(Layer::Vo, "vo_policy");
+    check(Layer::User, "policy_asks_more");
+    check(Layer::Job, "policy_asks_more");
+}
+
+#[test]
+fn what_is_no_policy_of_an_organisation_is_refused() {
+    let check = |text: &str, expected: &str| {
+        let error = parse_vo(text, "vo").unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    };
+    check("", "\"vo\" is missing");
+    check(
+        "vo = 'x'\nexpires = 2030-01-01T00:00:00Z",
+        "\"members\" is missing",
+    );
+    check("vo = 'x'\nmembers = []", "\"expires\" is missing");
+    check("vo = '../x'", "names of letters");
+    check("vo = ''", "names of letters");
+    check("vo = 'x'\nexpires = 2030-01-01", "with its zone");
+    check("vo = 'x'\nexpires = 1960-01-01T00:00:00Z", "with its zone");
+    check("expires = 5", "vo:1:11");
+    check("members = 'a'", "a list of subjects");
+    check("members = [5]", "a string");
+    check("network = 'none'", "unknown key");
+    check("[policy]\nnet = 'none'", "vo:2:1: unknown key");
+}
