@@ -100,14 +100,15 @@ impl Planner {
                         return Ok(()); // seen through the rule above already
                     }
                 }
-                let kind = match self.look(real) {
-                    Ok(kind) => kind,
+                let (kind, is_link) = match self.look(real) {
+                    Ok(seen) => seen,
                     Err(error) if *optional && error.kind() == std::io::ErrorKind::NotFound => {
                         return Ok(());
                     }
                     Err(error) => return Err(about.real(&error)),
                 };
-                match self.as_link(rule, real, cover.as_ref()) {
+                let link = is_link.then(|| self.as_link(rule, real, cover.as_ref()));
+                match link.flatten() {
                     Some(target) => {
                         self.parents(&rule.path, &about)?;
                         self.covers.push((rule.path.clone(), Cover::Link));
@@ -215,10 +216,10 @@ impl Planner {
         };
         let real = real.join(rule.path.below(above).unwrap_or_default());
         match self.look(&real) {
-            Ok(Kind::Link) => {
+            Ok((Kind::Link, _)) => {
                 Err(about.place("it is a symbolic link: name what it leads to".to_owned()))
             }
-            Ok(kind) => Ok(Place::Real(kind)),
+            Ok((kind, _)) => Ok(Place::Real(kind)),
             // Cannot be made by the guest.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !writable => {
                 Ok(Place::Missing)
@@ -329,23 +330,31 @@ impl Planner {
         }
     }
 
-    /// What stands at a real path. Links in its trusted part are followed; a link at the end of the other is told.
-    fn look(&self, real: &Real) -> std::io::Result<Kind> {
+    /// What stands at a real path, and whether a link leads there. Links in its trusted part are followed; a link at the
+    /// end of the other is told.
+    fn look(&self, real: &Real) -> std::io::Result<(Kind, bool)> {
         let (root, beneath) = match real {
             Real::Host { root, beneath } => (Path::new(root.as_str()), beneath),
             Real::Job { beneath } => (self.job.as_path(), beneath),
         };
         if !beneath.is_empty() {
-            return Ok(Dir::open(root)?.stat(beneath)?.kind);
+            return Ok((Dir::open(root)?.stat(beneath)?.kind, false));
         }
-        let meta = std::fs::metadata(root)?;
-        Ok(if meta.is_dir() {
+        let named = std::fs::symlink_metadata(root)?;
+        let is_link = named.is_symlink();
+        let meta = if is_link {
+            std::fs::metadata(root)?
+        } else {
+            named
+        };
+        let kind = if meta.is_dir() {
             Kind::Directory
         } else if meta.is_file() {
             Kind::File
         } else {
             Kind::Other
-        })
+        };
+        Ok((kind, is_link))
     }
 
     fn in_words(&self, real: &Real) -> String {
