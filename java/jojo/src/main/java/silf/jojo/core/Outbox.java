@@ -30,6 +30,12 @@ final class Outbox {
     /** What a resumable link keeps unacknowledged (J13): a second at 4 MB/s. */
     static final int KEPT_MOST = 4 << 20;
 
+    /**
+     * Who sends again so soon after the last write sends many: then the link's own thread writes, and what comes meanwhile
+     * goes with it. Less than any answer takes.
+     */
+    private static final long SOON_ns = 5_000;
+
     /** A write to a wire that was closed fails at once. */
     private static final long LEAVE_MOST_ms = 10_000;
 
@@ -66,6 +72,9 @@ final class Outbox {
     private final Map<byte[], int[]> barriers = new java.util.IdentityHashMap<>();
     private final byte[] batch = new byte[BATCH];
     private int filled;
+    /** When something was written last. */
+    private long wrote_ns = System.nanoTime() - SOON_ns;
+
     private volatile boolean stopped;
 
     // Resumption (J13): guarded by `kept`.
@@ -103,7 +112,9 @@ final class Outbox {
         if (LinkReader.writes(this)) {
             return;
         }
-        if (LinkThread.here() || unmounts && Threads.isVirtual(Thread.currentThread())) {
+        if (LinkThread.here()
+                || unmounts && Threads.isVirtual(Thread.currentThread())
+                || System.nanoTime() - wrote_ns < SOON_ns) {
             give();
         } else {
             write(FAVOUR_MOST);
@@ -210,6 +221,7 @@ final class Outbox {
                     }
                 }
                 flush();
+                wrote_ns = System.nanoTime();
                 seen = owed.addAndGet(-seen);
                 if (seen == 0) {
                     rest();

@@ -193,26 +193,56 @@ public final class ProcessLauncher implements Launcher {
         }
     }
 
-    /** Reads stderr to its end: a full pipe would stop the node. Lines are passed on once the node is up. */
+    /** Reads stderr to its end: a full pipe would stop the node. */
     private void listen(Process process, NodeSpec node, Tail said, CompletableFuture<Boolean> up, CompletableFuture<Void> silent) {
         byte[] buffer = new byte[4096];
-        Tail line = new Tail(WORDS_MOST_BYTES);
+        Lines lines = new Lines(node);
+        up.thenAccept(lines::isUp);
         try (InputStream err = process.getErrorStream()) {
             int n;
             while ((n = err.read(buffer)) >= 0) {
                 said.add(buffer, 0, n);
-                line.add(buffer, 0, n);
-                if (up.getNow(false) && buffer[n - 1] == '\n') {
-                    tell(node, line.text());
-                    line = new Tail(WORDS_MOST_BYTES);
-                }
+                lines.add(buffer, n);
             }
         } catch (IOException e) {
             // The command has been ended.
         }
         silent.complete(null);
-        if (up.getNow(false)) {
-            tell(node, line.text());
+        lines.end();
+    }
+
+    /** What a node says, by lines: kept until it is up, which may be known later than it speaks. */
+    private final class Lines {
+        private final NodeSpec node;
+        private Tail line = new Tail(WORDS_MOST_BYTES);
+        private boolean whole;
+        private boolean up;
+
+        Lines(NodeSpec node) {
+            this.node = node;
+        }
+
+        synchronized void add(byte[] bytes, int count) {
+            line.add(bytes, 0, count);
+            whole = bytes[count - 1] == '\n';
+            pass();
+        }
+
+        synchronized void isUp(boolean well) {
+            up = well;
+            pass();
+        }
+
+        synchronized void end() {
+            whole = true;
+            pass();
+        }
+
+        private void pass() {
+            if (up && whole) {
+                tell(node, line.text());
+                line = new Tail(WORDS_MOST_BYTES);
+            }
         }
     }
 
