@@ -2,6 +2,7 @@
 //! asks for help or is wrong is left to kumiko-grid, which understands the same and more. Pure.
 
 use crate::sandbox::Run;
+use kumiko_policy::{Limited, parse_limit};
 use std::ffi::{OsStr, OsString};
 
 /// `words`: without the program's own name. None: not for here.
@@ -11,6 +12,7 @@ pub fn sandbox_run(words: impl IntoIterator<Item = OsString>) -> Option<Run> {
         return None;
     }
     let mut run = Run::default();
+    let mut net = None;
     loop {
         let word = words.next()?.into_string().ok()?;
         let (option, with) = match word.split_once('=') {
@@ -21,12 +23,20 @@ pub fn sandbox_run(words: impl IntoIterator<Item = OsString>) -> Option<Run> {
         let mut value = || with.clone().or_else(|| words.next()).filter(is_value);
         match option {
             "--dir" if run.directory.is_none() => run.directory = Some(value()?.into()),
-            "--policy" if run.policy.is_none() => run.policy = Some(value()?.into()),
+            "--site-policy" if run.said.site_policy.is_none() => {
+                run.said.site_policy = Some(value()?.into());
+            }
+            "--policy" => run.said.policies.push(value()?.into()),
+            "--limit" => run.said.limits.push(parse_limit(&text(value()?)?).ok()?),
+            "--net" if net.is_none() => net = Some(Limited::Network.amount(&text(value()?)?).ok()?),
             "--mechanism" if run.mechanism.is_none() => run.mechanism = Some(text(value()?)?),
             "--env" => run.environment.push(text(value()?)?),
             _ => return None,
         }
     }
+    // Last, as the other has it.
+    let net = net.map(|rate| (Limited::Network, rate));
+    run.said.limits.extend(net);
     run.command = words.map(text).collect::<Option<_>>()?;
     (!run.command.is_empty()).then_some(run)
 }
@@ -44,6 +54,7 @@ fn text(word: OsString) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::Said;
 
     #[test]
     fn what_is_not_plainly_a_run_is_left_to_the_other() {
@@ -57,6 +68,8 @@ mod tests {
             "sandbox run --dir -- true",
             "sandbox run --dir= -- true",
             "sandbox run --dir /a --dir /b -- true",
+            "sandbox run --limit net -- true",
+            "sandbox run --net fast -- true",
             "sandbox run --output json -- true",
             "sandbox check -- true",
             "--output json sandbox run -- true",
@@ -72,7 +85,10 @@ mod tests {
     fn options_come_before_the_dashes_and_the_command_after() {
         let line = "sandbox run --dir /d --mechanism=namespace --policy p --env A=b=c --env D -- sh --dir x";
         let expected = Run {
-            policy: Some("p".into()),
+            said: Said {
+                policies: vec!["p".into()],
+                ..Said::default()
+            },
             mechanism: Some("namespace".into()),
             directory: Some("/d".into()),
             environment: vec!["A=b=c".into(), "D".into()],

@@ -2,7 +2,7 @@
 //! To be called with one thread: signals are held for the guest, and namespaces are made.
 
 use kumiko_linux::terminal;
-use kumiko_policy::{NarrowError, Policy, PolicyError};
+use kumiko_policy::{Layer, Limited, NestError, Origin, Policy, PolicyError};
 use kumiko_sandbox::{Ended, Launch, Machine, SandboxError, Streams, choose};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,8 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What was typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// A file that narrows the default policy.
-    pub policy: Option<PathBuf>,
+    pub said: Said,
     pub mechanism: Option<String>,
     /// None: a throw-away one.
     pub directory: Option<PathBuf>,
@@ -25,6 +24,17 @@ pub struct Run {
     pub environment: Vec<String>,
     /// The program first; not empty.
     pub command: Vec<String>,
+}
+
+/// What the command line says of the policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// In the place of a site's policy.
+    pub site_policy: Option<PathBuf>,
+    /// Below it, the highest first.
+    pub policies: Vec<PathBuf>,
+    /// The lowest layer of all.
+    pub limits: Vec<(Limited, u64)>,
 }
 
 /// Why the command did not run.
@@ -35,7 +45,7 @@ pub enum RunError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error(transparent)]
-    Wider(#[from] NarrowError),
+    Wider(#[from] NestError),
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
     #[error("making {}: {cause}", path.display())]
@@ -70,17 +80,45 @@ impl RunError {
     }
 }
 
-/// The default policy, narrowed by the file if there is one.
-pub fn effective(policy: Option<&Path>) -> Result<Policy, RunError> {
-    let Some(path) = policy else {
-        return Ok(Policy::default());
-    };
+/// The policies of the command line by their layers; `vo` comes between the site's and the others.
+pub fn effective(said: &Said, vo: Option<&Policy>) -> Result<Policy, RunError> {
+    let site = said.site_policy.as_deref().map(read).transpose()?;
+    let policies = said.policies.iter().map(|path| read(path));
+    let mut below = policies.collect::<Result<Vec<Policy>, RunError>>()?;
+    if !said.limits.is_empty() {
+        below.push(limits_only(&said.limits));
+    }
+    let site = site.iter().map(|policy| (Layer::Site, policy));
+    let vo = vo.into_iter().map(|policy| (Layer::Vo, policy));
+    let below = below.iter().map(|policy| (Layer::Job, policy));
+    Ok(kumiko_policy::nest(site.chain(vo).chain(below))?)
+}
+
+fn read(path: &Path) -> Result<Policy, RunError> {
     let text = std::fs::read_to_string(path).map_err(|cause| RunError::Unreadable {
         path: path.to_owned(),
         cause,
     })?;
-    let said = kumiko_policy::parse(&text, &path.display().to_string())?;
-    Ok(kumiko_policy::narrow(&Policy::default(), &said)?)
+    Ok(kumiko_policy::parse(&text, &path.display().to_string())?)
+}
+
+/// Of a limit that is typed twice the lower holds, as it does between layers.
+fn limits_only(typed: &[(Limited, u64)]) -> Policy {
+    let source = "command line".to_owned();
+    let mut policy = Policy {
+        layers: vec![source.clone()],
+        ..Policy::empty()
+    };
+    for (limited, amount) in typed {
+        let before = policy.limits.get(*limited).unwrap_or(u64::MAX);
+        policy.limits.set(*limited, Some(before.min(*amount)));
+        let origin = Origin {
+            source: source.clone(),
+            line: 0,
+        };
+        policy.origins.insert(limited.full_key(), origin);
+    }
+    policy
 }
 
 /// `--env` as it is given: NAME=VALUE, or NAME for the value it has here.
@@ -99,7 +137,7 @@ pub fn environment(given: &[String]) -> Result<BTreeMap<String, String>, Environ
 
 /// Runs it to its end; returns its exit status, 128 and the signal if it was killed.
 pub fn run(run: &Run) -> Result<u8, RunError> {
-    let policy = effective(run.policy.as_deref())?;
+    let policy = effective(&run.said, None)?;
     let choice = choose(&policy, run.mechanism.as_deref(), &Machine::assume())?;
     for what in &choice.not_enforced {
         eprintln!("kumiko: not enforced here: {what}");

@@ -16,6 +16,7 @@ mod key;
 pub mod places;
 mod pool;
 pub mod proxy;
+pub mod signed;
 mod signing_policy;
 pub mod tls;
 mod trust;

@@ -53,6 +53,8 @@ pub enum AttemptReport {
     },
     /// The spool file of this stream now holds all bytes below `length` (a total since the start, never falling).
     Output {
+        /// Why this mechanism and not another, by what the limits are kept, and under which policies, in words.
+        why: Vec<String>,
         stream: OutputStream,
         length: u64,
     },

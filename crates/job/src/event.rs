@@ -69,6 +69,9 @@ pub enum Event {
         mechanism: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         not_enforced: Vec<String>,
+        /// Why this mechanism, what keeps the limits, and whose policies hold.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        why: Vec<String>,
     },
     Suspended {
         epoch: u32,

@@ -56,6 +56,7 @@ pub fn event(event: &Event) -> String {
             pid,
             mechanism,
             not_enforced,
+            why,
         } => {
             let mut text = format!(
                 "attempt {epoch} runs under mechanism {mechanism}, its runner is process {pid}"
@@ -63,6 +64,10 @@ pub fn event(event: &Event) -> String {
             if !not_enforced.is_empty() {
                 text.push_str("; not enforced: ");
                 text.push_str(&not_enforced.join(", "));
+            }
+            for why in why {
+                text.push_str("; ");
+                text.push_str(why);
             }
             text
         }

@@ -207,12 +207,14 @@ pub fn report(
             pid,
             mechanism,
             not_enforced,
+            why,
         } if suspended.is_none() => {
             vec![Event::Started {
                 epoch,
                 pid,
                 mechanism,
                 not_enforced,
+                why,
             }]
         }
         AttemptReport::Suspended if suspended == Some(false) => vec![Event::Suspended { epoch }],

@@ -568,6 +568,7 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 pid,
                 mechanism,
                 not_enforced,
+                ..
             },
         ) => {
             if *epoch != attempt.epoch {

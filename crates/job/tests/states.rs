@@ -66,6 +66,7 @@ fn started(epoch: u32) -> Event {
         pid: 1,
         mechanism: "namespace".into(),
         not_enforced: vec![],
+        why: vec![],
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::job::files::Files;
 use crate::job::serve::Serve;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kumiko_policy::{AmountError, Limited};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -443,6 +444,16 @@ pub enum Identity {
         #[arg(long = "out", value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Sign the policy of a virtual organisation, for sites that trust you as its administrator.
+    Sign {
+        policy: PathBuf,
+        #[arg(long, value_name = "FILE")]
+        cert: Option<PathBuf>,
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+        #[arg(long = "out", value_name = "FILE")]
+        out: PathBuf,
+    },
     /// Who you are: subject, kind, time left.
     Show {
         /// A proxy or certificate file [default: what a client here would use].
@@ -472,12 +483,15 @@ pub enum Sandbox {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// The effective policy, and what it decides for paths.
+    /// The effective policy, and what it decides for paths and addresses.
     Check {
         #[command(flatten)]
         under: Under,
-        /// Paths as the guest would name them.
-        paths: Vec<String>,
+        /// The signed policy of a virtual organisation, between the site's and the others; its signer must be trusted here.
+        #[arg(long, value_name = "FILE")]
+        vo: Option<PathBuf>,
+        /// Paths as the guest would name them; addresses as 192.0.2.1:443 or [2001:db8::1]:443.
+        what: Vec<String>,
     },
     /// What this machine admits.
     Probe,
@@ -490,12 +504,41 @@ pub enum Sandbox {
 
 #[derive(Clone, Debug, Args)]
 pub struct Under {
-    /// A policy file (TOML, or the paper's format) that narrows the default one.
+    /// A policy file (TOML, or the paper's format) in the place of a site's: it may show any path of yours.
     #[arg(long, value_name = "FILE")]
-    pub policy: Option<PathBuf>,
+    pub site_policy: Option<PathBuf>,
+    /// A policy file that narrows what is above it; several narrow each other, the first is the highest.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Vec<PathBuf>,
+    /// A limit, such as net=100Mbit/s, disk=20MB/s, cpu=50%, memory=1GiB, processes=64.
+    #[arg(long = "limit", value_name = "NAME=AMOUNT", value_parser = limit)]
+    pub limits: Vec<(Limited, u64)>,
+    /// As --limit net=RATE.
+    #[arg(long, value_name = "RATE", value_parser = |rate: &str| amount(Limited::Network, rate))]
+    pub net: Option<u64>,
     /// auto, namespace.
     #[arg(long)]
     pub mechanism: Option<String>,
+}
+
+fn limit(text: &str) -> Result<(Limited, u64), AmountError> {
+    kumiko_policy::parse_limit(text)
+}
+
+fn amount(of: Limited, text: &str) -> Result<u64, AmountError> {
+    of.amount(text)
+}
+
+impl Under {
+    /// What the command line says, for whoever runs it.
+    pub fn said(&self) -> kumiko_entry::sandbox::Said {
+        let net = self.net.map(|rate| (Limited::Network, rate));
+        kumiko_entry::sandbox::Said {
+            site_policy: self.site_policy.clone(),
+            policies: self.policy.clone(),
+            limits: self.limits.iter().copied().chain(net).collect(),
+        }
+    }
 }
 
 /// "1500ms", "90s", "30m", "2h", "1d"; a bare number is seconds.
@@ -537,6 +580,7 @@ mod tests {
             "sandbox run -- true",
             "sandbox run --dir /d --policy=p --mechanism namespace -- sh -c x",
             "sandbox run --env A=b=c --env D --dir=/d=e -- prog -- --dir x",
+            "sandbox run --policy a --site-policy s --policy b --limit cpu=50% --net 1MB/s -- true",
         ];
         for row in rows {
             let words = row.split(' ').map(OsString::from);
@@ -552,7 +596,7 @@ mod tests {
                 panic!("{row}")
             };
             let here = kumiko_entry::sandbox::Run {
-                policy: under.policy,
+                said: under.said(),
                 mechanism: under.mechanism,
                 directory: dir,
                 environment,

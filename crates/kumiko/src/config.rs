@@ -32,13 +32,17 @@ pub struct SiteEntry {
     pub trust: Option<PathBuf>,
 }
 
+/// $XDG_CONFIG_HOME/kumiko, else ~/.config/kumiko.
+pub fn folder() -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_CONFIG_HOME").filter(|v| !v.is_empty());
+    let home = || std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".config"));
+    let folder = named.map(PathBuf::from).or_else(home)?;
+    Some(folder.join("kumiko"))
+}
+
 impl Config {
     pub fn load() -> Result<Config, Failure> {
-        let folder = std::env::var_os("XDG_CONFIG_HOME")
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-            .or_else(|| std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".config")));
-        let Some(path) = folder.map(|f| f.join("kumiko/kumiko.toml")) else {
+        let Some(path) = folder().map(|f| f.join("kumiko.toml")) else {
             return Ok(Config::default());
         };
         match read_optional(&path)? {

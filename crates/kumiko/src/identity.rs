@@ -6,7 +6,9 @@ use crate::fail::{Failure, While};
 use crate::home::Home;
 use crate::output::{self, Show};
 use kumiko_identity::ca::{self, Authority, Kind, TrustFiles};
-use kumiko_identity::{Certificate, Credential, Dn, KeyKind, SigningPolicy, places::Places, proxy};
+use kumiko_identity::{
+    Certificate, Credential, Dn, KeyKind, SigningPolicy, places::Places, proxy, signed,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -83,6 +85,27 @@ pub fn identity(verb: Identity, format: Format, home: &Home) -> Result<u8, Failu
             };
             make_proxy(&options, globus, cert, key, out)?;
         }
+        Identity::Sign {
+            policy,
+            cert,
+            key,
+            out,
+        } => {
+            let text = std::fs::read_to_string(&policy)
+                .doing(|| format!("reading {}", policy.display()))?;
+            // What sites would refuse is better not signed.
+            let vo = kumiko_policy::parse_vo(&text, &policy.display().to_string())?;
+            let (certificate, key) = own_pair(&Places::of_this_process()?, cert, key)?;
+            let signer = Credential::load_pair(&certificate, &key)?;
+            write(&out, &signed::sign(text.as_bytes(), &signer)?)?;
+            eprintln!(
+                "kumiko: the policy of {} for {} members, signed by {}, is in {}",
+                vo.vo,
+                vo.members.len(),
+                signer.subject(),
+                out.display()
+            );
+        }
         Identity::Show { file } => {
             let credential = match file {
                 Some(path) => return show_file(&path, format),
@@ -138,15 +161,12 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, Failure> {
     Certificate::bundle_from_pem(&pem).doing(|| path.display().to_string())
 }
 
-/// `globus`: with keys that Globus programs can delegate on from.
-fn make_proxy(
-    options: &proxy::Options,
-    globus: bool,
+/// The files given, else the usual ones.
+fn own_pair(
+    places: &Places,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
-    out: Option<PathBuf>,
-) -> Result<(), Failure> {
-    let places = Places::of_this_process()?;
+) -> Result<(PathBuf, PathBuf), Failure> {
     let usual = places.user_pair();
     let nowhere = || Failure::misuse("HOME is not set: say --cert and --key");
     let certificate = match certificate {
@@ -157,6 +177,19 @@ fn make_proxy(
         Some(path) => path,
         None => usual.ok_or_else(nowhere)?.1,
     };
+    Ok((certificate, key))
+}
+
+/// `globus`: with keys that Globus programs can delegate on from.
+fn make_proxy(
+    options: &proxy::Options,
+    globus: bool,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    out: Option<PathBuf>,
+) -> Result<(), Failure> {
+    let places = Places::of_this_process()?;
+    let (certificate, key) = own_pair(&places, certificate, key)?;
     let issuer = Credential::load_pair(&certificate, &key)?;
     let mut made = proxy::create(&issuer, options)?;
     if globus {

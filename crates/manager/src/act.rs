@@ -52,7 +52,10 @@ impl<B: BatchSystem> Act for Actor<B> {
         let runtime = self.runtime.clone();
         match action {
             Action::Run(attempt) => match planned {
-                Planned::Now(policy) => drop(runtime.spawn(self.start(attempt, cell, policy))),
+                Planned::Now(policy) => {
+                    let policy = policy.map(|policy| *policy);
+                    drop(runtime.spawn(self.start(attempt, cell, policy)));
+                }
                 Planned::Before => drop(runtime.spawn(self.adopt(attempt, cell))),
             },
             Action::Cancel { attempt, grace_ms } => {
@@ -98,7 +101,7 @@ impl<B: BatchSystem> Act for Actor<B> {
 /// When an attempt that is to live was planned.
 pub enum Planned {
     /// By this process, just now: it is to be started. The policy is there if it was computed already.
-    Now(Option<Policy>),
+    Now(Option<Box<Policy>>),
     /// By a process that died: it may live, or have lived.
     Before,
 }

@@ -3,6 +3,7 @@
 //! one [`Policy`]; [`nest`] lays lower ones over higher ones; [`Policy::explain`] says what is decided for a path.
 //! Not here: how a mechanism carries it out (kumiko-sandbox), rates as arithmetic (a later step).
 
+mod amount;
 mod default;
 mod error;
 mod explain;
@@ -14,6 +15,7 @@ mod toml_format;
 mod types;
 mod vo;
 
+pub use amount::{AmountError, parse_limit};
 pub use error::{NarrowError, PolicyError, Problem};
 pub use explain::{Decision, Seen};
 pub use layers::{Layer, NestError, nest};

@@ -4,13 +4,10 @@
 use crate::error::{PolicyError, Problem};
 use crate::path::GuestPath;
 use crate::types::{
-    Access, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
+    Access, MAX_RATE, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
 };
 
 const SECTIONS: [&str; 4] = ["type:", "file_path:", "io_limit:", "etc:"];
-/// Largest limit, KByte/s: 4 TByte/s, above any machine's memory.
-pub(crate) const MAX_RATE: u64 = 4_000_000_000;
-
 /// Reads the paper's notation. `source` names the text in errors.
 pub fn parse_paper(text: &str, source: &str) -> Result<Policy, PolicyError> {
     let mut reader = Reader {

@@ -1,10 +1,10 @@
 //! The TOML notation (P1). Read key by key rather than by serde, so that every error has its line and column.
 
 use crate::error::{PolicyError, Problem};
-use crate::paper::{MAX_RATE, add};
+use crate::paper::add;
 use crate::path::GuestPath;
 use crate::types::{
-    Access, Limited, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
+    Access, Limited, MAX_MIB, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
 };
 use std::ops::Range;
 use toml::Spanned;
@@ -15,17 +15,6 @@ const RULE_KEYS: &str = "access, real, optional, size_mib";
 const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib, processes, open_files, cpu_time_s, \
                           wall_time_s, written_mib";
 const ACCESSES: &str = "read, write, denied, hidden, temporary";
-/// 1,000 processors.
-const MAX_CPU_PERCENT: u64 = 100_000;
-/// 1 EiB.
-const MAX_MIB: u64 = 1 << 40;
-/// PID_MAX_LIMIT of 64-bit Linux.
-const MAX_PROCESSES: u64 = 1 << 22;
-/// The highest that fs.nr_open can be.
-const MAX_OPEN_FILES: u64 = 1 << 30;
-/// 100 years.
-const MAX_SECONDS: u64 = 100 * 366 * 24 * 3600;
-
 /// Of the name of a virtual organisation: those in use are of DNS, at most this long (RFC 1035, 2.3.4).
 const MAX_VO_BYTES: usize = 255;
 const VO_WORDS: &str = "names of letters, digits, points, dashes and underscores";
@@ -125,15 +114,7 @@ impl Reader<'_> {
         let Some(limited) = Limited::from_key(key) else {
             return Err(self.unknown(name, key, LIMIT_KEYS));
         };
-        let most = match limited {
-            Limited::Disk | Limited::Network => MAX_RATE,
-            Limited::Cpu => MAX_CPU_PERCENT,
-            Limited::Memory | Limited::Written => MAX_MIB,
-            Limited::Processes => MAX_PROCESSES,
-            Limited::OpenFiles => MAX_OPEN_FILES,
-            Limited::CpuTime | Limited::WallTime => MAX_SECONDS,
-        };
-        let value = self.number((name, value), most)?;
+        let value = self.number((name, value), limited.most())?;
         policy.limits.set(limited, Some(value));
         self.note(policy, &limited.full_key(), name.span());
         Ok(())

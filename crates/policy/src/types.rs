@@ -10,6 +10,19 @@ pub const MAX_RULES: usize = 1_000;
 /// Longest policy text read, bytes: far above [`MAX_RULES`] lines of ordinary length, far below what would hurt.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 
+/// Largest rate, KByte/s: 4 TByte/s, above any machine's memory.
+pub(crate) const MAX_RATE: u64 = 4_000_000_000;
+/// 1,000 processors.
+const MAX_CPU_PERCENT: u64 = 100_000;
+/// 1 EiB.
+pub(crate) const MAX_MIB: u64 = 1 << 40;
+/// PID_MAX_LIMIT of 64-bit Linux.
+const MAX_PROCESSES: u64 = 1 << 22;
+/// The highest that fs.nr_open can be.
+const MAX_OPEN_FILES: u64 = 1 << 30;
+/// 100 years.
+const MAX_SECONDS: u64 = 100 * 366 * 24 * 3600;
+
 /// A policy, parsed and checked. What is not said is `None`/empty, and is then as the policy above has it (P6).
 /// `Policy::default()` is the default policy (P20), [`Policy::empty`] says nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,6 +221,18 @@ impl Limited {
     /// The key in the whole text, as [`Policy::origin`] takes it.
     pub fn full_key(self) -> String {
         format!("limits.{}", self.key())
+    }
+
+    /// The largest that can be said. The least is 1: a limit of nothing is no limit but a refusal.
+    pub fn most(self) -> u64 {
+        match self {
+            Self::Disk | Self::Network => MAX_RATE,
+            Self::Cpu => MAX_CPU_PERCENT,
+            Self::Memory | Self::Written => MAX_MIB,
+            Self::Processes => MAX_PROCESSES,
+            Self::OpenFiles => MAX_OPEN_FILES,
+            Self::CpuTime | Self::WallTime => MAX_SECONDS,
+        }
     }
 
     fn words(self) -> (&'static str, &'static str) {

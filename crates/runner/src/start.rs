@@ -171,6 +171,7 @@ pub fn start(attempt: AttemptSpec) -> Result<Started, StartError> {
         sources,
         report: AttemptReport::Started {
             pid: std::process::id(),
+            why: choice.why(&attempt.policy, wanted),
             mechanism: choice.mechanism.to_owned(),
             not_enforced: choice.not_enforced,
         },

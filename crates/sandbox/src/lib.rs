@@ -12,6 +12,7 @@ mod namespace;
 mod probe;
 mod relay;
 #[cfg(target_arch = "x86_64")]
+mod record;
 mod supervised;
 
 pub use attend::run;

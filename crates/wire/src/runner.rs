@@ -15,8 +15,10 @@ pub const STDIN_PIECE_BYTES: usize = 16 * 1024;
 pub const STDIN_WINDOW_BYTES: usize = kumiko_job::attempt::STDIN_WINDOW_BYTES as usize;
 /// A text is cut to this many bytes: it is read by a person.
 pub const TEXT_LIMIT_BYTES: usize = 1024;
-/// Most texts in a `Started`: with their limit they fit a frame.
-pub const NOT_ENFORCED_LIMIT: usize = 14;
+/// Most texts of what is not enforced in a `Started`: with those of why and their limit they fit a frame.
+pub const NOT_ENFORCED_LIMIT: usize = 9;
+/// Most texts of why in a `Started`.
+pub const WHY_LIMIT: usize = 5;
 
 const LENGTH_BYTES: usize = 4;
 
@@ -60,18 +62,12 @@ pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
             pid,
             mechanism,
             not_enforced,
+            why,
         } => frame(out, STARTED, |out| {
             out.extend_from_slice(&pid.to_le_bytes());
             text(out, mechanism);
-            if not_enforced.len() <= NOT_ENFORCED_LIMIT {
-                out.push(not_enforced.len() as u8);
-                not_enforced.iter().for_each(|words| text(out, words));
-            } else {
-                let told = NOT_ENFORCED_LIMIT - 1;
-                out.push(NOT_ENFORCED_LIMIT as u8);
-                not_enforced.iter().take(told).for_each(|w| text(out, w));
-                text(out, &format!("and {} more", not_enforced.len() - told));
-            }
+            texts(out, not_enforced, NOT_ENFORCED_LIMIT);
+            texts(out, why, WHY_LIMIT);
         }),
         AttemptReport::Output { stream, length } => frame(out, OUTPUT, |out| {
             out.push(stream_byte(*stream));
@@ -84,6 +80,19 @@ pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
         AttemptReport::Suspended => frame(out, SUSPENDED, |_| ()),
         AttemptReport::Resumed => frame(out, RESUMED, |_| ()),
         AttemptReport::Ended(outcome) => frame(out, ENDED, |out| encode_outcome(outcome, out)),
+    }
+}
+
+/// A count and as many texts; of more than `most`, the last says how many it leaves out.
+fn texts(out: &mut Vec<u8>, all: &[String], most: usize) {
+    if all.len() <= most {
+        out.push(all.len() as u8);
+        all.iter().for_each(|words| text(out, words));
+    } else {
+        let told = most - 1;
+        out.push(most as u8);
+        all.iter().take(told).for_each(|words| text(out, words));
+        text(out, &format!("and {} more", all.len() - told));
     }
 }
 
@@ -160,18 +169,14 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(AttemptReport, usize)>, Run
         STARTED => {
             let pid = u32::from_le_bytes(body.array("pid")?);
             let mechanism = body.text("mechanism")?;
-            let count = body.byte("count of what is not enforced")?;
-            if usize::from(count) > NOT_ENFORCED_LIMIT {
-                return Err(body.value("count of what is not enforced"));
-            }
-            let not_enforced = (0..count)
-                .map(|_| body.text("what is not enforced"))
-                .collect::<Result<_, _>>()?;
+            let not_enforced = body.texts("what is not enforced", NOT_ENFORCED_LIMIT)?;
+            let why = body.texts("why", WHY_LIMIT)?;
             AttemptReport::Started {
                 pid,
                 mechanism,
                 not_enforced,
             }
+                why,
         }
         OUTPUT => AttemptReport::Output {
             stream: body.stream()?,
@@ -332,6 +337,14 @@ impl Body<'_> {
         }
     }
 
+
+    fn texts(&mut self, field: &'static str, most: usize) -> Result<Vec<String>, RunnerFrameError> {
+        let count = self.byte(field)?;
+        match usize::from(count) > most {
+            true => Err(self.value(field)),
+            false => (0..count).map(|_| self.text(field)).collect(),
+        }
+    }
     fn text(&mut self, field: &'static str) -> Result<String, RunnerFrameError> {
         let length = usize::from(u16::from_le_bytes(self.array(field)?));
         if length > TEXT_LIMIT_BYTES {

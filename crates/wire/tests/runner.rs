@@ -5,8 +5,8 @@ use bytes::Bytes;
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, Outcome, OutputStream};
 use kumiko_job::description::WindowSize;
 use kumiko_wire::runner::{
-    NOT_ENFORCED_LIMIT, RunnerFrameError, STDIN_PIECE_BYTES, TEXT_LIMIT_BYTES, decode_command,
-    decode_report, encode_command, encode_report,
+    NOT_ENFORCED_LIMIT, RunnerFrameError, STDIN_PIECE_BYTES, TEXT_LIMIT_BYTES, WHY_LIMIT,
+    decode_command, decode_report, encode_command, encode_report,
 };
 use std::path::PathBuf;
 
@@ -28,6 +28,7 @@ fn reports() -> Vec<(&'static str, AttemptReport)> {
                 pid: 4711,
                 mechanism: "namespace".into(),
                 not_enforced: vec!["disk rate".into(), "net rate".into()],
+                why: vec!["the cheapest that this machine admits".into()],
             },
         ),
         (
@@ -181,6 +182,7 @@ fn long_texts_are_cut_at_a_character_and_long_lists_say_so() {
             pid: 1,
             mechanism: "ö".repeat(TEXT_LIMIT_BYTES),
             not_enforced: vec!["x".repeat(TEXT_LIMIT_BYTES + 1); 40],
+            why: vec!["y".repeat(TEXT_LIMIT_BYTES + 1); 40],
         },
         &mut bytes,
     );
@@ -188,6 +190,7 @@ fn long_texts_are_cut_at_a_character_and_long_lists_say_so() {
         AttemptReport::Started {
             mechanism,
             not_enforced,
+            why,
             ..
         },
         _,
@@ -197,7 +200,11 @@ fn long_texts_are_cut_at_a_character_and_long_lists_say_so() {
     };
     assert_eq!(mechanism, "ö".repeat(TEXT_LIMIT_BYTES / 2));
     assert_eq!(not_enforced.len(), NOT_ENFORCED_LIMIT);
-    assert_eq!(not_enforced.last().unwrap(), "and 27 more");
+    assert_eq!(not_enforced.last().unwrap(), "and 32 more");
+    assert_eq!(
+        (why.len(), why.last().unwrap().as_str()),
+        (WHY_LIMIT, "and 36 more")
+    );
 }
 
 #[test]

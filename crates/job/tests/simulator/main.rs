@@ -583,6 +583,7 @@ fn started() -> AttemptReport {
         pid: 1,
         mechanism: "simulated".into(),
         not_enforced: Vec::new(),
+        why: Vec::new(),
     }
 }
 

@@ -1,16 +1,24 @@
-//! The effective policy of a job: the site's, narrowed by the job's. Refused here, before anything is recorded.
+//! The effective policy of a job: the site's, narrowed by its virtual organisation's, its user's and its own (spec/policy,
+//! P40). Refused here, before anything is recorded.
 
-use kumiko_job::contract::Refusal;
+use crate::home::Home;
+use crate::site::organisations::Organisations;
+use crate::site::settings::Settings;
+use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::description::JobDescription;
-use kumiko_policy::Policy;
+use kumiko_policy::{Layer, MAX_TEXT_BYTES, Policy, nest};
 use kumiko_sandbox::Machine;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-/// The site's policy file, read again when it changes, and what this machine can do.
+/// The site's policy file, read again when it changes, those below it, and what this machine can do.
 pub struct Policies {
     path: PathBuf,
+    organisations: Organisations,
+    /// The account's own; need not be there.
+    user: Option<PathBuf>,
     machine: Machine,
     /// While this is there, no job is taken.
     draining: PathBuf,
@@ -18,12 +26,17 @@ pub struct Policies {
 }
 
 impl Policies {
+    /// For the jobs of this process's account.
+    ///
     /// # Errors
     /// The site's policy cannot be read: a site without one does not start.
-    pub fn load(path: &Path, draining: &Path) -> Result<Policies, Refusal> {
-        let read = Mutex::new((stamp(path), read(path)?));
+    pub fn load(home: &Home, settings: &Settings, draining: &Path) -> Result<Policies, Refusal> {
+        let path = home.policy();
+        let read = Mutex::new((stamp(&path), read(&path)?));
         Ok(Policies {
-            path: path.to_owned(),
+            path,
+            organisations: Organisations::new(settings.organisations.clone(), home.certificates()),
+            user: crate::config::folder().map(|folder| folder.join("policy.toml")),
             machine: Machine::probe(),
             draining: draining.to_owned(),
             read,
@@ -35,7 +48,11 @@ impl Policies {
     }
 
     /// What a job may see and use, for the manager.
-    pub fn effective(&self, description: &JobDescription) -> Result<Policy, Refusal> {
+    pub fn effective(
+        &self,
+        caller: &Caller,
+        description: &JobDescription,
+    ) -> Result<Policy, Refusal> {
         if self.draining.exists() {
             return Err(Refusal::new(
                 "site_draining",
@@ -43,13 +60,18 @@ impl Policies {
             ));
         }
         let site = self.site()?;
-        let below = match &description.policy {
-            Some(text) => kumiko_policy::parse(text, "the job's policy")
-                .map_err(|e| Refusal::new(e.code(), e.to_string()))?,
+        let user = self.user()?;
+        let job = match &description.policy {
+            Some(text) => parse(text, "the job's policy")?,
             None => Policy::empty(),
         };
-        let effective = kumiko_policy::narrow(&site, &below)
-            .map_err(|e| Refusal::new(e.code(), e.to_string()))?;
+        let asked = job.vo.as_deref().or(user.vo.as_deref());
+        let vo = self.organisations.policy_of(&caller.subject, asked)?;
+        let layers = [(Layer::Site, Some(&site)), (Layer::Vo, vo.as_ref())]
+            .into_iter()
+            .chain([(Layer::User, Some(&user)), (Layer::Job, Some(&job))])
+            .filter_map(|(layer, policy)| policy.map(|policy| (layer, policy)));
+        let effective = nest(layers).map_err(|e| Refusal::new(e.code(), e.to_string()))?;
         kumiko_sandbox::choose(&effective, description.mechanism.as_deref(), &self.machine)
             .map_err(|e| Refusal::new(e.code(), e.to_string()))?;
         Ok(effective)
@@ -67,29 +89,54 @@ impl Policies {
         }
         Ok(kept.1.clone())
     }
+
+    fn user(&self) -> Result<Policy, Refusal> {
+        let Some(path) = &self.user else {
+            return Ok(Policy::empty());
+        };
+        match text(path) {
+            Ok(text) => parse(&text, &path.display().to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Policy::empty()),
+            Err(error) => Err(Refusal::new(
+                "bad_policy",
+                format!(
+                    "your policy {} at this site cannot be read: {error}",
+                    path.display()
+                ),
+            )),
+        }
+    }
 }
 
 fn stamp(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
+fn parse(text: &str, source: &str) -> Result<Policy, Refusal> {
+    kumiko_policy::parse(text, source).map_err(|e| Refusal::new(e.code(), e.to_string()))
+}
+
+/// At most what a policy may have, and a byte more, by which the parser sees that it is too long.
+fn text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let most = MAX_TEXT_BYTES as u64 + 1;
+    std::fs::File::open(path)?
+        .take(most)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
 fn read(path: &Path) -> Result<Policy, Refusal> {
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let wrong = |why: &dyn std::fmt::Display| {
+        let path = path.display();
         Refusal::new(
             "site_policy",
-            format!("the site's policy {} cannot be read: {e}", path.display()),
+            format!("the site's policy {path} cannot be used: {why}"),
         )
-    })?;
-    let said = kumiko_policy::parse(&text, &path.display().to_string()).map_err(|e| {
-        Refusal::new(
-            "site_policy",
-            format!("the site's policy cannot be used: {e}"),
-        )
-    })?;
-    kumiko_policy::narrow(&Policy::default(), &said).map_err(|e| {
-        Refusal::new(
-            "site_policy",
-            format!("the site's policy {} cannot be used: {e}", path.display()),
-        )
-    })
+    };
+    let text = text(path).map_err(|error| wrong(&error))?;
+    let said = kumiko_policy::parse(&text, &path.display().to_string()).map_err(|e| wrong(&e))?;
+    // That it can stand at the top is known from the first, and not only when a job comes.
+    nest([(Layer::Site, &said)]).map_err(|error| wrong(&error))?;
+    Ok(said)
 }

@@ -6,6 +6,7 @@ mod gram;
 mod gridftp;
 mod make;
 pub mod many;
+mod organisations;
 mod serve;
 mod settings;
 mod staging;

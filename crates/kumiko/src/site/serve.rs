@@ -37,7 +37,7 @@ pub async fn serve(
     let settings = Settings::load(home)?;
     let _lock = take_lock(home)?;
     this_process::raise_open_files()?;
-    let policies = Policies::load(&home.policy(), &home.draining())?;
+    let policies = Policies::load(home, &settings, &home.draining())?;
     let mover = mover(&home.state(), home.certificates())?;
     let manager = open_manager(
         &settings,
@@ -138,7 +138,7 @@ pub async fn open_manager(
     let setup = Setup {
         directory: state,
         limits: settings.limits(),
-        effective: Box::new(move |_caller, description| policies.effective(description)),
+        effective: Box::new(move |caller, description| policies.effective(caller, description)),
         transfer: Some(mover),
         after_commit: None,
     };

@@ -2,6 +2,7 @@
 
 use crate::fail::{Failure, While};
 use crate::home::{Home, read_optional};
+use crate::site::organisations::Organisation;
 use serde::Deserialize;
 use std::net::SocketAddr;
 
@@ -40,6 +41,11 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 
 # How long an ended job is kept, hours.
 # keep_h = 168
+
+# Virtual organisations whose members' jobs are under the policy that its administrator signed (`kumiko identity sign`):
+# a list of { name, administrator (a subject), policy (the signed file) }. Of several that list somebody, the one that
+# the job's policy names, else the first.
+# organisations = []
 "#;
 
 /// Written after the others at the first start of a site for many accounts.
@@ -84,6 +90,7 @@ pub struct Settings {
     pub output_quota_bytes: u64,
     pub live_jobs_per_caller: usize,
     pub keep_h: u64,
+    pub organisations: Vec<Organisation>,
     /// There: a site for many accounts.
     pub accounts: Option<Many>,
 }
@@ -142,6 +149,7 @@ impl Default for Settings {
             output_quota_bytes: 1 << 30,
             live_jobs_per_caller: 10_000,
             keep_h: 168,
+            organisations: Vec::new(),
             accounts: None,
         }
     }

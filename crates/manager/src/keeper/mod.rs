@@ -186,7 +186,7 @@ impl Keeper {
                 Action::Run(attempt) => draft.policies.remove(&attempt.job),
                 _ => None,
             };
-            Arc::clone(&self.actor).act(action, &cell, Planned::Now(policy));
+            Arc::clone(&self.actor).act(action, &cell, Planned::Now(policy.map(Box::new)));
         }
         if draft.sweep_again {
             self.memory.backlog.push(Ask::Sweep);

@@ -57,6 +57,7 @@ fn started() -> AttemptReport {
         pid: 1,
         mechanism: "paper".into(),
         not_enforced: Vec::new(),
+        why: Vec::new(),
     }
 }
 

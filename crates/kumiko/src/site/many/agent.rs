@@ -36,7 +36,7 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         .create(&given.state)
         .doing(|| format!("making {}", given.state.display()))?;
     until_other_ended(&given.state).await?;
-    let policies = Policies::load(&home.policy(), &given.draining)?;
+    let policies = Policies::load(home, &settings, &given.draining)?;
     let mover = mover(&given.state, home.certificates())?;
     let state = given.state.clone();
     let manager = open_manager(&settings, policies, state, runner()?, Arc::clone(&mover)).await?;

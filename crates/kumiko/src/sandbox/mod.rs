@@ -1,11 +1,13 @@
 //! `kumiko sandbox ...`: the process virtual machine by itself, as handy as bubblewrap. Not here: how `run` runs
 //! (kumiko-entry).
 
+mod check;
+
 use crate::args::{Format, Sandbox, Under};
 use crate::fail::Failure;
-use crate::output::{self, Show, say};
+use crate::output::{self, Show};
 use kumiko_entry::sandbox::{self, Run};
-use kumiko_policy::{GuestPath, Policy, Real, Seen};
+use kumiko_policy::Policy;
 use kumiko_sandbox::{Choice, Machine, admissions, choose};
 use serde::Serialize;
 
@@ -18,7 +20,7 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
             command,
         } => {
             let run = Run {
-                policy: under.policy,
+                said: under.said(),
                 mechanism: under.mechanism,
                 directory: dir,
                 environment,
@@ -29,7 +31,7 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
                 message: error.to_string(),
             })
         }
-        Sandbox::Check { under, paths } => check(&under, &paths, format),
+        Sandbox::Check { under, vo, what } => check::check(&under, vo.as_deref(), &what, format),
         Sandbox::Probe => {
             output::one(
                 format,
@@ -48,7 +50,7 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
 }
 
 fn chosen(under: &Under, machine: &Machine) -> Result<(Policy, Choice), Failure> {
-    let policy = sandbox::effective(under.policy.as_deref())?;
+    let policy = sandbox::effective(&under.said(), None)?;
     let choice = choose(&policy, under.mechanism.as_deref(), machine)?;
     Ok((policy, choice))
 }
@@ -150,83 +152,4 @@ impl Show for Explained {
         }
         text
     }
-}
-
-#[derive(Serialize)]
-struct Decided {
-    path: String,
-    decision: String,
-    by: String,
-    origin: String,
-}
-
-impl Show for Decided {
-    fn human(&self) -> String {
-        format!(
-            "{:<30} {:<40} by {} ({})",
-            self.path, self.decision, self.by, self.origin
-        )
-    }
-}
-
-fn words(seen: &Seen) -> String {
-    match seen {
-        Seen::Shown { real, writable } => {
-            let real = match real {
-                Real::Host { root, beneath } => root.join(beneath).as_str().to_owned(),
-                Real::Job { beneath } => GuestPath::root().join(beneath).as_str().replacen(
-                    '/',
-                    "the job's directory/",
-                    1,
-                ),
-            };
-            format!(
-                "{} {real}",
-                if *writable { "read and write" } else { "read" }
-            )
-        }
-        Seen::Temporary => "an empty, private, writable place".to_owned(),
-        Seen::Denied => "denied".to_owned(),
-        Seen::Hidden => "hidden".to_owned(),
-        Seen::Absent => "absent".to_owned(),
-        Seen::Made => "made by the sandbox".to_owned(),
-    }
-}
-
-/// Without paths the whole effective policy, a line each with where it comes from.
-fn check(under: &Under, paths: &[String], format: Format) -> Result<u8, Failure> {
-    let (policy, choice) = chosen(under, &Machine::assume())?;
-    let asked: Vec<GuestPath> = if paths.is_empty() {
-        policy.paths.iter().map(|rule| rule.path.clone()).collect()
-    } else {
-        paths
-            .iter()
-            .map(|p| GuestPath::new(p).map_err(|e| Failure::misuse(e.to_string())))
-            .collect::<Result<_, _>>()?
-    };
-    let decided: Vec<Decided> = asked
-        .iter()
-        .map(|path| {
-            let decision = policy.explain(path);
-            Decided {
-                path: path.as_str().to_owned(),
-                decision: words(&decision.seen),
-                by: decision.by.as_str().to_owned(),
-                origin: decision.origin.to_string(),
-            }
-        })
-        .collect();
-    output::many(format, &decided)?;
-    if format == Format::Human && paths.is_empty() {
-        say!(
-            "network {:?}; further processes {}; mechanism {}",
-            policy.network(),
-            policy.further_processes(),
-            choice.mechanism
-        )?;
-        for what in &choice.not_enforced {
-            say!("not enforced by it: {what}")?;
-        }
-    }
-    Ok(0)
 }

@@ -1,0 +1,28 @@
+//! What the record of a job says of its sandbox: which mechanism and why, and under whose policies.
+
+use crate::choose::Choice;
+use kumiko_policy::{MechanismKind, Policy};
+
+impl Choice {
+    /// In words, each a line of the record. `wanted`: the mechanism that was asked for outside the policy.
+    pub fn why(&self, policy: &Policy, wanted: Option<&str>) -> Vec<String> {
+        let wanted = wanted.filter(|name| *name != MechanismKind::Auto.name());
+        let reason = match (wanted, policy.mechanism) {
+            (Some(_), _) => "asked for with the job".to_owned(),
+            (None, MechanismKind::Auto) => "the cheapest that this machine admits".to_owned(),
+            (None, _) => format!("asked for by {}", policy.origin("mechanism")),
+        };
+        let others = self.why_not.iter();
+        let others: Vec<String> = others
+            .map(|(name, why)| format!("not {name}: {why}"))
+            .collect();
+        let mechanism = format!(
+            "mechanism {}: {reason} ({})",
+            self.mechanism,
+            others.join("; ")
+        );
+        let layers = (!policy.layers.is_empty())
+            .then(|| format!("policies, the highest first: {}", policy.layers.join("; ")));
+        std::iter::once(mechanism).chain(layers).collect()
+    }
+}
