@@ -221,6 +221,15 @@ pub fn statfs(fd: BorrowedFd<'_>) -> Result<StatfsBytes, Errno> {
         .map(|_| bytes)
 }
 
+/// Flags of the mount that a descriptor is in (statvfs(3)).
+pub fn mount_flags(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    // SAFETY: all zeros is a valid one, which is overwritten.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a live local of the type that is filled in.
+    check(unsafe { libc::fstatvfs(fd.as_raw_fd(), &raw mut stat) }.into())?;
+    Ok(stat.f_flag)
+}
+
 /// What a link says; `path` "": the link that the descriptor stands for.
 pub fn read_link_at(fd: BorrowedFd<'_>, path: &CStr) -> Result<Vec<u8>, Errno> {
     link_words(fd.as_raw_fd(), path)
@@ -394,10 +403,8 @@ pub fn remove_attribute(path: &CStr, name: &CStr) -> Result<i64, Errno> {
     check(unsafe { libc::removexattr(path.as_ptr(), name.as_ptr()) }.into())
 }
 
-/// Takes back a flag of the open file that only the opening needed.
-pub fn now_blocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
-    // SAFETY: plain numbers.
-    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }.into())? as i32;
+/// Takes back O_NONBLOCK of a file that was opened with these flags and that one: only the opening needed it.
+pub fn now_blocking(fd: BorrowedFd<'_>, flags: i32) -> Result<(), Errno> {
     // SAFETY: plain numbers.
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }.into())
         .map(drop)

@@ -9,6 +9,7 @@ mod errno;
 pub mod listener;
 pub mod memory;
 pub mod spawn;
+pub mod stub;
 pub mod tracee;
 
 pub use errno::Errno;

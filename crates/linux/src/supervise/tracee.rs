@@ -86,6 +86,26 @@ impl Registers {
         }
     }
 
+    /// See [`super::stub::Stub`]: the old argument and the old way on are left where a call leaves nothing of use.
+    pub(super) fn set_argument_and_way_back(&mut self, second: bool, value: u64, way: u64) {
+        let r = &mut self.0;
+        let argument = if second { &mut r.rsi } else { &mut r.rdi };
+        r.r11 = std::mem::replace(argument, value);
+        r.rcx = std::mem::replace(&mut r.rip, way);
+    }
+
+    /// Where it goes on.
+    pub fn instruction(&self) -> u64 {
+        self.0.rip
+    }
+
+    /// Does it execute code of 64 bits?
+    pub fn is_wide(&self) -> bool {
+        /// __USER_CS.
+        const WIDE: u64 = 0x33;
+        self.0.cs == WIDE
+    }
+
     /// Below what the thread uses of its stack, the red zone included, room for this much; aligned.
     pub fn scratch(&self, bytes: usize) -> u64 {
         const RED_ZONE: u64 = 128;
@@ -166,6 +186,12 @@ pub fn set_registers(tid: i32, registers: &Registers) -> Result<(), Errno> {
         (&raw mut registers).cast(),
     )
     .map(drop)
+}
+
+/// Writes a word into a traced program, over what it may not write itself as well.
+pub(super) fn poke(tid: i32, at: u64, word: u64) -> Result<(), Errno> {
+    let (at, word) = (at as *mut c_void, word as *mut c_void);
+    request(libc::PTRACE_POKEDATA, tid, at, word).map(drop)
 }
 
 /// Bytes of the kernel's sigset_t.

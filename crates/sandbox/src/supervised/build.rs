@@ -2,6 +2,7 @@
 //! directories of the room's own. Not in it: what the steps mean (spec/policy P4 to P13).
 
 use super::resolve::{join, last_name, parent};
+use super::room::temporary_of;
 use super::view::{Kind, Mount, View, c_string, flag};
 use kumiko_linux::cell::{Failure, Source, Stage, Step};
 use kumiko_linux::supervise::Errno;
@@ -12,6 +13,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// Where POSIX has shared memory (shm_overview(7)), without its first slash: it stays in memory here too.
+const SHARED_MEMORY: &[u8] = b"dev/shm";
 
 /// Makes the table in `scratch`, a directory that is the room's own and empty.
 pub(super) fn build(steps: &[Step], scratch: &Path) -> Result<View, Failure> {
@@ -118,7 +122,15 @@ impl Builder {
                 )
             }
             Step::Temporary { at: place, .. } => {
-                let path = self.own_directory(0o1777).map_err(&mounting)?;
+                let path = match place.to_bytes() {
+                    SHARED_MEMORY => self.own_directory(0o1777),
+                    _ => {
+                        let path = temporary_of(&self.scratch).join(self.made.to_string());
+                        self.made += 1;
+                        make_own(&path, true, 0o1777).map(|()| path)
+                    }
+                };
+                let path = path.map_err(&mounting)?;
                 let root = open_path(&path).map_err(&mounting)?;
                 self.put(
                     place,
@@ -146,7 +158,6 @@ impl Builder {
                     ..none
                 };
                 self.put(place, root, rights, index)?;
-                super::processes::list_names(&list);
                 self.view.also_known_as(
                     &join(b"/", place.to_bytes()),
                     list.as_os_str().as_bytes().to_vec(),
@@ -239,35 +250,47 @@ impl Builder {
     fn own(&mut self, directory: bool, mode: u32) -> Result<PathBuf, Errno> {
         let path = self.scratch.join(self.made.to_string());
         self.made += 1;
-        let made = if directory {
-            fs::DirBuilder::new().mode(0o700).create(&path)
-        } else {
-            fs::write(&path, "")
-        };
-        made.and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))?;
+        make_own(&path, directory, mode)?;
         Ok(path)
     }
 
     /// Where a shown tree has the scratch in it, guests must not come by it.
     fn close_scratch(&mut self) -> Result<(), Errno> {
-        let scratch = self.scratch.as_os_str().as_bytes().to_vec();
-        while let Some(place) = self.view.place_of(&scratch) {
-            let path = self.own_directory(0)?;
-            self.mount(
-                place,
-                &path,
-                Rights {
-                    blank: true,
-                    ..Rights::none()
-                },
-            )?;
+        for own in [self.scratch.clone(), temporary_of(&self.scratch)] {
+            while let Some(place) = self.view.place_of(own.as_os_str().as_bytes()) {
+                let path = self.own_directory(0)?;
+                self.mount(
+                    place,
+                    &path,
+                    Rights {
+                        blank: true,
+                        ..Rights::none()
+                    },
+                )?;
+            }
         }
         Ok(())
     }
 }
 
-/// Removes the room's own directory, what is closed in it and what guests closed too.
+fn make_own(path: &Path, directory: bool, mode: u32) -> Result<(), Errno> {
+    let made = if directory {
+        fs::DirBuilder::new().mode(0o700).create(path)
+    } else {
+        fs::write(path, "")
+    };
+    made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))?;
+    Ok(())
+}
+
+/// Removes a room's own directories, what is closed in them and what guests closed too.
 pub(super) fn remove(scratch: &Path) {
+    for own in [temporary_of(scratch), scratch.to_path_buf()] {
+        remove_all(&own);
+    }
+}
+
+fn remove_all(scratch: &Path) {
     if let Ok(entries) = fs::read_dir(scratch) {
         for entry in entries.flatten() {
             let path = entry.path();

@@ -2,9 +2,9 @@
 
 use super::caller::Caller;
 use super::processes;
-use super::resolve::{End, last_name, parent};
+use super::resolve::{End, join, last_name, parent};
 use super::serve::Outcome;
-use super::view::{Kind, c_string, flag};
+use super::view::{Kind, Mount, c_string, flag};
 use kumiko_linux::supervise::calls::{self, FileKind};
 use kumiko_linux::supervise::{Errno, memory};
 use std::os::fd::{AsFd, OwnedFd};
@@ -184,8 +184,8 @@ pub(super) fn open(caller: &Caller<'_>, wanted: &Wanted) -> Result<Outcome, Errn
     }
 }
 
-/// Without a look first, where that can do no harm: what is there, of a kind that no opening waits for or changes.
-fn at_once(caller: &Caller<'_>, wanted: &Wanted) -> Option<OwnedFd> {
+/// What may be opened without a look at where its words lead: the mount, and the rest of the place below it.
+fn plain<'a>(caller: &Caller<'a>, wanted: &Wanted) -> Option<(&'a Mount, Vec<u8>)> {
     const UNUSUAL: i32 = flag::CREATE | flag::PATH | flag::TEMPORARY | flag::NOFOLLOW;
     let flags = wanted.flags;
     if flags & UNUSUAL != 0 {
@@ -197,20 +197,36 @@ fn at_once(caller: &Caller<'_>, wanted: &Wanted) -> Option<OwnedFd> {
     };
     let (mount, rest) = caller.view.mount_of(&place).ok()?;
     let writes = flags & (flag::ACCESS | flag::TRUNCATE) != 0;
-    if mount.kind != Kind::Tree || rest.is_empty() || (writes && !mount.writable) {
-        return None;
-    }
+    let usual = mount.kind == Kind::Tree && !rest.is_empty() && (mount.writable || !writes);
+    usual.then(|| (mount, rest.to_vec()))
+}
+
+/// Opened at once, where that can do no harm: what is there, of a kind that no opening waits for or changes.
+fn at_once(caller: &Caller<'_>, wanted: &Wanted) -> Option<OwnedFd> {
+    let (mount, rest) = plain(caller, wanted)?;
+    let flags = wanted.flags;
     let fd = mount
-        .open(rest, flags | flag::NONBLOCK | flag::NO_TERMINAL, 0)
+        .open(&rest, flags | flag::NONBLOCK | flag::NO_TERMINAL, 0)
         .ok()?;
-    match calls::about(fd.as_fd()).ok()?.kind() {
-        FileKind::Regular | FileKind::Directory => {}
-        _ => return None,
-    }
+    is_plain(&fd)?;
     if flags & flag::NONBLOCK == 0 {
-        calls::now_blocking(fd.as_fd()).ok()?;
+        calls::now_blocking(fd.as_fd(), flags).ok()?;
     }
     Some(fd)
+}
+
+/// The path on the host of what is plainly there, for a guest that opens it itself by its own flags.
+pub(super) fn plain_real(caller: &Caller<'_>, wanted: &Wanted) -> Option<Vec<u8>> {
+    let (mount, rest) = plain(caller, wanted)?;
+    is_plain(&mount.open(&rest, flag::PATH, 0).ok()?)?;
+    Some(join(&mount.real, &rest))
+}
+
+fn is_plain(fd: &OwnedFd) -> Option<()> {
+    match calls::about(fd.as_fd()).ok()?.kind() {
+        FileKind::Regular | FileKind::Directory => Some(()),
+        _ => None,
+    }
 }
 
 /// What the words lead to, and whether the policy lets it be opened so.
@@ -292,6 +308,9 @@ fn there(
         _ => {}
     }
     if mount.kind == Kind::Processes {
+        if rest.is_empty() {
+            caller.view.update_list(processes::list_members)?;
+        }
         let parts: Vec<&[u8]> = rest.split(|byte| *byte == b'/').collect();
         if processes::is_made(&parts) {
             return processes::made(caller.view, mount, rest).map(Opening::Made);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub(super) static WARDEN: AtomicI32 = AtomicI32::new(0);
 
 /// Names in /proc that are not processes, once and for all: what they are matters to `ls -l` alone.
-pub(super) fn list_names(list: &Path) {
+fn list_names(list: &Path) {
     let Ok(entries) = fs::read_dir("/proc") else {
         return;
     };
@@ -31,8 +31,11 @@ pub(super) fn list_names(list: &Path) {
     }
 }
 
-/// Brings the list up to what runs now.
+/// Brings the list up to what runs now. Most guests never list /proc: it is empty until the first does.
 pub(super) fn list_members(list: &Path) {
+    if fs::symlink_metadata(list.join("self")).is_err() {
+        list_names(list);
+    }
     let numbers = |path: &Path| -> Vec<i32> {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
         entries
@@ -68,7 +71,7 @@ pub(super) fn look(
         .filter(|part| !part.is_empty())
         .collect();
     let Some(first) = parts.first() else {
-        return view.list(list_members).map(Thing::Directory);
+        return view.list().map(Thing::Directory);
     };
     match *first {
         b"self" if parts.len() == 1 => {

@@ -17,7 +17,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where bare names are looked up when the environment does not say.
@@ -291,18 +291,50 @@ impl Drop for Running {
     }
 }
 
-/// A directory of the room's own.
+/// Where memory is a file system, if anywhere: what a room makes for itself is many small files for a short time.
+const MEMORY: &str = "/dev/shm";
+
+/// A directory of the room's own, and that of its temporary places ([`temporary_of`]).
 fn scratch() -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("kumiko-room-{}-{number}", std::process::id()));
-        match DirBuilder::new().mode(0o700).create(&path) {
-            // As the kernel names it: no link on the way.
-            Ok(()) => return path.canonicalize(),
+        let name = format!("kumiko-room-{}-{number}", std::process::id());
+        let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
+        let (memory, disk) = (Path::new(MEMORY), std::env::temp_dir());
+        let mut made = make(&memory.join(&name)).map(|()| memory.join(&name));
+        if made
+            .as_ref()
+            .is_err_and(|error| error.kind() != io::ErrorKind::AlreadyExists)
+        {
+            made = make(&disk.join(&name)).map(|()| disk.join(&name));
+        }
+        match made {
+            Ok(path) => {
+                // As the kernel names it: no link on the way.
+                let path = path.canonicalize()?;
+                match make(&temporary_of(&path)) {
+                    Ok(()) => return Ok(path),
+                    Err(error) => {
+                        std::fs::remove_dir(&path)?;
+                        if error.kind() != io::ErrorKind::AlreadyExists {
+                            return Err(error);
+                        }
+                    }
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Where the temporary places of a room are: on disk, as their sizes are not enforced.
+pub(super) fn temporary_of(scratch: &Path) -> PathBuf {
+    let disk = std::env::temp_dir();
+    let disk = disk.canonicalize().unwrap_or(disk);
+    match scratch.file_name() {
+        Some(name) if scratch.parent() != Some(&disk) => disk.join(name),
+        _ => scratch.join("temporary"),
     }
 }

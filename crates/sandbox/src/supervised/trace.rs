@@ -9,6 +9,7 @@ use super::resolve::join;
 use super::serve::{Outcome, nr, serve};
 use super::view::{Kind, View, flag};
 use super::words;
+use kumiko_linux::supervise::stub::Stub;
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
 use kumiko_linux::supervise::{Call, Errno, calls};
 use std::collections::HashMap;
@@ -27,6 +28,8 @@ pub(super) fn begin(pid: i32, view: Arc<View>) -> Result<(), Errno> {
             Tracing {
                 view: &view,
                 under_way: HashMap::new(),
+                stubs: HashMap::new(),
+                last: HashMap::new(),
                 started_by: pid,
             }
             .run();
@@ -39,6 +42,10 @@ struct Tracing<'a> {
     view: &'a View,
     /// Threads that make a call with other words than their own: their registers before.
     under_way: HashMap<i32, UnderWay>,
+    /// Where a thread's program gets a register back by itself.
+    stubs: HashMap<i32, Stub>,
+    /// Registers before the last call that was changed so.
+    last: HashMap<i32, Registers>,
     /// The guest that executes what was found for it already, until it has.
     started_by: i32,
 }
@@ -62,13 +69,26 @@ impl Tracing<'_> {
                     if tid == self.started_by {
                         self.started_by = 0;
                     }
+                    self.stubs.remove(&before);
+                    self.stubs.remove(&tid);
+                    self.stubs.extend(Stub::put(tid).map(|stub| (tid, stub)));
                     tracee::go(tid, 0)
                 }
-                Stop::Started(_) | Stop::Halted => tracee::go(tid, 0),
+                Stop::Started(_) => tracee::go(tid, 0),
+                Stop::Halted => {
+                    // A new one tells so itself: what its parent is told of it may come later than what it does.
+                    if !self.stubs.contains_key(&tid) {
+                        self.stubs
+                            .extend(Stub::inherited(tid).map(|stub| (tid, stub)));
+                    }
+                    tracee::go(tid, 0)
+                }
                 Stop::Group => tracee::listen(tid),
                 Stop::Signal(signal) => tracee::go(tid, signal),
                 Stop::Gone => {
                     self.under_way.remove(&tid);
+                    self.stubs.remove(&tid);
+                    self.last.remove(&tid);
                     Ok(())
                 }
             };
@@ -76,7 +96,15 @@ impl Tracing<'_> {
     }
 
     fn filtered(&mut self, tid: i32) -> Result<(), Errno> {
-        let before = tracee::registers(tid)?;
+        let mut before = tracee::registers(tid)?;
+        let stub = self.stubs.get(&tid).copied();
+        if stub.is_some_and(|stub| stub.is_again(&before)) {
+            // Broken off for a signal, and made again with our words: its own are answered anew.
+            match self.last.get(&tid) {
+                Some(last) => before = *last,
+                None => return skip(tid, before, Err(Errno::EINTR)),
+            }
+        }
         let call = before.call();
         if call.number == nr::EXECVE && tid == self.started_by {
             return tracee::go(tid, 0);
@@ -86,6 +114,15 @@ impl Tracing<'_> {
             tid,
             call,
         };
+        if let Some(stub) = stub {
+            if let Some((second, at)) = plain_open(&caller, &before) {
+                let mut registers = before;
+                stub.set_argument(&mut registers, second, at);
+                tracee::set_registers(tid, &registers)?;
+                self.last.insert(tid, before);
+                return tracee::go(tid, 0);
+            }
+        }
         match self.decide(&caller, &before) {
             Ok(Way::Native) => tracee::go(tid, 0),
             Ok(Way::Value(value)) => skip(tid, before, Ok(value)),
@@ -133,7 +170,7 @@ impl Tracing<'_> {
                     }
                     // Its list of processes is one of our own making.
                     Kind::Processes if rest.is_empty() => (
-                        calls::read_link(&calls::own_path(mount_list(caller)?.as_fd()))?,
+                        calls::read_link(&calls::own_path(caller.view.list()?.as_fd()))?,
                         flags,
                         0,
                         false,
@@ -219,6 +256,19 @@ impl Tracing<'_> {
     }
 }
 
+/// Most files that are opened are plainly there: one word of the call is changed, and it need not be stopped again.
+/// Which argument that is (the second, or the first), and the new word.
+fn plain_open(caller: &Caller<'_>, before: &Registers) -> Option<(bool, u64)> {
+    let (second, wanted) = match caller.call.number {
+        nr::OPENAT => (true, open::wanted_at(caller).ok()?),
+        nr::OPEN => (false, open::wanted(caller).ok()?),
+        _ => return None,
+    };
+    let real = open::plain_real(caller, &wanted)?;
+    let at = words::put_path(caller.tid, before, &real).ok()?;
+    Some((second, at))
+}
+
 enum Way {
     Native,
     Value(i64),
@@ -229,8 +279,4 @@ fn skip(tid: i32, mut registers: Registers, result: Result<i64, Errno>) -> Resul
     registers.set_result(result);
     tracee::set_registers(tid, &registers)?;
     tracee::go(tid, 0)
-}
-
-fn mount_list(caller: &Caller<'_>) -> Result<std::os::fd::OwnedFd, Errno> {
-    caller.view.list(super::processes::list_members)
 }

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 const MADE_AT_ONCE: u32 = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A directory or file of the host, or of the room's own.
     Tree,
     /// proc(5), of the room's processes.
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug)]
-pub(super) struct Mount {
+pub(crate) struct Mount {
     /// A place.
     pub at: Vec<u8>,
     /// On the host.
@@ -42,7 +42,7 @@ pub(super) struct Mount {
 }
 
 #[derive(Debug)]
-pub(super) struct View {
+pub(crate) struct View {
     mounts: Vec<Mount>,
     at: HashMap<Vec<u8>, usize>,
     /// By path on the host.
@@ -74,7 +74,7 @@ impl View {
         }
     }
 
-    pub(super) fn mounts(&self) -> impl Iterator<Item = &Mount> {
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = &Mount> {
         self.at.values().filter_map(|index| self.mounts.get(*index))
     }
 
@@ -221,7 +221,7 @@ impl View {
     }
 
     /// The directory of [`View::made_file`].
-    pub(super) fn made_in(&self) -> &Path {
+    pub(crate) fn made_in(&self) -> &Path {
         &self.made_in
     }
 
@@ -229,11 +229,17 @@ impl View {
         self.made_in = directory;
     }
 
-    /// The directory that lists /proc, after `update`.
-    pub(super) fn list(&self, update: fn(&Path)) -> Result<OwnedFd, Errno> {
+    /// The directory that lists /proc.
+    pub(super) fn list(&self) -> Result<OwnedFd, Errno> {
+        let list = self.list.lock().map_err(|_| Errno::EIO)?;
+        calls::open_host(&c_string(list.as_os_str().as_bytes())?, flag::PATH)
+    }
+
+    /// Has it list what is there now.
+    pub(super) fn update_list(&self, update: fn(&Path)) -> Result<(), Errno> {
         let list = self.list.lock().map_err(|_| Errno::EIO)?;
         update(&list);
-        calls::open_host(&c_string(list.as_os_str().as_bytes())?, flag::PATH)
+        Ok(())
     }
 }
 
