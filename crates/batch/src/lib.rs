@@ -1,5 +1,15 @@
-//! The `BatchSystem` contract's implementations, one folder each and of equal shape. Ring 2.
+//! The `BatchSystem` contract's implementations, of equal shape. Ring 2.
 //!
-//! `fork` runs attempts on this machine, as children of the site. Slurm and HTCondor come in a later step.
+//! `fork` runs attempts on this machine, as children of the site. `slurm` and `condor` hand them to an engine, by its own
+//! commands; what these have in common is `engine`. Whatever starts it, beside a guest is always a runner in a spool.
 
+mod able;
+pub mod condor;
+pub mod engine;
 pub mod fork;
+mod link;
+pub mod slurm;
+mod spool;
+
+pub use engine::Cluster;
+pub use engine::tool::Tools;

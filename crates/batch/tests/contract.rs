@@ -5,7 +5,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Fixture, ForkFixture, Record, id, script};
+use common::{CondorFixture, Fixture, ForkFixture, Record, SlurmFixture, id, script};
 use kumiko_job::attempt::{
     AttemptCommand, AttemptReport, AttemptSpec, NOT_BEGUN, Outcome, OutputStream,
 };
@@ -30,22 +30,30 @@ macro_rules! suite {
     };
 }
 
-suite! { fork, ForkFixture:
-    an_attempt_runs_and_its_output_is_readable_below_the_reported_length
-    reports_come_in_order_and_the_end_is_the_last_and_once
-    a_second_start_of_an_attempt_starts_nothing
-    what_cannot_run_is_accepted_and_reported_by_code
-    commands_reach_the_attempt
-    a_command_to_what_has_ended_or_never_was_is_no_error
-    stdin_waits_for_its_reader
-    attempts_go_on_without_their_site_and_are_adopted
-    an_attempt_that_ended_without_its_site_is_reported_from_disk
-    an_attempt_that_never_began_is_said_so_and_never_will
-    a_killed_runner_is_lost_and_told_by_itself
-    a_runner_killed_without_its_site_is_lost_to_the_next
-    what_is_forgotten_is_gone
-    many_attempts_run_at_once
+macro_rules! all {
+    ($system:ident, $fixture:ty) => {
+        suite! { $system, $fixture:
+            an_attempt_runs_and_its_output_is_readable_below_the_reported_length
+            reports_come_in_order_and_the_end_is_the_last_and_once
+            a_second_start_of_an_attempt_starts_nothing
+            what_cannot_run_is_accepted_and_reported_by_code
+            commands_reach_the_attempt
+            a_command_to_what_has_ended_or_never_was_is_no_error
+            stdin_waits_for_its_reader
+            attempts_go_on_without_their_site_and_are_adopted
+            an_attempt_that_ended_without_its_site_is_reported_from_disk
+            an_attempt_that_never_began_is_said_so_and_never_will
+            a_killed_runner_is_lost_and_told_by_itself
+            a_runner_killed_without_its_site_is_lost_to_the_next
+            what_is_forgotten_is_gone
+            many_attempts_run_at_once
+        }
+    };
 }
+
+all!(fork, ForkFixture);
+all!(slurm, SlurmFixture);
+all!(condor, CondorFixture);
 
 async fn an_attempt_runs_and_its_output_is_readable_below_the_reported_length<F: Fixture>(f: F) {
     let record = Arc::new(Record::default());

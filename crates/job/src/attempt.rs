@@ -1,6 +1,6 @@
 //! One attempt: what a runner is told, what it reports. Spoken over its control socket (spec/jobs, "Runner").
 
-use crate::description::{OutputMode, Stdin, WindowSize};
+use crate::description::{OutputMode, Resources, Stdin, WindowSize};
 use crate::id::AttemptId;
 use crate::staging::Item;
 use bytes::Bytes;
@@ -25,6 +25,9 @@ pub struct AttemptSpec {
     pub terminal: Option<WindowSize>,
     pub count: u32,
     pub time_limit_ms: Option<u64>,
+    /// What an engine is asked for; the runner has no use for it.
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    pub resources: Resources,
     pub grace_ms: u64,
     /// Most bytes that stdout and stderr may take in the spool, each.
     pub output_quota_bytes: u64,
@@ -50,11 +53,11 @@ pub enum AttemptReport {
         mechanism: String,
         /// What the policy asks and this mechanism does not carry out, in words.
         not_enforced: Vec<String>,
+        /// Why this mechanism and not another, by what the limits are kept, and under which policies, in words.
+        why: Vec<String>,
     },
     /// The spool file of this stream now holds all bytes below `length` (a total since the start, never falling).
     Output {
-        /// Why this mechanism and not another, by what the limits are kept, and under which policies, in words.
-        why: Vec<String>,
         stream: OutputStream,
         length: u64,
     },
@@ -105,12 +108,50 @@ pub enum Outcome {
     Lost {
         message: String,
     },
+    /// The batch system's engine ended it, or let go of it, for reasons of its own.
+    EngineEnded {
+        cause: EngineCause,
+        /// In the engine's words.
+        message: String,
+    },
     /// The job's files could not be moved: before it ran (then no attempt was made), or after. Of jobs, not of attempts.
     StagingFailed {
         item: Item,
         code: String,
         message: String,
     },
+}
+
+/// Why an engine ended an attempt that nobody here had ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineCause {
+    /// It used more than the engine gave it: time, memory, disk.
+    Limit,
+    /// Another job was worth more.
+    Preempted,
+    /// The engine put it on hold, and would not run it again.
+    Held,
+    /// Its slot was taken back.
+    Evicted,
+    /// The host failed, or the engine lost sight of it.
+    HostLost,
+    /// Somebody removed it at the engine.
+    Removed,
+}
+
+impl EngineCause {
+    /// For people, after "the engine ended it: ".
+    pub fn words(self) -> &'static str {
+        match self {
+            EngineCause::Limit => "it was over a limit",
+            EngineCause::Preempted => "it was preempted",
+            EngineCause::Held => "it was put on hold",
+            EngineCause::Evicted => "it was evicted",
+            EngineCause::HostLost => "its host was lost",
+            EngineCause::Removed => "it was removed there",
+        }
+    }
 }
 
 impl Outcome {

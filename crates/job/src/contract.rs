@@ -17,15 +17,25 @@ pub trait AttemptSink: Send + Sync + 'static {
 
 /// Where attempts run (LRM in the field's words).
 ///
-/// 1. `start` returns only after the engine has accepted or refused; a second `start` of the same id starts nothing.
+/// 0. `admits` refuses a description that asks for what the engine cannot give, before anything is recorded.
+/// 1. `start` returns only after the engine has accepted or refused; a second `start` of the same id starts nothing. An
+///    engine that cannot be reached has done neither: the attempt is then held, and handed over once it can be.
 /// 2. Reports of an attempt reach the sink in order; `Ended` is the last, and comes once a process of this site.
 /// 3. `adopt` (after a restart of the site) reattaches: reports resume, or `Ended` is reported from what is on disk.
 ///    An attempt that provably never began is first fenced, so that it cannot begin later (a runner forked by the dead
 ///    site may be on its way), then reported `Ended(NeverStarted { code: NOT_BEGUN, .. })`: it will be tried again.
 ///    Where that cannot be proved it is `Ended(Lost)`, which is never tried again.
-/// 4. `command` for an attempt that has ended is no error.
+///    An attempt that an engine still holds, or may, is followed: the engine is asked by the attempt's tag.
+/// 4. `command` for an attempt that has ended is no error. `Cancel` also ends one that has not begun yet.
+/// 5. How it ended is kept apart: by itself, by its engine (`EngineEnded`, with the cause), lost, never started. A word of
+///    the engine's that is not known is kept as text, and decides nothing.
 pub trait BatchSystem: Send + Sync + 'static {
     fn name(&self) -> &'static str;
+    fn admits(&self, description: &JobDescription) -> Result<(), Refusal>;
+    /// What the engine says of an attempt that has not begun, in its own words; None: it says nothing.
+    fn waits(&self, _id: AttemptId) -> Option<String> {
+        None
+    }
     fn start(&self, spec: AttemptSpec) -> impl Future<Output = Result<(), BatchError>> + Send;
     fn adopt(&self, id: AttemptId) -> impl Future<Output = ()> + Send;
     fn command(&self, id: AttemptId, command: AttemptCommand) -> impl Future<Output = ()> + Send;
@@ -41,6 +51,8 @@ pub enum BatchError {
     NoRunner { program: String, cause: String },
     #[error("the spool {path} could not be prepared: {cause}")]
     Spool { path: String, cause: String },
+    #[error("{engine} refused the attempt: {words}")]
+    Refused { engine: &'static str, words: String },
 }
 
 /// Who asks: the verified subject of a certificate chain, and the account it is mapped to.

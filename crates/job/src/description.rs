@@ -58,6 +58,9 @@ pub struct JobDescription {
     /// Wall-clock limit, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<u64>,
+    /// What a cluster's engine is asked for.
+    #[serde(default, skip_serializing_if = "Resources::is_empty")]
+    pub resources: Resources,
     /// Cancel the job once nobody has been attached to it for so long, seconds; default: it needs nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attended_s: Option<u64>,
@@ -100,6 +103,7 @@ impl JobDescription {
             terminal: None,
             count: one(),
             time_limit_s: None,
+            resources: Resources::default(),
             attended_s: None,
             name: None,
             policy: None,
@@ -107,6 +111,42 @@ impl JobDescription {
             grace_ms: None,
         }
     }
+}
+
+/// What a cluster's engine is asked for. What a batch system cannot give is refused, and never ignored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resources {
+    /// Processors, for each instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// For all instances together, MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+    /// For all instances together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_count: Option<u32>,
+    /// Of Slurm, the partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Whose share it counts against: the account of Slurm, the accounting group of HTCondor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Nobody else's jobs on the host.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub exclusive: bool,
+}
+
+impl Resources {
+    pub fn is_empty(&self) -> bool {
+        *self == Resources::default()
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Where the guest's standard input comes from.

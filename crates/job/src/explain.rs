@@ -124,6 +124,12 @@ pub fn outcome(outcome: &Outcome) -> String {
             code,
             message,
         } => format!("{item} could not be moved: {message} ({code})"),
+        Outcome::EngineEnded { cause, message } => {
+            format!(
+                "its batch system ended it, since {}: {message}",
+                cause.words()
+            )
+        }
         Outcome::Lost { message } => {
             format!("runner and program are gone without a word: {message}")
         }

@@ -91,6 +91,7 @@ pub fn items_out(job: &Job, outcome: &Outcome) -> Vec<Item> {
         | Outcome::NeverStarted { .. }
         | Outcome::SpoolFailed { .. }
         | Outcome::Lost { .. }
+        | Outcome::EngineEnded { .. }
         | Outcome::StagingFailed { .. } => false,
     };
     if has_results {

@@ -27,6 +27,10 @@ pub const MAX_COUNT: u32 = 1024;
 pub const MAX_TIME_LIMIT_S: u64 = 366 * 24 * 3600;
 /// A day: whoever wants longer wants no limit.
 pub const MAX_GRACE_MS: u64 = 24 * 3600 * 1000;
+/// Processors or graphics processors of one job: more than any host has.
+pub const MAX_CPUS: u32 = 65_536;
+/// Of one job: a host with more, 4 PiB, is not built yet.
+pub const MAX_MEMORY_MIB: u64 = 1 << 32;
 /// Rows or columns of a terminal.
 pub const MAX_WINDOW: u16 = 4096;
 
@@ -235,6 +239,7 @@ impl JobDescription {
         if let Some(limit) = self.time_limit_s {
             range("time_limit_s", limit, 1, MAX_TIME_LIMIT_S)?;
         }
+        self.validate_resources()?;
         if let Some(after) = self.attended_s {
             range("attended_s", after, 1, MAX_TIME_LIMIT_S)?;
         }
@@ -257,6 +262,48 @@ impl JobDescription {
         }
         Ok(())
     }
+}
+
+impl JobDescription {
+    fn validate_resources(&self) -> Result<(), DescriptionError> {
+        let resources = &self.resources;
+        let numbers = [
+            ("resources.cpus", resources.cpus, 1),
+            ("resources.gpus", resources.gpus, 0),
+            ("resources.host_count", resources.host_count, 1),
+        ];
+        for (name, number, least) in numbers {
+            if let Some(number) = number {
+                range(name, number.into(), least, MAX_CPUS.into())?;
+            }
+        }
+        if let Some(memory) = resources.memory_mib {
+            range("resources.memory_mib", memory, 1, MAX_MEMORY_MIB)?;
+        }
+        for (name, value) in [
+            ("resources.queue", &resources.queue),
+            ("resources.project", &resources.project),
+        ] {
+            if let Some(value) = value {
+                engine_name(name, value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name that is handed to an engine's command: what could be read as something else by any of them is refused.
+fn engine_name(field: &'static str, value: &str) -> Result<(), DescriptionError> {
+    word(field, value)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-+@".contains(c);
+    if value.starts_with('-') || !value.chars().all(plain) {
+        return Err(DescriptionError::Bad {
+            path: field.to_owned(),
+            what: "is no name of an engine's",
+            hint: "letters, digits and . _ - + @ are, but no - at the beginning",
+        });
+    }
+    Ok(())
 }
 
 fn form(path: String, error: &serde_json::Error) -> DescriptionError {

@@ -8,7 +8,9 @@
 //! * [`accounts`], [`privileges`], [`fence`], [`groups`]: who there is, becoming somebody, giving up more, groups of
 //!   processes · [`packets`]: messages that carry descriptors
 //! * `supervise`: guests whose calls are answered or rewritten
-//! * [`spooling`]: splice, holes, locks · [`tcp`]: socket options · [`unix_socket`]: sockets at long paths
+//! * [`limits`]: what limits of whole jobs are kept with
+//! * [`spooling`]: splice, holes, locks · [`tcp`]: socket options · [`unix_socket`]: sockets at long paths ·
+//!   [`watch`]: what appears in directories
 
 pub mod accounts;
 pub mod cell;
@@ -17,6 +19,7 @@ pub mod dir;
 pub mod facts;
 pub mod fence;
 pub mod groups;
+pub mod limits;
 pub mod packets;
 pub mod poll;
 pub mod privileges;
@@ -29,6 +32,7 @@ pub mod tcp;
 pub mod terminal;
 pub mod this_process;
 pub mod unix_socket;
+pub mod watch;
 
 pub use dir::Dir;
 

@@ -188,6 +188,7 @@ impl<B: BatchSystem> Actor<B> {
             output: description.output,
             terminal: description.terminal,
             count: description.count,
+            resources: description.resources.clone(),
             time_limit_ms: asked_ms.into_iter().chain(self.limits.time_limit_ms).min(),
             grace_ms: description.grace_ms.unwrap_or(self.limits.grace_ms),
             output_quota_bytes: self.limits.output_quota_bytes,
@@ -322,5 +323,6 @@ fn never_started(error: &BatchError) -> Refusal {
     match error {
         BatchError::NoRunner { .. } => Refusal::new("no_runner", error.to_string()),
         BatchError::Spool { .. } => Refusal::new("no_spool", error.to_string()),
+        BatchError::Refused { .. } => Refusal::new("engine_refused", error.to_string()),
     }
 }

@@ -139,6 +139,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         }
         description.validate()?;
         key.as_deref().map_or(Ok(()), check_key)?;
+        self.actor.batch.admits(&description)?;
         if asks_for_files(&description) && self.actor.transfer.is_none() {
             return Err(unavailable());
         }
@@ -307,13 +308,13 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         stdout: Option<Vec<Destination>>,
         stderr: Option<Vec<Destination>>,
     ) -> Result<(), Refusal> {
+        self.find(caller, job).await?;
         for (field, list) in [("stdout", &stdout), ("stderr", &stderr)] {
             destinations(field, list.as_deref().unwrap_or_default())?;
         }
         if self.actor.transfer.is_none() {
             return Err(unavailable());
         }
-        self.find(caller, job).await?;
         self.ask(|reply| Ask::Redirect {
             job,
             stdout,

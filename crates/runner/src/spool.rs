@@ -3,9 +3,9 @@
 use kumiko_job::attempt::{AttemptSpec, Outcome, OutputStream};
 use kumiko_linux::{spooling, unix_socket};
 use kumiko_wire::spool::{ATTEMPT_LIMIT_BYTES, SpoolFileError, decode_attempt, encode_status};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -99,14 +99,20 @@ impl Spool {
         Ok(decode_attempt(&text)?)
     }
 
-    /// Binds `control`, for a runner that was not given it.
+    /// Makes `control`, for a runner that was not given it. It comes into being listening, by rename: who sees it can
+    /// connect.
     pub fn listen(&self) -> Result<UnixListener, SpoolError> {
         let failed = |cause| SpoolError::Failed {
             tried: "cannot listen in",
             path: self.path.clone(),
             cause,
         };
-        unix_socket::listen(&self.path.join("control")).map_err(failed)
+        let new = self.path.join("control.new");
+        let listener = unix_socket::listen(&new).map_err(failed)?;
+        std::fs::set_permissions(&new, Permissions::from_mode(0o600))
+            .and_then(|()| std::fs::rename(&new, self.path.join("control")))
+            .map_err(failed)?;
+        Ok(listener)
     }
 
     /// Writes the outcome. It is there whole or not at all, whoever is killed; see `sync` for a host that goes down.

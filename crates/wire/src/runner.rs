@@ -119,7 +119,8 @@ fn encode_outcome(outcome: &Outcome, out: &mut Vec<u8>) {
             out.push(6);
             text(out, message);
         }
-        Outcome::Lost { message } => {
+        // What an engine did is not for a runner to say either.
+        Outcome::Lost { message } | Outcome::EngineEnded { message, .. } => {
             out.push(7);
             text(out, message);
         }
@@ -175,8 +176,8 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(AttemptReport, usize)>, Run
                 pid,
                 mechanism,
                 not_enforced,
-            }
                 why,
+            }
         }
         OUTPUT => AttemptReport::Output {
             stream: body.stream()?,
@@ -337,7 +338,6 @@ impl Body<'_> {
         }
     }
 
-
     fn texts(&mut self, field: &'static str, most: usize) -> Result<Vec<String>, RunnerFrameError> {
         let count = self.byte(field)?;
         match usize::from(count) > most {
@@ -345,6 +345,7 @@ impl Body<'_> {
             false => (0..count).map(|_| self.text(field)).collect(),
         }
     }
+
     fn text(&mut self, field: &'static str) -> Result<String, RunnerFrameError> {
         let length = usize::from(u16::from_le_bytes(self.array(field)?));
         if length > TEXT_LIMIT_BYTES {

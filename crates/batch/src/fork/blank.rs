@@ -3,7 +3,8 @@
 //! in it that waits to be called (spec/jobs/runner.md, R15). What is left of one is swept by the next site.
 //! All of this blocks, briefly.
 
-use super::spool::{self, Prepared, Runner};
+use super::start::{Prepared, Runner, meet, spawn};
+use crate::spool;
 use kumiko_job::attempt::AttemptSpec;
 use kumiko_linux::Dir;
 use std::fs::{self, File};
@@ -72,7 +73,7 @@ impl Version {
 impl Spare {
     fn employ(spool: &Path, runner: &Path) -> io::Result<Spare> {
         spool::furnish(spool)?;
-        let (listener, connection) = spool::meet(spool)?;
+        let (listener, connection) = meet(spool)?;
         let version = Version::of(runner)?;
         let (end, leash) = UnixStream::pair()?;
         let mut program = Command::new(runner);
@@ -80,7 +81,7 @@ impl Spare {
         program
             .stdout(OwnedFd::from(end))
             .stderr(File::open(spool)?);
-        let child = spool::spawn(&mut program, listener.into()).map_err(io::Error::other)?;
+        let child = spawn(&mut program, listener.into()).map_err(io::Error::other)?;
         Ok(Spare {
             child,
             leash: Leash(leash),

@@ -4,11 +4,14 @@
 
 mod blank;
 mod live;
-mod spool;
+mod start;
 
+use crate::able::{Able, only};
+use crate::spool;
 use blank::Blank;
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
-use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem};
+use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem, Refusal};
+use kumiko_job::description::JobDescription;
 use kumiko_job::id::AttemptId;
 use live::Live;
 use std::collections::HashMap;
@@ -108,6 +111,10 @@ impl std::fmt::Debug for Fork {
 impl BatchSystem for Fork {
     fn name(&self) -> &'static str {
         "fork"
+    }
+
+    fn admits(&self, description: &JobDescription) -> Result<(), Refusal> {
+        only(&description.resources, &Able::default(), self.name())
     }
 
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {

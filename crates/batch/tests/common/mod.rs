@@ -1,7 +1,12 @@
 //! What tests of batch systems share: a sink that records, attempts to run, and what a system under test provides.
 #![allow(dead_code)] // each test file is a crate of its own and uses a part
 
+pub mod testbed;
+
+use kumiko_batch::Tools;
+use kumiko_batch::condor::{self, Condor};
 use kumiko_batch::fork::Fork;
+use kumiko_batch::slurm::{Commands, Slurm};
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::{AttemptSink, BatchSystem};
 use kumiko_job::description::{OutputMode, Stdin};
@@ -10,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
+use testbed::Testbed;
 use tokio::sync::Notify;
 
 /// Far more than any of this takes; a test that hangs fails then.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A batch system and what it needs, for one test.
 pub trait Fixture {
@@ -39,16 +45,114 @@ impl Fixture for ForkFixture {
     type System = Fork;
 
     fn new(test: &str) -> Option<Self> {
-        let Some(runner) = runner() else {
-            eprintln!("SKIP {test}: missing kumiko-run (cargo build -p kumiko-runner)");
-            return None;
-        };
+        let runner = program(test)?;
         let top = tempfile::tempdir().unwrap();
         Some(Self { top, runner })
     }
 
     fn open(&self, sink: Arc<Record>) -> Fork {
         Fork::new(self.root(), self.runner.clone(), sink)
+    }
+
+    fn top(&self) -> &Path {
+        self.top.path()
+    }
+
+    fn kill_runner(&self, pid: u32) {
+        signal(pid, 9);
+    }
+}
+
+/// A batch system of an engine that really runs here.
+pub struct SlurmFixture {
+    top: TempDir,
+    runner: PathBuf,
+    pub engine: &'static Testbed,
+}
+
+impl SlurmFixture {
+    pub fn tools(&self) -> Tools {
+        Tools::here().with(
+            "SLURM_CONF",
+            self.engine.directory.path().join("slurm.conf"),
+        )
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.top.path().join("spools")
+    }
+}
+
+impl Fixture for SlurmFixture {
+    type System = Slurm;
+
+    fn new(test: &str) -> Option<Self> {
+        let runner = program(test)?;
+        let engine = Testbed::slurm(test)?;
+        let top = tempfile::tempdir().unwrap();
+        Some(Self {
+            top,
+            runner,
+            engine,
+        })
+    }
+
+    fn open(&self, sink: Arc<Record>) -> Slurm {
+        Slurm::new(
+            Commands(self.tools()),
+            self.root(),
+            self.runner.clone(),
+            sink,
+        )
+        .unwrap()
+    }
+
+    fn top(&self) -> &Path {
+        self.top.path()
+    }
+
+    fn kill_runner(&self, pid: u32) {
+        signal(pid, 9);
+    }
+}
+
+/// As `SlurmFixture`, of HTCondor.
+pub struct CondorFixture {
+    top: TempDir,
+    runner: PathBuf,
+    pub engine: &'static Testbed,
+}
+
+impl CondorFixture {
+    pub fn tools(&self) -> Tools {
+        let directory = self.engine.directory.path();
+        let mut path = directory.join("bin").into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap());
+        Tools::here()
+            .with("CONDOR_CONFIG", directory.join("condor_config"))
+            .with("PATH", path)
+    }
+}
+
+impl Fixture for CondorFixture {
+    type System = Condor;
+
+    fn new(test: &str) -> Option<Self> {
+        let runner = program(test)?;
+        let engine = Testbed::condor(test)?;
+        let top = tempfile::tempdir().unwrap();
+        Some(Self {
+            top,
+            runner,
+            engine,
+        })
+    }
+
+    fn open(&self, sink: Arc<Record>) -> Condor {
+        let root = self.top.path().join("spools");
+        let commands = condor::Commands(self.tools());
+        Condor::new(commands, root, self.runner.clone(), sink).unwrap()
     }
 
     fn top(&self) -> &Path {
@@ -69,6 +173,14 @@ impl ForkFixture {
     pub fn root(&self) -> PathBuf {
         self.top.path().join("spools")
     }
+}
+
+fn program(test: &str) -> Option<PathBuf> {
+    let runner = runner();
+    if runner.is_none() {
+        eprintln!("SKIP {test}: missing kumiko-run (cargo build -p kumiko-runner)");
+    }
+    runner
 }
 
 /// The program: from KUMIKO_RUN, else beside this test's own directory.
@@ -97,6 +209,7 @@ pub fn script(top: &Path, job: u64, text: &str) -> AttemptSpec {
         terminal: None,
         count: 1,
         time_limit_ms: None,
+        resources: Default::default(),
         grace_ms: 10_000,
         output_quota_bytes: 1 << 30,
         policy: kumiko_policy::Policy::default(),

@@ -63,7 +63,7 @@ fn ended(outcome: Option<&Outcome>) -> Told {
         Some(Outcome::Exited { status }) => done(i64::from(*status)),
         Some(Outcome::Signalled { signal }) => done(SIGNALLED + i64::from(*signal)),
         Some(Outcome::Cancelled) => Told::failed(GramCode::USER_CANCELLED),
-        Some(Outcome::TimeLimit | Outcome::OutputQuota { .. }) => {
+        Some(Outcome::TimeLimit | Outcome::OutputQuota { .. } | Outcome::EngineEnded { .. }) => {
             Told::failed(GramCode::SYSTEM_CANCELLED)
         }
         Some(Outcome::NeverStarted { code, .. }) => Told::failed(never_started(code)),
@@ -90,8 +90,7 @@ fn never_started(code: &str) -> GramCode {
         "bad_policy"
         | "policy_asks_more"
         | "policy_not_enforceable"
-        | "no_such_mechanism"
-        | "mechanism_not_built" => GramCode::SCHEDULER_SPECIFIC,
+        | "no_such_mechanism" => GramCode::SCHEDULER_SPECIFIC,
         _ => GramCode::JOB_EXECUTION_FAILED,
     }
 }
@@ -104,7 +103,6 @@ pub(super) fn refused(refusal: &Refusal) -> GramCode {
         | "policy_asks_more"
         | "policy_not_enforceable"
         | "no_such_mechanism"
-        | "mechanism_not_built"
         | "mechanism_unavailable" => GramCode::SCHEDULER_SPECIFIC,
         "site_policy" => GramCode::AUTHORIZATION_DENIED,
         "no_such_job" => GramCode::JOB_CONTACT_NOT_FOUND,

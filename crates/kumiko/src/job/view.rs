@@ -102,6 +102,12 @@ pub fn outcome_words(outcome: &Outcome) -> String {
             format!("stopped: its output could not be kept: {message}")
         }
         Outcome::StagingFailed { item, message, .. } => format!("{item} was not moved: {message}"),
+        Outcome::EngineEnded { cause, message } => {
+            format!(
+                "ended by its batch system, since {}: {message}",
+                cause.words()
+            )
+        }
         Outcome::Lost { message } => format!("lost: {message}"),
     }
 }

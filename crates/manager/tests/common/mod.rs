@@ -40,6 +40,13 @@ impl BatchSystem for Puppet {
         "puppet"
     }
 
+    fn admits(
+        &self,
+        _description: &kumiko_job::description::JobDescription,
+    ) -> Result<(), kumiko_job::contract::Refusal> {
+        Ok(())
+    }
+
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {
         std::fs::create_dir_all(self.spool(spec.id)).unwrap();
         let refusal = self.refuse.lock().unwrap().clone();
@@ -188,6 +195,7 @@ impl Stage {
             pid: 7,
             mechanism: "puppet".into(),
             not_enforced: vec!["disk".into()],
+            why: vec!["the cheapest".into()],
         };
         self.report(id, started);
     }
@@ -195,7 +203,6 @@ impl Stage {
     /// Writes to the spool and says so, as a runner does.
     pub fn write(&self, id: AttemptId, stream: OutputStream, text: &[u8]) {
         use std::io::Write;
-            why: vec!["the cheapest".into()],
         let path = self.root.join(id.to_string()).join(stream.name());
         let mut file = std::fs::File::options()
             .create(true)

@@ -75,6 +75,13 @@ impl BatchSystem for Paper {
         "paper"
     }
 
+    fn admits(
+        &self,
+        _description: &kumiko_job::description::JobDescription,
+    ) -> Result<(), kumiko_job::contract::Refusal> {
+        Ok(())
+    }
+
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {
         let spool = self.spool(spec.id);
         std::fs::create_dir_all(&spool).unwrap();

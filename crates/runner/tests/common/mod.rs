@@ -34,6 +34,7 @@ pub fn script(script: &str) -> AttemptSpec {
         terminal: None,
         count: 1,
         time_limit_ms: None,
+        resources: Default::default(),
         grace_ms: 10_000,
         output_quota_bytes: 1 << 30,
         policy: kumiko_policy::Policy::default(),

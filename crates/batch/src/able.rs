@@ -1,0 +1,45 @@
+//! What a batch system can be asked for. Pure: what it cannot give is refused before anything is recorded.
+
+use kumiko_job::contract::Refusal;
+use kumiko_job::description::Resources;
+
+/// Which resources a batch system can give. Those of one host are all or none: an engine reserves, `fork` does not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Able {
+    /// Processors, memory and graphics processors are set aside.
+    pub reserves: bool,
+    pub queues: bool,
+    pub projects: bool,
+    pub exclusive: bool,
+}
+
+/// Refuses what is asked for beyond that.
+pub fn only(asked: &Resources, able: &Able, system: &str) -> Result<(), Refusal> {
+    let rows = [
+        ("cpus", asked.cpus.is_some(), able.reserves),
+        ("memory_mib", asked.memory_mib.is_some(), able.reserves),
+        (
+            "gpus",
+            asked.gpus.is_some_and(|gpus| gpus > 0),
+            able.reserves,
+        ),
+        ("queue", asked.queue.is_some(), able.queues),
+        ("project", asked.project.is_some(), able.projects),
+        ("exclusive", asked.exclusive, able.exclusive),
+        // An attempt is one runner, which is on one host.
+        (
+            "host_count",
+            asked.host_count.is_some_and(|hosts| hosts > 1),
+            false,
+        ),
+    ];
+    match rows.iter().find(|(_, asked, able)| *asked && !able) {
+        None => Ok(()),
+        Some((name, ..)) => Err(Refusal::new(
+            "resource_refused",
+            format!(
+                "the job asks for {name}, which the batch system {system} of this site cannot give: leave it out"
+            ),
+        )),
+    }
+}

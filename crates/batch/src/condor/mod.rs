@@ -1,0 +1,74 @@
+//! HTCondor, by its own commands and its log. Not here: what its words are (`words`), what becomes of an attempt (`engine`).
+
+pub mod words;
+
+use crate::able::Able;
+use crate::engine::order::Order;
+use crate::engine::seen::{Row, Seen};
+use crate::engine::tool::{Tools, ask};
+use crate::engine::{Cluster, Engine, Trouble};
+
+/// The batch system of a site whose hosts are a pool of HTCondor's.
+pub type Condor = Cluster<Commands>;
+
+/// `condor_submit`, `condor_q` and `condor_rm`, as they are in PATH.
+#[derive(Clone, Debug)]
+pub struct Commands(pub Tools);
+
+impl Engine for Commands {
+    const NAME: &'static str = "condor";
+    const ABLE: Able = Able {
+        reserves: true,
+        queues: false,
+        projects: true,
+        exclusive: false,
+    };
+    const LOG: Option<&'static str> = Some(words::LOG);
+
+    async fn submit(&self, order: &Order) -> Result<(), Trouble> {
+        let line = ["-terse", "-"].map(str::to_owned);
+        let said = ask(&self.0, "condor_submit", &line, &words::submission(order)).await?;
+        match said.well {
+            true => Ok(()),
+            false => Err(trouble("condor_submit", said.complaint)),
+        }
+    }
+
+    async fn look(&self, site: &str) -> Result<Vec<Row>, Trouble> {
+        let mut line = vec![
+            "-constraint".to_owned(),
+            words::constraint("KumikoSite", site),
+        ];
+        line.push("-af:t".to_owned());
+        line.extend(words::ATTRIBUTES.map(str::to_owned));
+        let said = ask(&self.0, "condor_q", &line, "").await?;
+        match said.well {
+            true => words::rows(&said.output)
+                .map_err(|error| Trouble::unreachable("condor_q", error.to_string())),
+            false => Err(Trouble::unreachable("condor_q", said.complaint)),
+        }
+    }
+
+    async fn cancel(&self, tag: &str) -> Result<(), Trouble> {
+        let line = [
+            "-constraint".to_owned(),
+            words::constraint("KumikoTag", tag),
+        ];
+        let said = ask(&self.0, "condor_rm", &line, "").await?;
+        match said.well || said.complaint.contains("no jobs") {
+            true => Ok(()),
+            false => Err(trouble("condor_rm", said.complaint)),
+        }
+    }
+
+    fn read(&self, log: &[u8]) -> Option<Seen> {
+        words::last_event(log)
+    }
+}
+
+fn trouble(tried: &str, complaint: String) -> Trouble {
+    match words::is_unreachable(&complaint) {
+        true => Trouble::unreachable(tried, complaint),
+        false => Trouble::Refused { words: complaint },
+    }
+}

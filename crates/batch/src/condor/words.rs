@@ -1,0 +1,195 @@
+//! HTCondor's words: submit descriptions (condor_submit(1)), what `condor_q` answers, the events of a job's log (the manual's
+//! "Job Event Log Codes", "HoldReasonCode"). Pure.
+
+use crate::engine::order::Order;
+use crate::engine::seen::{Garbled, Row, Seen, Verdict};
+use kumiko_job::attempt::EngineCause;
+use std::collections::BTreeMap;
+
+/// The file in the spool that HTCondor writes the events of the attempt to.
+pub const LOG: &str = "condor.log";
+/// How long a slot whose job ended stays ours, so that the next one starts in it at once instead of waiting to be matched:
+/// long enough for who submits one after the other, too short for others to mind.
+const KEEP_CLAIM_S: u32 = 10;
+/// The hold reasons by which a person, or the submission itself, has a job wait: UserRequest, SubmittedOnHold.
+const BY_PERSON: [&str; 2] = ["1", "15"];
+/// JobOutOfResources, JobDurationExceeded, JobExecuteExceeded.
+const OVER_LIMIT: [&str; 3] = ["34", "46", "47"];
+
+/// What is asked of each job: the attributes of a row of `condor_q`.
+pub const ATTRIBUTES: [&str; 5] = [
+    "KumikoTag",
+    "ClusterId",
+    "JobStatus",
+    "HoldReasonCode",
+    "HoldReason",
+];
+
+/// A submit description.
+pub fn submission(order: &Order) -> String {
+    let path = |path: &std::path::Path| plain(&path.to_string_lossy());
+    let spool = path(&order.spool);
+    let mut lines = vec![
+        "universe = vanilla".to_owned(),
+        format!("executable = {}", path(&order.runner)),
+        format!(
+            "arguments = \"'{}'\"",
+            spool.replace('\'', "''").replace('"', "\"\"")
+        ),
+        // The site's directory is there on every host.
+        "transfer_executable = false".to_owned(),
+        "should_transfer_files = NO".to_owned(),
+        "initialdir = /".to_owned(),
+        "notification = never".to_owned(),
+        format!("log = {spool}/{LOG}"),
+        format!("keep_claim_idle = {KEEP_CLAIM_S}"),
+        format!("batch_name = {}", order.tag),
+        format!("request_cpus = {}", order.cpus),
+        format!("+KumikoTag = \"{}\"", order.tag),
+        format!("+KumikoSite = \"{}\"", order.site),
+    ];
+    let resources = &order.resources;
+    let given = [
+        (
+            "request_memory",
+            resources.memory_mib.map(|mib| mib.to_string()),
+        ),
+        (
+            "request_gpus",
+            resources
+                .gpus
+                .filter(|gpus| *gpus > 0)
+                .map(|gpus| gpus.to_string()),
+        ),
+        ("accounting_group", resources.project.clone()),
+        (
+            "allowed_job_duration",
+            order
+                .time_limit_ms
+                .map(|limit| limit.div_ceil(1000).to_string()),
+        ),
+    ];
+    for (name, value) in given {
+        lines.extend(value.map(|value| format!("{name} = {value}")));
+    }
+    lines.push("queue 1\n".to_owned());
+    lines.join("\n")
+}
+
+/// Nothing that HTCondor would put something else in the place of.
+fn plain(value: &str) -> String {
+    value.replace('$', "$(DOLLAR)")
+}
+
+/// An expression that is true for the jobs with this value.
+pub fn constraint(attribute: &str, value: &str) -> String {
+    format!("{attribute} == \"{value}\"")
+}
+
+/// Reads what `condor_q -af:t` printed of `ATTRIBUTES`. What is not wholly of its lines is not believed at all.
+pub fn rows(output: &[u8]) -> Result<Vec<Row>, Garbled> {
+    let text = std::str::from_utf8(output).map_err(|_| Garbled::new("bytes that are no text"))?;
+    let row = |line: &str| {
+        let parts: Vec<&str> = line.splitn(5, '\t').map(str::trim).collect();
+        let [tag, number, state, code, reason] = parts[..] else {
+            return Err(Garbled::new(line));
+        };
+        if number.parse::<u64>().is_err() {
+            return Err(Garbled::new(line));
+        }
+        Ok(Row {
+            tag: tag.to_owned(),
+            number: number.to_owned(),
+            seen: seen(state, code, reason),
+        })
+    };
+    text.lines().map(row).collect()
+}
+
+fn seen(state: &str, code: &str, reason: &str) -> Seen {
+    match state {
+        "1" => Seen::Waiting("Idle".to_owned()),
+        "2" => Seen::Running("Running".to_owned()),
+        "3" => Seen::Over(Verdict::Ended(EngineCause::Removed, "Removed".to_owned())),
+        "4" => Seen::Over(Verdict::ByItself("Completed".to_owned())),
+        "5" => held(code, reason),
+        "6" => Seen::Running("Transferring Output".to_owned()),
+        "7" => Seen::Running("Suspended".to_owned()),
+        other => Seen::Unknown(format!("JobStatus {other}")),
+    }
+}
+
+fn held(code: &str, reason: &str) -> Seen {
+    let words = format!("Held ({reason}, code {code})");
+    if BY_PERSON.contains(&code) {
+        Seen::Held(words)
+    } else if OVER_LIMIT.contains(&code) {
+        Seen::Over(Verdict::Ended(EngineCause::Limit, words))
+    } else {
+        Seen::Over(Verdict::Ended(EngineCause::Held, words))
+    }
+}
+
+/// What the log of an attempt says in the end; of several jobs in it, of the one that is the farthest from its end. An event
+/// of which the last line is not there yet does not count, and neither does one that is not known.
+pub fn last_event(log: &[u8]) -> Option<Seen> {
+    let text = String::from_utf8_lossy(log);
+    let mut jobs: BTreeMap<&str, Seen> = BTreeMap::new();
+    let mut event: Vec<&str> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        if line != "...\n" {
+            event.push(line.trim());
+            continue;
+        }
+        if let Some((job, seen)) = one_event(&event) {
+            jobs.insert(job, seen);
+        }
+        event.clear();
+    }
+    jobs.into_values().max()
+}
+
+/// The job and what it says of it.
+fn one_event<'a>(lines: &[&'a str]) -> Option<(&'a str, Seen)> {
+    let (first, rest) = lines.split_first()?;
+    let mut parts = first.splitn(5, ' ');
+    let (number, job) = (parts.next()?, parts.next()?);
+    let (_date, _time, words) = (parts.next()?, parts.next()?, parts.next()?);
+    let detail = rest.first().copied().unwrap_or_default();
+    let told = match detail {
+        "" => words.to_owned(),
+        detail => format!("{words} {detail}"),
+    };
+    let seen = match number {
+        "000" | "013" => Seen::Waiting(words.to_owned()),
+        "001" | "010" | "011" | "022" | "023" => Seen::Running(words.to_owned()),
+        "004" | "007" | "024" => Seen::Waiting(told),
+        "005" => Seen::Over(Verdict::ByItself(told)),
+        "009" => Seen::Over(Verdict::Ended(EngineCause::Removed, told)),
+        "012" => {
+            let code = rest
+                .iter()
+                .find_map(|line| line.strip_prefix("Code "))
+                .and_then(|line| line.split(' ').next());
+            held(code.unwrap_or_default(), detail)
+        }
+        _ => return None,
+    };
+    Some((job, seen))
+}
+
+/// Whether what a command complains of is that nobody was there to answer, and not an answer.
+pub fn is_unreachable(complaint: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "Failed to connect",
+        "Can't find address",
+        "Can't connect",
+        "Couldn't contact",
+        "Unable to locate",
+        "SECMAN",
+        "AUTHENTICATE",
+        "does not exist",
+        "timed out",
+    ];
+    WORDS.iter().any(|words| complaint.contains(words)) || complaint.contains("ended with signal")
+}

@@ -1,0 +1,302 @@
+//! What the batch systems of engines have in common (spec/jobs/engines.md): an attempt is handed over under a tag, its runner
+//! tells its end itself, and the engine is asked where there is no runner to be reached. There is no record of what was
+//! handed over besides the engine's own: after a crash it is asked for the tag.
+//!
+//! Not here: any engine's words.
+
+mod bells;
+mod follow;
+pub mod order;
+pub mod seen;
+pub mod tool;
+
+use crate::able::{Able, only};
+use crate::spool;
+use bells::Bells;
+use follow::{Answer, Live};
+use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
+use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem, Refusal};
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::AttemptId;
+use order::{Order, tag};
+use seen::{Row, Seen};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+/// Between two questions, while somebody waits for an engine's word: what it is asked for it mostly cannot tell sooner.
+const PERIOD: Duration = Duration::from_secs(2);
+/// At least, when a word is wanted at once: what many want at the same time is one question.
+const GAP: Duration = Duration::from_millis(100);
+/// An engine is busy with our questions for one part in so many at most.
+const SHARE: u32 = 20;
+/// The file in the root that holds the site's part of all tags.
+const SITE: &str = "site";
+
+/// Why an engine's command came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The engine answered, and it was no.
+    #[error("{words}")]
+    Refused { words: String },
+    /// Nobody answered, or not in time, or not so that it could be understood.
+    #[error("{tried} was of no use: {cause}")]
+    Unreachable { tried: String, cause: String },
+}
+
+impl Trouble {
+    pub fn unreachable(tried: &str, cause: String) -> Trouble {
+        Trouble::Unreachable {
+            tried: tried.to_owned(),
+            cause,
+        }
+    }
+}
+
+/// An engine's commands, and what its words mean. Each may be called at any time, and again.
+pub trait Engine: Send + Sync + 'static {
+    const NAME: &'static str;
+    const ABLE: Able;
+    /// Hands an attempt over; accepted when it returns.
+    fn submit(&self, order: &Order) -> impl Future<Output = Result<(), Trouble>> + Send;
+    /// All attempts of a site that the engine knows of, by one question.
+    fn look(&self, site: &str) -> impl Future<Output = Result<Vec<Row>, Trouble>> + Send;
+    /// Ends what has this tag, however often it is there. None is fine.
+    fn cancel(&self, tag: &str) -> impl Future<Output = Result<(), Trouble>> + Send;
+    /// A file in the spool that the engine writes what it does to.
+    const LOG: Option<&'static str> = None;
+    /// What that file says; None: nothing yet.
+    fn read(&self, _log: &[u8]) -> Option<Seen> {
+        None
+    }
+}
+
+/// The batch system of a site whose attempts an engine runs. Needs a tokio runtime around it. Dropping it leaves the
+/// attempts to themselves: a later one with the same root finds them by their tags.
+pub struct Cluster<E: Engine> {
+    shared: Arc<Shared<E>>,
+    tasks: [AbortHandle; 2],
+}
+
+/// What the attempts of one `Cluster` have in common.
+struct Shared<E> {
+    engine: E,
+    root: PathBuf,
+    runner: PathBuf,
+    site: String,
+    sink: Arc<dyn AttemptSink>,
+    live: Mutex<HashMap<AttemptId, Arc<Live>>>,
+    bells: Bells,
+    /// Number of the last question that was begun.
+    round: AtomicU64,
+    /// Somebody wants an answer now.
+    wanted: Notify,
+}
+
+impl<E: Engine> Cluster<E> {
+    /// `root`: holds the spools, made if missing, and is there on every host of the engine; `runner`: so is the program
+    /// kumiko-run.
+    pub fn new(
+        engine: E,
+        root: PathBuf,
+        runner: PathBuf,
+        sink: Arc<dyn AttemptSink>,
+    ) -> io::Result<Self> {
+        let site = site(&root)?;
+        let shared = Arc::new(Shared {
+            engine,
+            root,
+            runner,
+            site,
+            sink,
+            live: Mutex::default(),
+            bells: Bells::new(),
+            round: AtomicU64::new(0),
+            wanted: Notify::new(),
+        });
+        let asking = tokio::spawn(keep_asking(Arc::downgrade(&shared)));
+        let bells = Arc::clone(&shared);
+        let ringing = tokio::spawn(async move { bells.bells.ring_all().await });
+        Ok(Self {
+            shared,
+            tasks: [asking.abort_handle(), ringing.abort_handle()],
+        })
+    }
+}
+
+/// The site's part of all tags: made once, so that two sites of one account do not take each other's attempts for theirs.
+fn site(root: &Path) -> io::Result<String> {
+    let path = root.join(SITE);
+    let made = || -> io::Result<String> {
+        spool::private_dir(root, root).or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Ok(()),
+            _ => Err(error),
+        })?;
+        let random = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+        let site: String = random
+            .chars()
+            .filter(char::is_ascii_hexdigit)
+            .take(12)
+            .collect();
+        let new = root.join("site.new");
+        std::fs::write(&new, &site)?;
+        std::fs::File::open(&new)?.sync_all()?;
+        std::fs::rename(new, &path)?;
+        Ok(site)
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(site) if !site.is_empty() && site.chars().all(|c| c.is_ascii_hexdigit()) => Ok(site),
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{} is not what a site wrote there", path.display()),
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => made(),
+        Err(error) => Err(error),
+    }
+}
+
+impl<E: Engine> Shared<E> {
+    fn spool(&self, id: AttemptId) -> PathBuf {
+        self.root.join(id.to_string())
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashMap<AttemptId, Arc<Live>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the first question that begins after this.
+    fn next_round(&self) -> u64 {
+        self.round.load(Ordering::Acquire) + 1
+    }
+
+    /// The attempt's entry, which is new if the second value says so.
+    fn enter(&self, id: AttemptId) -> (Arc<Live>, bool) {
+        let mut live = self.live();
+        if let Some(known) = live.get(&id) {
+            return (Arc::clone(known), false);
+        }
+        let new = Arc::new(Live::new(id, tag(&self.site, id)));
+        live.insert(id, Arc::clone(&new));
+        (new, true)
+    }
+
+    async fn ask(&self) {
+        let round = self.round.fetch_add(1, Ordering::AcqRel) + 1;
+        let answer = self.engine.look(&self.site).await;
+        let all: Vec<Arc<Live>> = self.live().values().cloned().collect();
+        match answer {
+            Ok(rows) => {
+                let mut by_tag: HashMap<&str, &Seen> = HashMap::with_capacity(rows.len());
+                for Row { tag, seen, .. } in &rows {
+                    let best = by_tag.entry(tag).or_insert(seen);
+                    *best = seen.max(best);
+                }
+                for live in all {
+                    let answer = match by_tag.get(live.tag()) {
+                        Some(seen) => Answer::Seen((*seen).clone()),
+                        None => Answer::Absent,
+                    };
+                    live.tell(round, answer);
+                }
+            }
+            Err(trouble) => {
+                tracing::warn!(engine = E::NAME, %trouble, "the engine does not say what becomes of its jobs");
+                for live in all {
+                    live.tell(round, Answer::None(trouble.to_string()));
+                }
+            }
+        }
+    }
+}
+
+async fn keep_asking<E: Engine>(shared: Weak<Shared<E>>) {
+    loop {
+        let begun = Instant::now();
+        let Some(now) = shared.upgrade() else {
+            return;
+        };
+        let any = now.live().values().any(|live| live.wants_word());
+        if any {
+            now.ask().await;
+            let pause = PERIOD.max(begun.elapsed() * SHARE);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = async { tokio::time::sleep(GAP).await; now.wanted.notified().await } => {}
+            }
+        } else {
+            now.wanted.notified().await;
+        }
+    }
+}
+
+impl<E: Engine> Drop for Cluster<E> {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+        self.shared
+            .live()
+            .drain()
+            .for_each(|(_, live)| live.leave());
+    }
+}
+
+impl<E: Engine> std::fmt::Debug for Cluster<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Cluster");
+        shown.field("engine", &E::NAME);
+        shown.field("root", &self.shared.root);
+        shown.field("live", &self.shared.live().len());
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl<E: Engine> BatchSystem for Cluster<E> {
+    fn name(&self) -> &'static str {
+        E::NAME
+    }
+
+    fn admits(&self, description: &JobDescription) -> Result<(), Refusal> {
+        only(&description.resources, &E::ABLE, E::NAME)
+    }
+
+    fn waits(&self, id: AttemptId) -> Option<String> {
+        let live = self.shared.live().get(&id).cloned()?;
+        live.waits(E::NAME)
+    }
+
+    async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {
+        let (live, _) = self.shared.enter(spec.id);
+        live.start(&self.shared, spec).await
+    }
+
+    async fn adopt(&self, id: AttemptId) {
+        let (live, new) = self.shared.enter(id);
+        if new {
+            live.adopt(&self.shared);
+        }
+    }
+
+    async fn command(&self, id: AttemptId, command: AttemptCommand) {
+        let live = self.shared.live().get(&id).cloned();
+        if let Some(live) = live {
+            live.command(command).await;
+        }
+    }
+
+    fn spool(&self, id: AttemptId) -> PathBuf {
+        self.shared.spool(id)
+    }
+
+    async fn forget(&self, id: AttemptId) {
+        self.command(id, AttemptCommand::Settled).await;
+        let shared = Arc::clone(&self.shared);
+        let removed = tokio::task::spawn_blocking(move || spool::remove(&shared.root, id)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(attempt = %id, %error, "a spool is not removed");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What an engine says of an attempt, and what becomes of it together with what the spool says (spec/jobs/engines.md, E10
+//! to E14). Pure.
+
+use kumiko_job::attempt::{EngineCause, Outcome};
+
+/// One attempt in an engine's own list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub tag: String,
+    /// The engine's own name for it.
+    pub number: String,
+    pub seen: Seen,
+}
+
+/// What an engine's command printed is not what it prints.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it printed {0:?}, which is not an answer")]
+pub struct Garbled(String);
+
+/// Characters of what was printed, in an error.
+const SHOWN: usize = 80;
+
+impl Garbled {
+    pub fn new(line: &str) -> Garbled {
+        Garbled(line.chars().take(SHOWN).collect())
+    }
+}
+
+/// How far it is. Later ones count where an engine has one tag twice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Seen {
+    /// It is over; the engine will not run it (again).
+    Over(Verdict),
+    /// In words that are not known: decides nothing.
+    Unknown(String),
+    /// A person has it wait.
+    Held(String),
+    /// It waits for its turn.
+    Waiting(String),
+    Running(String),
+}
+
+impl Seen {
+    /// As it counts for one that began, if its runner is gone: back in the queue it would not run again.
+    #[must_use]
+    pub fn of_one_that_began(self) -> Seen {
+        match self {
+            Seen::Held(words) => Seen::Over(Verdict::Ended(EngineCause::Held, words)),
+            Seen::Waiting(words) => Seen::Over(Verdict::Ended(EngineCause::Evicted, words)),
+            seen => seen,
+        }
+    }
+
+    /// In the engine's own words.
+    pub fn words(&self) -> &str {
+        match self {
+            Seen::Over(Verdict::ByItself(words) | Verdict::Ended(_, words))
+            | Seen::Unknown(words)
+            | Seen::Held(words)
+            | Seen::Waiting(words)
+            | Seen::Running(words) => words,
+        }
+    }
+}
+
+/// How it came to its end, as far as the engine knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// What was started ended; how is for the spool to say.
+    ByItself(String),
+    Ended(EngineCause, String),
+}
+
+impl PartialOrd for Verdict {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// One end says as much as another.
+impl Ord for Verdict {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+/// What a spool says of an attempt that has no runner that can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trace {
+    /// The runner's last word.
+    Told(Outcome),
+    /// It never began, and is fenced.
+    NotBegun,
+    /// It began, and its runner is gone without a word.
+    Silent,
+}
+
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
+/// Whether an end that the runner told may be the engine's doing: engines end jobs by these.
+pub fn is_doubtful(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Signalled {
+            signal: SIGTERM | SIGKILL
+        }
+    )
+}
+
+/// How it ended. `verdict`: None, if the engine does not know it (any more). `cancelled`: by us.
+pub fn outcome(engine: &str, trace: Trace, verdict: Option<&Verdict>, cancelled: bool) -> Outcome {
+    let ended = |cause: EngineCause, words: &str| Outcome::EngineEnded {
+        cause,
+        message: format!("{engine} says {words}"),
+    };
+    match (trace, verdict) {
+        (Trace::Told(outcome), Some(Verdict::Ended(cause, words)))
+            if is_doubtful(&outcome) && !cancelled =>
+        {
+            ended(*cause, words)
+        }
+        (Trace::Told(outcome), _) => outcome,
+        (Trace::NotBegun | Trace::Silent, _) if cancelled => Outcome::Cancelled,
+        (
+            Trace::NotBegun,
+            Some(Verdict::Ended(
+                EngineCause::HostLost | EngineCause::Preempted | EngineCause::Evicted,
+                words,
+            )),
+        ) => Outcome::not_begun(format!("the attempt never began: {engine} says {words}")),
+        (Trace::NotBegun | Trace::Silent, Some(Verdict::Ended(cause, words))) => {
+            ended(*cause, words)
+        }
+        (Trace::NotBegun, Some(Verdict::ByItself(words))) => Outcome::NeverStarted {
+            code: "engine_lost_attempt".to_owned(),
+            message: format!(
+                "{engine} ran the attempt ({words}), but no runner came up: are kumiko-run and the site's directory there on \
+                 the host?"
+            ),
+        },
+        (Trace::NotBegun, None) => Outcome::not_begun(format!(
+            "the attempt never began: {engine} does not know it"
+        )),
+        (Trace::Silent, Some(Verdict::ByItself(words))) => Outcome::Lost {
+            message: format!(
+                "the runner ended without a word: it was killed ({engine} says {words})"
+            ),
+        },
+        (Trace::Silent, None) => Outcome::Lost {
+            message: format!(
+                "the runner ended without a word, and {engine} does not know the attempt any more"
+            ),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_kept_apart() {
+        let by_itself = || Some(Verdict::ByItself("DONE".into()));
+        let ended = |cause| Some(Verdict::Ended(cause, "WORD".into()));
+        let told = |outcome| Trace::Told(outcome);
+        let signalled = |signal| Outcome::Signalled { signal };
+        let kind = |outcome: Outcome| match outcome {
+            Outcome::NeverStarted { code, .. } => code,
+            Outcome::EngineEnded { cause, .. } => format!("{cause:?}"),
+            Outcome::Lost { .. } => "lost".to_owned(),
+            other => format!("{other:?}"),
+        };
+        let rows = [
+            (
+                told(Outcome::Exited { status: 3 }),
+                by_itself(),
+                false,
+                "Exited { status: 3 }",
+            ),
+            (
+                told(Outcome::Exited { status: 3 }),
+                ended(EngineCause::Limit),
+                false,
+                "Exited { status: 3 }",
+            ),
+            (
+                told(signalled(9)),
+                ended(EngineCause::Limit),
+                false,
+                "Limit",
+            ),
+            (
+                told(signalled(15)),
+                ended(EngineCause::Preempted),
+                false,
+                "Preempted",
+            ),
+            (
+                told(signalled(11)),
+                ended(EngineCause::Limit),
+                false,
+                "Signalled { signal: 11 }",
+            ),
+            (
+                told(signalled(9)),
+                by_itself(),
+                false,
+                "Signalled { signal: 9 }",
+            ),
+            (
+                told(signalled(9)),
+                ended(EngineCause::Removed),
+                true,
+                "Signalled { signal: 9 }",
+            ),
+            (
+                told(Outcome::Cancelled),
+                ended(EngineCause::Removed),
+                true,
+                "Cancelled",
+            ),
+            (Trace::NotBegun, None, false, "attempt_not_begun"),
+            (Trace::NotBegun, None, true, "Cancelled"),
+            (
+                Trace::NotBegun,
+                ended(EngineCause::HostLost),
+                false,
+                "attempt_not_begun",
+            ),
+            (
+                Trace::NotBegun,
+                ended(EngineCause::Preempted),
+                false,
+                "attempt_not_begun",
+            ),
+            (
+                Trace::NotBegun,
+                ended(EngineCause::Evicted),
+                false,
+                "attempt_not_begun",
+            ),
+            (
+                Trace::NotBegun,
+                ended(EngineCause::Removed),
+                false,
+                "Removed",
+            ),
+            (Trace::NotBegun, ended(EngineCause::Held), false, "Held"),
+            (Trace::NotBegun, by_itself(), false, "engine_lost_attempt"),
+            (Trace::Silent, by_itself(), false, "lost"),
+            (Trace::Silent, None, false, "lost"),
+            (
+                Trace::Silent,
+                ended(EngineCause::HostLost),
+                false,
+                "HostLost",
+            ),
+            (Trace::Silent, ended(EngineCause::Limit), false, "Limit"),
+            (
+                Trace::Silent,
+                ended(EngineCause::Removed),
+                true,
+                "Cancelled",
+            ),
+        ];
+        for (trace, verdict, cancelled, expected) in rows {
+            let got = outcome("slurm", trace.clone(), verdict.as_ref(), cancelled);
+            assert_eq!(kind(got), expected, "{trace:?} {verdict:?} {cancelled}");
+        }
+    }
+
+    #[test]
+    fn of_one_tag_twice_what_may_still_run_counts() {
+        let mut rows = [
+            Seen::Running("R".into()),
+            Seen::Over(Verdict::ByItself("CD".into())),
+            Seen::Waiting("PD".into()),
+            Seen::Unknown("??".into()),
+        ];
+        rows.sort();
+        assert_eq!(
+            rows.map(|seen| seen.words().to_owned()),
+            ["CD", "??", "PD", "R"]
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Slurm's words: the lines of its commands, and what `squeue` answers (sbatch(1), squeue(1)). Pure.
+
+use crate::engine::order::Order;
+use crate::engine::seen::{Garbled, Row, Seen, Verdict};
+use kumiko_job::attempt::EngineCause;
+
+const MS_A_MINUTE: u64 = 60_000;
+
+/// What `squeue` prints of a job: id, name, state, reason. The name is ours and holds no bar; the reason is the last.
+pub const FORMAT: &str = "%i|%j|%T|%r";
+
+/// Arguments of `sbatch`. The script comes on its stdin.
+pub fn submission(order: &Order) -> Vec<String> {
+    let mut line: Vec<String> = [
+        "--parsable",
+        // What is tried again is another attempt (spec/jobs J30): of this one, nothing runs twice.
+        "--no-requeue",
+        "--nodes=1",
+        "--ntasks=1",
+        "--chdir=/",
+        // Guests' output is the runner's business, and what it has to complain is in its log.
+        "--input=/dev/null",
+        "--output=/dev/null",
+        "--error=/dev/null",
+        // The environment of this very command, which holds next to nothing. With NONE or NIL Slurm runs a login shell.
+        "--export=ALL",
+    ]
+    .map(str::to_owned)
+    .into();
+    line.push(format!("--job-name={}", order.tag));
+    line.push(format!("--cpus-per-task={}", order.cpus));
+    if let Some(limit) = order.time_limit_ms {
+        line.push(format!("--time={}", limit.div_ceil(MS_A_MINUTE)));
+    }
+    let resources = &order.resources;
+    let given = [
+        ("mem", resources.memory_mib.map(|mib| format!("{mib}M"))),
+        (
+            "gpus",
+            resources
+                .gpus
+                .filter(|gpus| *gpus > 0)
+                .map(|gpus| gpus.to_string()),
+        ),
+        ("partition", resources.queue.clone()),
+        ("account", resources.project.clone()),
+    ];
+    for (name, value) in given {
+        line.extend(value.map(|value| format!("--{name}={value}")));
+    }
+    if resources.exclusive {
+        line.push("--exclusive".to_owned());
+    }
+    line
+}
+
+/// The batch script. An `exec`, so that what Slurm signals and waits for is the runner.
+pub fn script(order: &Order) -> String {
+    let word = |path: &std::path::Path| quoted(&path.to_string_lossy());
+    format!(
+        "#!/bin/sh\nexec {} {}\n",
+        word(&order.runner),
+        word(&order.spool)
+    )
+}
+
+/// One word of a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Reads what `squeue` printed; jobs of others are left out. What is not wholly of its lines is not believed at all.
+pub fn rows(output: &[u8], prefix: &str) -> Result<Vec<Row>, Garbled> {
+    let text = std::str::from_utf8(output).map_err(|_| Garbled::new("bytes that are no text"))?;
+    let mut rows = Vec::new();
+    for line in text.lines() {
+        let parts: Vec<&str> = line.splitn(4, '|').map(str::trim).collect();
+        let [number, tag, state, reason] = parts[..] else {
+            return Err(Garbled::new(line));
+        };
+        if !number.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(Garbled::new(line));
+        }
+        if tag.starts_with(prefix) {
+            rows.push(Row {
+                tag: tag.to_owned(),
+                number: number.to_owned(),
+                seen: seen(state, reason),
+            });
+        }
+    }
+    Ok(rows)
+}
+
+fn seen(state: &str, reason: &str) -> Seen {
+    let words = match reason {
+        "" | "None" => state.to_owned(),
+        reason => format!("{state} ({reason})"),
+    };
+    let ended = |cause| Seen::Over(Verdict::Ended(cause, words.clone()));
+    match state {
+        "PENDING" if reason.starts_with("JobHeld") => Seen::Held(words),
+        "PENDING" | "CONFIGURING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED"
+        | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => Seen::Waiting(words),
+        // COMPLETING hides how it ends: it is asked again.
+        "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "STAGE_OUT" | "COMPLETING"
+        | "RESIZING" => Seen::Running(words),
+        "COMPLETED" | "FAILED" => Seen::Over(Verdict::ByItself(words)),
+        "TIMEOUT" | "DEADLINE" | "OUT_OF_MEMORY" => ended(EngineCause::Limit),
+        "PREEMPTED" => ended(EngineCause::Preempted),
+        "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL" => {
+            ended(EngineCause::HostLost)
+        }
+        "CANCELLED" | "REVOKED" => ended(EngineCause::Removed),
+        _ => Seen::Unknown(words),
+    }
+}
+
+/// Whether what `sbatch` or `squeue` complains of is that nobody was there to answer, and not an answer.
+pub fn is_unreachable(complaint: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "Unable to contact slurm controller",
+        "Connection refused",
+        "Connection timed out",
+        "Socket timed out",
+        "connect failure",
+        "Zero Bytes were transmitted",
+        "Unable to process configuration file",
+        "temporarily unable to accept job",
+        "Munge",
+    ];
+    WORDS.iter().any(|words| complaint.contains(words))
+        || complaint.contains("authentication")
+        || complaint.contains("ended with signal")
+}
