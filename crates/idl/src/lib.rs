@@ -1,0 +1,29 @@
+//! Ninf IDL (ring 0, spec/idl): the language in which a numerical routine says what it takes and gives. [`parse()`] reads a
+//! text, [`check()`] makes a [`Signature`] of each of its routines, [`Signature::layout`] says how big each argument of a call
+//! is before anything is allocated. Not here: files, preprocessors, compilers, and the bytes of arguments.
+
+mod check;
+mod error;
+mod evaluate;
+mod layout;
+mod lex;
+mod parse;
+mod parse_expr;
+mod print;
+mod signature;
+mod syntax;
+
+pub use check::{Checked, check};
+pub use error::{IdlError, Problem};
+pub use evaluate::{Fault, Value};
+pub use layout::{Array, Layout, Limits, Run, Section, SizeError, SizeProblem};
+pub use parse::{MAX_DIMENSIONS, MAX_IDL_BYTES, MAX_NAME_BYTES, MAX_PARAMETERS, parse};
+pub use parse_expr::{MAX_DEPTH, MAX_EXPRESSION_NODES, parse_expr};
+pub use signature::{
+    BadSignature, Callback, Dimension, ElementType, Formal, MAX_SIGNATURE_BYTES, Parameter,
+    Signature,
+};
+pub use syntax::{
+    Binary, Body, Class, ClassItem, Code, Declarator, Dim, Distribution, Expr, Files, Idl, Item,
+    Mode, Name, Opt, Param, ParamOrCallback, Place, Range, Routine, Setting, TypeWord,
+};
