@@ -3,7 +3,7 @@
 
 use crate::error::NarrowError;
 use crate::narrow::{narrow, over_default};
-use crate::types::Policy;
+use crate::types::{MechanismKind, Policy};
 use std::fmt;
 
 /// Who says something. What a higher one gives, a lower one can only narrow.
@@ -46,14 +46,34 @@ pub fn nest<'a>(
         layers: vec!["default policy".to_owned()],
         ..Policy::default()
     };
+    let mut of_site = false;
     for (layer, policy) in layers {
         let laid = match layer {
-            Layer::Site => over_default(&effective, policy),
+            Layer::Site => {
+                of_site = true;
+                over_default(&effective, policy)
+            }
+            // Whatever wall a site leaves us to choose is one.
+            Layer::Vo | Layer::User | Layer::Job
+                if of_site && !effective.may_be_under(policy.mechanism) =>
+            {
+                Err(NarrowError::Mechanism {
+                    above: effective.mechanism.name(),
+                })
+            }
             Layer::Vo | Layer::User | Layer::Job => narrow(&effective, policy),
         };
         effective = laid.map_err(|problem| NestError { layer, problem })?;
     }
     Ok(effective)
+}
+
+impl Policy {
+    /// May a job be under this mechanism at a site whose policy this is? `library` is no wall: only where the site says
+    /// so itself.
+    pub fn may_be_under(&self, mechanism: MechanismKind) -> bool {
+        mechanism != MechanismKind::Library || self.mechanism == MechanismKind::Library
+    }
 }
 
 impl NestError {

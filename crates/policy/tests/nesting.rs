@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_policy::{
-    Access, GuestPath, Layer, Limited, MechanismKind, Network, Origin, Policy, Real, Rule, Seen,
-    narrow, nest, parse, parse_vo,
+    Access, GuestPath, Layer, Limited, MechanismKind, NarrowError, NestError, Network, Origin,
+    Policy, Real, Rule, Seen, narrow, nest, parse, parse_vo,
 };
 
 /// In the default run; a nightly or a suspicious one sets a million.
@@ -193,6 +193,25 @@ fn the_effective_policy_is_never_wider_than_any_above_it() {
     // The property says nothing of chains in which nothing happens.
     assert!(deep > chains / 20, "{deep} chains of four policies");
     assert!(shown as u64 > chains, "{shown} paths shown");
+}
+
+#[test]
+fn below_a_site_nobody_asks_for_what_is_no_wall_but_where_the_site_does() {
+    let check = |site: Option<&str>, expected: Result<(), &'static str>| {
+        let job = parse("mechanism = 'library'", "job").unwrap();
+        let site = site.map(|text| parse(text, "site").unwrap());
+        let layers = site.iter().map(|site| (Layer::Site, site));
+        let got = nest(layers.chain([(Layer::Job, &job)]));
+        let expected = expected.map_err(|above| NestError {
+            layer: Layer::Job,
+            problem: NarrowError::Mechanism { above },
+        });
+        assert_eq!(got.map(drop), expected, "{site:?}");
+    };
+    check(None, Ok(()));
+    check(Some(""), Err("auto"));
+    check(Some("mechanism = 'notify'"), Err("notify"));
+    check(Some("mechanism = 'library'"), Ok(()));
 }
 
 const SITE: &str =

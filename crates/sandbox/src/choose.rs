@@ -5,7 +5,7 @@ use crate::error::SandboxError;
 use crate::machine::Machine;
 use crate::namespace::Namespace;
 #[cfg(target_arch = "x86_64")]
-use crate::supervised::{Notify, Ptrace};
+use crate::supervised::{Library, Notify, Ptrace};
 use kumiko_policy::{Access, MechanismKind, Network, Policy};
 
 /// The mechanism chosen, what of the policy it does not carry out, and why the others were not chosen.
@@ -17,7 +17,8 @@ pub struct Choice {
     pub why_not: Vec<(String, String)>,
 }
 
-/// From the cheapest for the guest to the dearest. `library` is none of them: it is not built, and no wall.
+/// From the cheapest for the guest to the dearest. `library` is none of them: it is no wall, and taken where it is asked
+/// for alone.
 const BY_COST: [MechanismKind; 3] = [
     MechanismKind::Namespace,
     MechanismKind::Notify,
@@ -43,11 +44,6 @@ pub fn choose(
         },
     };
     let kind = match kind {
-        MechanismKind::Library => {
-            return Err(SandboxError::NotBuilt {
-                name: kind.name().to_owned(),
-            });
-        }
         MechanismKind::Auto => {
             let admitted = BY_COST
                 .into_iter()
@@ -86,6 +82,9 @@ fn not_enforced(policy: &Policy, kind: MechanismKind) -> Vec<String> {
         _ => None,
     });
     what.extend(sized.map(|(path, size)| format!("size of {size} MiB of the temporary {path}")));
+    if kind == MechanismKind::Library {
+        what.push("reading, against a guest that attacks its own process".to_owned());
+    }
     if policy.network() == Network::None {
         what.push("a loopback of its own (there is no network at all)".to_owned());
     }
@@ -103,8 +102,10 @@ fn why_not(chosen: MechanismKind, machine: &Machine) -> Vec<(String, String)> {
     others
         .map(|kind| {
             let reason = match (kind, machine.admits(kind)) {
-                (MechanismKind::Library, _) => "not built yet".to_owned(),
                 (_, Err(obstacle)) => obstacle.why,
+                (MechanismKind::Library, _) => {
+                    "a fence, no wall: taken where it is asked for".to_owned()
+                }
                 (_, Ok(())) => {
                     let at = |kind| BY_COST.iter().position(|other| *other == kind);
                     match at(kind) > at(chosen) {
@@ -125,6 +126,8 @@ pub fn open(choice: &Choice) -> Box<dyn Mechanism> {
         "notify" => Box::new(Notify),
         #[cfg(target_arch = "x86_64")]
         "ptrace" => Box::new(Ptrace),
+        #[cfg(target_arch = "x86_64")]
+        "library" => Box::new(Library),
         _ => Box::new(Namespace),
     }
 }

@@ -4,8 +4,6 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
     // The mechanism.
-    #[error("mechanism \"{name}\" is not built yet: use another (kumiko sandbox probe)")]
-    NotBuilt { name: String },
     #[error(
         "no mechanism is called \"{name}\"; there are auto, ptrace, notify, library, namespace"
     )]
@@ -15,6 +13,10 @@ pub enum SandboxError {
         mechanism: String,
         what: Vec<String>,
     },
+    #[error(
+        "mechanism \"{mechanism}\" does not hold guests to the addresses that the policy names: use notify or ptrace"
+    )]
+    Addresses { mechanism: &'static str },
     #[error("user namespaces are not permitted to this account ({why}): {remedy}")]
     UserNamespaces { why: String, remedy: String },
     #[error("mechanism \"{mechanism}\" cannot be used on this machine: {why}")]
@@ -68,9 +70,8 @@ pub enum SandboxError {
 impl SandboxError {
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NotBuilt { .. } => "mechanism_not_built",
             Self::NoSuchMechanism { .. } => "no_such_mechanism",
-            Self::Strict { .. } => "policy_not_enforceable",
+            Self::Strict { .. } | Self::Addresses { .. } => "policy_not_enforceable",
             Self::UserNamespaces { .. } => "user_namespaces_not_permitted",
             Self::Machine { .. } => "mechanism_unavailable",
             Self::Real { .. } => "mapping_real_path",

@@ -7,6 +7,8 @@ mod choose;
 mod contract;
 mod error;
 mod guest;
+#[cfg(target_arch = "x86_64")]
+mod library;
 mod machine;
 mod namespace;
 mod probe;

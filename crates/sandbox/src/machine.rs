@@ -42,12 +42,10 @@ impl Machine {
     /// Can this mechanism be used here?
     pub fn admits(&self, kind: MechanismKind) -> Result<(), Obstacle> {
         match kind {
-            MechanismKind::Notify | MechanismKind::Ptrace => self.supervision.clone(),
+            MechanismKind::Notify | MechanismKind::Ptrace | MechanismKind::Library => {
+                self.supervision.clone()
+            }
             MechanismKind::Auto | MechanismKind::Namespace => self.user_namespaces.clone(),
-            MechanismKind::Library => Err(Obstacle {
-                why: "not built yet".to_owned(),
-                remedy: "use another mechanism".to_owned(),
-            }),
         }
     }
 }

@@ -23,6 +23,17 @@ const NOTIFY: &[&str] = &[
     "a signal that comes before a call is looked at may break it off (EINTR)",
 ];
 
+const LIBRARY: &[&str] = &[
+    "a fence for guests that do not attack their own process: one that does may read, and learn of, every file that its \
+     account may; what is written, made, removed or executed stays the supervisor's to allow",
+    "where the account is not root: device files in shown trees that its own rights open",
+    "rates; sizes of temporary places",
+    "signals, traces and shared memory between several guests of one job fail; no programs of 32 bits, and a debugger \
+     cannot start others",
+    "no UNIX datagrams, no System V IPC, no message queues, no Landlock and no listeners of a guest's own",
+    "a signal that comes before a call is looked at may break it off (EINTR)",
+];
+
 const PTRACE: &[&str] = &[
     "rates; sizes of temporary places",
     "signals, traces and shared memory between several guests of one job fail; no debuggers",
@@ -36,7 +47,7 @@ const PTRACE: &[&str] = &[
 pub fn admissions(machine: &Machine) -> Vec<Admission> {
     let all: [(MechanismKind, &'static [&'static str]); 4] = [
         (MechanismKind::Namespace, NAMESPACE),
-        (MechanismKind::Library, &[]),
+        (MechanismKind::Library, LIBRARY),
         (MechanismKind::Notify, NOTIFY),
         (MechanismKind::Ptrace, PTRACE),
     ];

@@ -8,7 +8,7 @@ use common::*;
 use kumiko_policy::{Policy, parse};
 use std::process::Command;
 
-const MECHANISMS: [&str; 3] = ["namespace", "notify", "ptrace"];
+const MECHANISMS: [&str; 4] = ["namespace", "library", "notify", "ptrace"];
 
 /// The default policy, with a directory of the case shown.
 fn policy(scratch: &Scratch, more: &str) -> Policy {

@@ -199,18 +199,19 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
     check("", Some("namespace"), &fine, Ok("namespace"));
     check("", Some("ptrace"), &fine, Ok("ptrace"));
     check("mechanism = 'notify'", None, &fine, Ok("notify"));
-    check("", Some("library"), &fine, Err("mechanism_not_built"));
+    check("", Some("library"), &fine, Ok("library"));
     check("", None, &open, Ok("notify"));
     check("", Some("ptrace"), &closed, Err("mechanism_unavailable"));
     check("", Some("magic"), &fine, Err("no_such_mechanism"));
     check("", None, &closed, Err("user_namespaces_not_permitted"));
     check(figure2, None, &fine, Ok("ptrace"));
     check(figure2, Some("namespace"), &fine, Ok("namespace"));
+    check("mechanism = 'library'", None, &fine, Ok("library"));
     check(
-        "mechanism = 'library'",
-        None,
+        "strict = true",
+        Some("library"),
         &fine,
-        Err("mechanism_not_built"),
+        Err("policy_not_enforceable"),
     );
     check("strict = true", None, &fine, Ok("namespace"));
     check(

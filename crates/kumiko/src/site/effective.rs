@@ -6,7 +6,7 @@ use crate::site::organisations::Organisations;
 use crate::site::settings::Settings;
 use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::description::JobDescription;
-use kumiko_policy::{Layer, MAX_TEXT_BYTES, Policy, nest};
+use kumiko_policy::{Layer, MAX_TEXT_BYTES, MechanismKind, NarrowError, Policy, nest};
 use kumiko_sandbox::Machine;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -72,6 +72,13 @@ impl Policies {
             .chain([(Layer::User, Some(&user)), (Layer::Job, Some(&job))])
             .filter_map(|(layer, policy)| policy.map(|policy| (layer, policy)));
         let effective = nest(layers).map_err(|e| Refusal::new(e.code(), e.to_string()))?;
+        let asked = description.mechanism.as_deref();
+        let asked = asked.and_then(MechanismKind::from_name);
+        if asked.is_some_and(|asked| !effective.may_be_under(asked)) {
+            let above = effective.mechanism.name();
+            let problem = NarrowError::Mechanism { above };
+            return Err(Refusal::new(problem.code(), problem.to_string()));
+        }
         kumiko_sandbox::choose(&effective, description.mechanism.as_deref(), &self.machine)
             .map_err(|e| Refusal::new(e.code(), e.to_string()))?;
         Ok(effective)

@@ -6,6 +6,7 @@
 use super::report::errno;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 /// What becomes of a call.
@@ -44,6 +45,7 @@ const X32_BIT: u32 = 0x4000_0000;
 // Offsets in struct seccomp_data.
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
+const INSTRUCTION: u32 = 8;
 const ARGUMENTS: u32 = 16;
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -149,6 +151,44 @@ impl Filter {
         self.push(LOAD, 0, 0, ARGUMENTS + 8 * argument);
         self.push(ANY_BIT, 1, 0, mask);
         self.verdict(verdict);
+        self.push(LOAD, 0, 0, NUMBER);
+        self
+    }
+
+    /// The call, when the instruction before `after` makes it, is made as it stands. `only`: and when an argument (from
+    /// 0) is an address in this range that is a multiple of 32.
+    pub fn made_at(mut self, call: i64, after: u64, only: Option<(u32, Range<u64>)>) -> Filter {
+        const UNALIGNED: u32 = 31;
+        // Each load, and the condition that leads to the end where it does not hold.
+        let mut conditions = vec![
+            (INSTRUCTION, EQUAL, after as u32, true),
+            (INSTRUCTION + 4, EQUAL, (after >> 32) as u32, true),
+        ];
+        if let Some((argument, range)) = only {
+            let at = ARGUMENTS + 8 * argument;
+            // A range does not reach over a multiple of 4 GiB.
+            conditions.extend([
+                (at + 4, EQUAL, (range.start >> 32) as u32, true),
+                (at, AT_LEAST, range.start as u32, true),
+                (at, AT_LEAST, range.end as u32, false),
+                (at, ANY_BIT, UNALIGNED, false),
+            ]);
+        }
+        let body = conditions.len() * 2 + 2;
+        self.push(
+            EQUAL,
+            0,
+            u8::try_from(body).unwrap_or(u8::MAX),
+            number(call),
+        );
+        for (index, (at, condition, value, holds)) in conditions.iter().enumerate() {
+            self.push(LOAD, 0, 0, *at);
+            // Over the conditions that are left, and over the verdict.
+            let over = u8::try_from((conditions.len() - index - 1) * 2 + 1).unwrap_or(u8::MAX);
+            let (yes, no) = if *holds { (0, over) } else { (over, 0) };
+            self.push(*condition, yes, no, *value);
+        }
+        self.verdict(Verdict::Allow);
         self.push(LOAD, 0, 0, NUMBER);
         self
     }
@@ -284,6 +324,10 @@ mod tests {
                     word = match step.k {
                         NUMBER => number,
                         ARCH => architecture,
+                        INSTRUCTION => MADE_AT as u32,
+                        at if at == INSTRUCTION + 4 => (MADE_AT >> 32) as u32,
+                        // The upper half of an argument is that of the range below.
+                        argument if argument % 8 == 4 => (HOWS >> 32) as u32,
                         argument => arguments[((argument - ARGUMENTS) / 8) as usize],
                     }
                 }
@@ -329,6 +373,45 @@ mod tests {
                 assert_eq!(told, expected, "call {call} of {calls:?}");
             }
             assert_eq!(run(&filter, 1, 39, [0; 6]), fails(libc::ENOSYS));
+        }
+    }
+
+    /// Where all calls of these tests are made, and addresses of the arguments.
+    const MADE_AT: u64 = 0x4a5b_0000_0390;
+    const HOWS: u64 = 0x4a5b_0000_0020;
+
+    #[test]
+    fn what_one_instruction_makes_is_let_through_with_the_addresses_that_are_meant() {
+        let allowed = libc::SECCOMP_RET_ALLOW;
+        let asked = libc::SECCOMP_RET_USER_NOTIF;
+        let check = |after: u64, only: Option<u64>, call: u32, address: u32, expected: u32| {
+            let filter = Filter::new(500)
+                .made_at(437, after, only.map(|begin| (2, begin..begin + 0x60)))
+                .on(437, Verdict::Ask)
+                .on(262, Verdict::Ask)
+                .finish();
+            let told = run(&filter, ARCHITECTURE, call, [1, 1, address, 1, 1, 1]);
+            assert_eq!(told, expected, "{after:x} {only:x?} {call} {address:x}");
+        };
+        check(MADE_AT, None, 437, 7, allowed);
+        check(MADE_AT, None, 262, 7, asked);
+        check(MADE_AT, None, 39, 7, allowed);
+        check(MADE_AT + 1, None, 437, 7, asked);
+        check(MADE_AT + (1 << 32), None, 437, 7, asked);
+        for (address, expected) in [
+            (0x00, asked),
+            (0x20, allowed),
+            (0x21, asked),
+            (0x30, asked),
+            (0x40, allowed),
+            (0x60, allowed),
+            (0x7f, asked),
+            (0x80, asked),
+            (0xa0, asked),
+        ] {
+            check(MADE_AT, Some(HOWS), 437, address, expected);
+            check(MADE_AT, Some(HOWS + (1 << 32)), 437, address, asked);
+            check(MADE_AT + 2, Some(HOWS), 437, address, asked);
         }
     }
 

@@ -74,6 +74,15 @@ static IN_ROOM: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub struct GuestRules(RulesetCreated);
 
+/// A domain that nothing is kept out of by its path: members can signal and trace each other alone.
+pub fn of_signals_alone() -> io::Result<OwnedFd> {
+    let create = || -> Result<RulesetCreated, RulesetError> {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        ruleset.scope(Scope::Signal)?.create()
+    };
+    GuestRules(create().map_err(io::Error::other)?).finish()
+}
+
 impl GuestRules {
     pub fn new() -> io::Result<GuestRules> {
         let create = || -> Result<RulesetCreated, RulesetError> {

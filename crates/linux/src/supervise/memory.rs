@@ -2,6 +2,8 @@
 //! meanwhile is theirs; nothing is believed that was read twice.
 
 use super::errno::Errno;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// PATH_MAX with its closing zero (limits.h).
 pub const PATH_BYTES: usize = 4096;
@@ -23,6 +25,20 @@ pub fn write(tid: i32, address: u64, bytes: &[u8]) -> Result<(), Errno> {
     // SAFETY: as above; our side is only read.
     let put = unsafe { libc::process_vm_writev(tid, &raw const ours, 1, &raw const theirs, 1, 0) };
     whole(put, bytes.len())
+}
+
+/// Puts bytes over a program's code, in a copy of that page that is its own, and gives what stood there. For a thread
+/// that is traced and stopped.
+pub fn replace_code(tid: i32, address: u64, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
+    // The one way to write where the program itself cannot (proc_pid_mem(5)).
+    let memory = File::options()
+        .read(true)
+        .write(true)
+        .open(format!("/proc/{tid}/mem"))?;
+    let mut before = vec![0; bytes.len()];
+    memory.read_exact_at(&mut before, address)?;
+    memory.write_all_at(bytes, address)?;
+    Ok(before)
 }
 
 fn both(at: *mut u8, address: u64, count: usize) -> (libc::iovec, libc::iovec) {

@@ -9,12 +9,13 @@ use super::protocol::{KILL, LAUNCH, Order, Reply, next};
 use super::resolve::End;
 use super::view::{Kind, View, c_string, flag};
 use super::{build, processes, rules, trace};
+use crate::library::Contents;
 use kumiko_linux::cell::{Failure, Filter, Stage, View as Steps};
 use kumiko_linux::packets::Packets;
 use kumiko_linux::supervise::listener::Listener;
 use kumiko_linux::supervise::spawn::{self, GuestProgram, OpenFiles, Reach};
 use kumiko_linux::supervise::{Call, Errno, calls, domain};
-use kumiko_policy::Network;
+use kumiko_policy::{Network, Reach as Addresses};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
@@ -32,6 +33,7 @@ pub(super) struct Charge {
     pub by: By,
     pub steps: Steps,
     pub network: Network,
+    pub reach: Vec<Addresses>,
     pub further_processes: bool,
     /// The room's own directory: there, and empty.
     pub scratch: PathBuf,
@@ -67,6 +69,8 @@ struct Supervisor {
     filter: Filter,
     domain: OwnedFd,
     files: OpenFiles,
+    /// What is put into every program.
+    library: Option<Arc<Contents>>,
 }
 
 fn failed(stage: Stage) -> impl Fn(Errno) -> Failure {
@@ -79,11 +83,18 @@ fn failed(stage: Stage) -> impl Fn(Errno) -> Failure {
 
 impl Supervisor {
     fn new(charge: &Charge, files: OpenFiles) -> Result<Supervisor, Failure> {
-        let view = build::build(&charge.steps.steps, &charge.scratch)?;
+        let mut view = build::build(&charge.steps.steps, &charge.scratch)?;
+        view.set_reach(charge.reach.clone());
         let domain = rules::domain(&view, charge.by, None)
             .map_err(|error| failed(Stage::Privileges)(Errno::from(error)))?;
-        let filter = filter(charge.by, charge.network, charge.further_processes);
+        let filter = filter(
+            charge.by,
+            charge.network,
+            !charge.reach.is_empty(),
+            charge.further_processes,
+        );
         Ok(Supervisor {
+            library: (charge.by == By::Library).then(|| Arc::new(Contents::of(&view))),
             view: Arc::new(view),
             by: charge.by,
             filter,
@@ -168,20 +179,22 @@ impl Supervisor {
             domain: own.as_ref().unwrap_or(&self.domain).as_fd(),
             filter: &self.filter,
             reach: match self.by {
-                By::Listener => Reach::Notify,
+                By::Listener | By::Library => Reach::Notify,
                 By::Tracer => Reach::Trace,
             },
         };
         let pid = match self.by {
-            By::Listener => {
+            By::Listener | By::Library => {
                 let mut starting = spawn::guest(&program)?;
                 let pid = starting.pid;
                 let listener = starting
                     .listener
                     .take()
                     .ok_or((pid, failed(Stage::Filter)(Errno::EIO)))?;
-                let view = Arc::clone(&self.view);
-                std::thread::spawn(move || notify::answer(Listener::new(listener), &view, pid));
+                let (view, library) = (Arc::clone(&self.view), self.library.clone());
+                std::thread::spawn(move || {
+                    notify::answer(Listener::new(listener), &view, library, pid);
+                });
                 starting.executed().map_err(|failure| (pid, failure))?;
                 pid
             }

@@ -1,6 +1,7 @@
 //! The filter of a guest whose calls are answered, made of the table. Not in it: the answers.
 
 use super::table::{Decision, TABLE};
+use crate::library;
 use kumiko_linux::cell::{Filter, Verdict};
 use kumiko_linux::supervise::Errno;
 use kumiko_policy::Network;
@@ -34,6 +35,8 @@ const DATAGRAMS: [u32; 4] = [2, 0x802, 0x8_0002, 0x8_0802];
 /// SECCOMP_FILTER_FLAG_NEW_LISTENER: an answer "carry on" of an inner listener would go over a tracer's head.
 const NEW_LISTENER: u32 = 8;
 const PR_SET_DUMPABLE: u32 = 4;
+/// MSG_FASTOPEN.
+const FAST_OPEN: u32 = 0x2000_0000;
 /// UFFD_USER_MODE_ONLY.
 const USER_MODE_ONLY: u32 = 1;
 
@@ -41,18 +44,23 @@ const USER_MODE_ONLY: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Listener,
+    /// As by a listener, but for what the library in the guest makes.
+    Library,
     Tracer,
 }
 
-pub(super) fn filter(by: By, network: Network, further_processes: bool) -> Filter {
+pub(super) fn filter(by: By, network: Network, addresses: bool, further_processes: bool) -> Filter {
     let ask = match by {
-        By::Listener => Verdict::Ask,
+        By::Listener | By::Library => Verdict::Ask,
         By::Tracer => Verdict::Trace,
     };
     let fail = |Errno(errno)| Verdict::Fail(errno);
     let (eperm, absent) = (fail(Errno::EPERM), fail(Errno::ENOSYS));
     let last = TABLE.last().map_or(0, |row| row.number.into());
     let mut filter = Filter::new(last);
+    if by == By::Library {
+        filter = library::made_inside(filter, number_of);
+    }
     let mut next = 0;
     for row in TABLE {
         // Numbers that never had a call.
@@ -70,12 +78,7 @@ pub(super) fn filter(by: By, network: Network, further_processes: bool) -> Filte
             Decision::Rule => filter,
         };
     }
-    let call = |name: &str| {
-        TABLE
-            .iter()
-            .find(|row| row.name == name)
-            .map_or(0, |row| i64::from(row.number))
-    };
+    let call = number_of;
     let again = fail(Errno::EAGAIN);
     if !further_processes {
         filter = filter
@@ -84,7 +87,7 @@ pub(super) fn filter(by: By, network: Network, further_processes: bool) -> Filte
             .on(call("vfork"), again);
     }
     let refused_flags = match by {
-        By::Listener => NEW_NAMESPACES,
+        By::Listener | By::Library => NEW_NAMESPACES,
         By::Tracer => NEW_NAMESPACES | CLONE_UNTRACED,
     };
     filter = filter
@@ -102,7 +105,16 @@ pub(super) fn filter(by: By, network: Network, further_processes: bool) -> Filte
         .on_values(call("prctl"), 0, &[PR_SET_DUMPABLE], Verdict::Fail(0))
         .unless_bits(call("userfaultfd"), 0, USER_MODE_ONLY, eperm);
     let none = fail(Errno::EAFNOSUPPORT);
+    if addresses {
+        // Connects by sending: no address of theirs is looked at.
+        for (name, flags) in [("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)] {
+            filter = filter.on_bits(call(name), flags, FAST_OPEN, fail(Errno::EOPNOTSUPP));
+        }
+    }
     filter = match network {
+        Network::Host if addresses => filter
+            .unless_values(call("socket"), 0, &FAMILIES, none)
+            .on(call("socket"), ask),
         Network::Host => filter
             .unless_values(call("socket"), 0, &FAMILIES, none)
             .on_values(call("socket"), 0, &[UNIX], ask),
@@ -114,4 +126,9 @@ pub(super) fn filter(by: By, network: Network, further_processes: bool) -> Filte
         filter = filter.on(call("ptrace"), eperm);
     }
     filter.finish()
+}
+
+fn number_of(name: &str) -> i64 {
+    let row = TABLE.iter().find(|row| row.name == name);
+    row.map_or(0, |row| i64::from(row.number))
 }

@@ -21,8 +21,10 @@ mod serve;
 mod sockets;
 mod table;
 mod trace;
-mod view;
+pub(crate) mod view;
 mod words;
+
+pub(crate) use serve::nr;
 
 use crate::contract::{Mechanism, Room};
 use crate::error::SandboxError;
@@ -33,6 +35,10 @@ use std::path::Path;
 
 #[derive(Debug)]
 pub(crate) struct Notify;
+
+/// As [`Notify`], with a library in the guests that answers what it is sure of (library/).
+#[derive(Debug)]
+pub(crate) struct Library;
 
 #[derive(Debug)]
 pub(crate) struct Ptrace;
@@ -51,6 +57,26 @@ impl Mechanism for Notify {
         Ok(Box::new(room::SupervisedRoom::new(
             self.name(),
             By::Listener,
+            policy,
+            plan,
+        )))
+    }
+}
+
+impl Mechanism for Library {
+    fn name(&self) -> &'static str {
+        "library"
+    }
+
+    fn prepare(
+        &self,
+        policy: &Policy,
+        job_directory: &Path,
+    ) -> Result<Box<dyn Room>, SandboxError> {
+        let plan = namespace::plan(policy, job_directory)?;
+        Ok(Box::new(room::SupervisedRoom::new(
+            self.name(),
+            By::Library,
             policy,
             plan,
         )))

@@ -5,6 +5,7 @@ use super::caller::Caller;
 use super::serve::{Outcome, nr, serve};
 use super::view::{View, flag};
 use super::words;
+use crate::library::{Arrivals, Contents};
 use kumiko_linux::supervise::listener::{Listener, Notification};
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
 use kumiko_linux::supervise::{Call, Errno};
@@ -13,12 +14,19 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Answers until no process is left that could ask. `starting`: a guest that executes what was found for it already.
-pub(super) fn answer(listener: Listener, view: &View, starting: i32) {
+/// `library`: what is put into every program.
+pub(super) fn answer(
+    listener: Listener,
+    view: &View,
+    library: Option<Arc<Contents>>,
+    starting: i32,
+) {
     let mut answering = Answering {
         listener: Arc::new(listener),
         view,
         starting: Some(starting),
         waiting: VecDeque::new(),
+        arrivals: library.map(Arrivals::new),
     };
     while let Some(asked) = answering.next() {
         answering.handle(&asked);
@@ -31,6 +39,7 @@ struct Answering<'a> {
     starting: Option<i32>,
     /// Calls that came while another was seen to.
     waiting: VecDeque<Notification>,
+    arrivals: Option<Arrivals>,
 }
 
 impl Answering<'_> {
@@ -42,9 +51,14 @@ impl Answering<'_> {
     }
 
     fn handle(&mut self, asked: &Notification) {
+        if let Some(arrivals) = &mut self.arrivals {
+            if let Some(result) = arrivals.asked(asked.tid, &asked.call) {
+                return self.listener.answer(asked.id, result.map(|()| 0));
+            }
+        }
         if asked.call.number == nr::EXECVE && self.starting == Some(asked.tid) {
             self.starting = None;
-            return self.listener.carry_on(asked.id);
+            return self.executed_as_it_stands(asked);
         }
         let caller = Caller {
             view: self.view,
@@ -77,11 +91,30 @@ impl Answering<'_> {
                     arguments: [flag::AT_CWD as i64 as u64, at, flags as u32 as u64, 0, 0, 0],
                 })
             }),
+            Ok(Outcome::Native) if matches!(asked.call.number, nr::EXECVE | nr::EXECVEAT) => {
+                self.executed_as_it_stands(asked);
+            }
             Ok(Outcome::Slow(slow)) => {
                 let (listener, id) = (Arc::clone(&self.listener), asked.id);
                 std::thread::spawn(move || tell(&listener, id, slow()));
             }
             outcome => tell(&self.listener, asked.id, outcome),
+        }
+    }
+
+    /// Lets a program be executed that the kernel finds by the guest's own words. Where a library goes into it, its
+    /// thread is stopped; one that another guest traces cannot be, and executes nothing.
+    fn executed_as_it_stands(&mut self, asked: &Notification) {
+        if self.arrivals.is_none() {
+            return self.listener.carry_on(asked.id);
+        }
+        match self.halt(asked) {
+            Ok((before, blocked)) => {
+                if let Some(result) = self.made(asked.tid, &before, &asked.call, blocked) {
+                    restore(asked.tid, before, result, blocked);
+                }
+            }
+            Err(errno) => self.listener.answer(asked.id, Err(errno)),
         }
     }
 
@@ -148,6 +181,9 @@ impl Answering<'_> {
             match tracee::wait(-1)? {
                 (_, Stop::Gone) => return None,
                 (now, Stop::Executed(_)) => {
+                    if let Some(arrivals) = &mut self.arrivals {
+                        arrivals.executed(now);
+                    }
                     let _ = tracee::set_blocked(now, blocked);
                     let _ = tracee::detach(now);
                     return None;

@@ -5,7 +5,7 @@ use super::filter::By;
 use super::resolve::join;
 use super::view::{Kind, Mount, View, c_string, flag};
 use kumiko_linux::supervise::calls;
-use kumiko_linux::supervise::domain::{Grant, GuestRules};
+use kumiko_linux::supervise::domain::{self, Grant, GuestRules};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,10 +16,14 @@ const MOST_PARTS: usize = 64;
 
 /// `terminal`: that of the guest to be started.
 pub(super) fn domain(view: &View, by: By, terminal: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+    if by == By::Library {
+        // To have every open looked at, were it but for what it writes, costs a fifteenth of it.
+        return domain::of_signals_alone();
+    }
     let mut rules = GuestRules::new()?;
     for mount in view.trees() {
         let grant = match (by, mount.writable) {
-            (By::Listener, _) => Grant::Execute,
+            (By::Listener | By::Library, _) => Grant::Execute,
             (By::Tracer, false) => Grant::Read,
             (By::Tracer, true) => Grant::Write,
         };

@@ -65,7 +65,7 @@ const fn equal(one: &[u8], other: &[u8]) -> bool {
 
 macro_rules! numbers {
     ($($constant:ident $name:literal)*) => {
-        pub(super) mod nr {
+        pub(crate) mod nr {
             $(pub const $constant: i32 = super::number($name);)*
         }
         #[cfg(test)]
@@ -192,6 +192,14 @@ fn socket(c: &Caller<'_>) -> Result<Outcome, Errno> {
     const DATAGRAM: i32 = 2;
     const KIND: i32 = 0xf;
     if c.int(0) == UNIX && c.int(1) & KIND == DATAGRAM {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    // A datagram, too, where the addresses that it could be sent to are held to rules: TCP alone then.
+    const STREAM: i32 = 1;
+    const TCP: [i32; 2] = [0, 6];
+    const INTERNET: [i32; 2] = [2, 10];
+    let other = c.int(1) & KIND != STREAM || !TCP.contains(&c.int(2));
+    if !c.view.reach().is_empty() && INTERNET.contains(&c.int(0)) && other {
         return Err(Errno::EPROTONOSUPPORT);
     }
     Ok(Outcome::Native)

@@ -131,6 +131,11 @@ fn all_of_it_holds_under_notify() {
 }
 
 #[test]
+fn all_of_it_holds_under_library() {
+    again("all_of_it_holds_under_library", "library");
+}
+
+#[test]
 fn all_of_it_holds_under_ptrace() {
     again("all_of_it_holds_under_ptrace", "ptrace");
 }

@@ -1,0 +1,62 @@
+//! Words of the guest: read once, and only where there is something to read. A page is tried by a call that reads it and
+//! does nothing (rt_sigprocmask(2) with a `how` that there is not), once; which pages were seen is kept.
+
+use crate::buffer::Buffer;
+use crate::gate::{call, nr};
+use crate::layout::{PAGE_BYTES, SEEN, SEEN_COUNT};
+
+/// The lower half of addresses.
+const END: u64 = 0x7fff_ffff_f000;
+const EFAULT: i64 = -14;
+
+/// Puts a zero-terminated text into the buffer, with its zero. None: it is longer, or cannot be read.
+#[inline]
+pub fn text(from: u64, buffer: &mut Buffer) -> Option<()> {
+    let mut at = from;
+    loop {
+        if !is_readable(at) {
+            return None;
+        }
+        let until = at - at % PAGE_BYTES + PAGE_BYTES;
+        while at < until {
+            // SAFETY: its page was seen to be readable. Another thread may take it away; natively that is the program's
+            // own fault as well.
+            let byte = unsafe { (at as *const u8).read_volatile() };
+            buffer.push(byte)?;
+            if byte == 0 {
+                return Some(());
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Is the first byte at this address a zero that can be read?
+pub fn is_empty(at: u64) -> bool {
+    // SAFETY: as above.
+    is_readable(at) && unsafe { (at as *const u8).read_volatile() } == 0
+}
+
+fn is_readable(at: u64) -> bool {
+    let page = at / PAGE_BYTES;
+    if page == 0 || at >= END {
+        return false;
+    }
+    let seen = (SEEN + page % SEEN_COUNT * 8) as *mut u64;
+    // SAFETY: within the page of data, aligned; a word is read and written whole.
+    if unsafe { seen.read_volatile() } == page {
+        return true;
+    }
+    const NO_HOW: u64 = u64::MAX;
+    const SET_BYTES: u64 = 8;
+    // A set is read whole, and must not reach over the page's end.
+    let set = (at & !(SET_BYTES - 1)).min(page * PAGE_BYTES + PAGE_BYTES - SET_BYTES);
+    // SAFETY: nothing is changed: there is no such `how`.
+    let tried = unsafe { call(nr::RT_SIGPROCMASK, [NO_HOW, set, 0, SET_BYTES, 0, 0]) };
+    if tried == EFAULT {
+        return false;
+    }
+    // SAFETY: as above.
+    unsafe { seen.write_volatile(page) };
+    true
+}

@@ -1,0 +1,50 @@
+//! What every program of a room is given: the library's code, and the places of the view that it may decide about.
+
+use crate::supervised::view::{Kind, Mount, View};
+use kumiko_linux::supervise::calls;
+use kumiko_preload::table::{self, ASK, DEVICES, WRITABLE};
+use std::os::fd::AsFd;
+
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(super) table: Vec<u8>,
+}
+
+impl Contents {
+    pub(crate) fn of(view: &View) -> Contents {
+        let made = view.made_in().parent().map(|own| own.to_path_buf());
+        let own = |mount: &Mount| {
+            made.as_ref().is_some_and(|own| {
+                use std::os::unix::ffi::OsStrExt;
+                mount.real.starts_with(own.as_os_str().as_bytes())
+            })
+        };
+        // Another account opens no more devices than its own rights and groups let it.
+        let root = kumiko_linux::is_root();
+        let mounts: Vec<table::Mount> = view
+            .mounts()
+            .map(|mount| {
+                // Our own scaffold shows less than what is laid over it.
+                let scaffold = own(mount) && !mount.writable;
+                let asked = mount.kind != Kind::Tree || mount.blank || mount.devices || scaffold;
+                let flag = |flag, holds| if holds { flag } else { 0 };
+                table::Mount {
+                    place: mount.at.clone(),
+                    real: mount.real.clone(),
+                    flags: flag(ASK, asked)
+                        | flag(WRITABLE, mount.writable)
+                        | flag(DEVICES, root && !without_devices(mount)),
+                }
+            })
+            .collect();
+        // Two paths of one hash: then all is asked for.
+        let table = table::make(&mounts).unwrap_or_default();
+        Contents { table }
+    }
+}
+
+/// Is the file system mounted `nodev`?
+fn without_devices(mount: &Mount) -> bool {
+    const NO_DEVICES: u64 = 4; // ST_NODEV
+    calls::mount_flags(mount.root.as_fd()).is_ok_and(|flags| flags & NO_DEVICES != 0)
+}
