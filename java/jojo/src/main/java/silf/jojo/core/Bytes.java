@@ -49,19 +49,19 @@ final class Bytes extends OutputStream {
 
     Bytes u16(int value) {
         int at = room(2);
-        Frame.SHORT.set(array, at, (short) value);
+        Frame.put16(array, at, value);
         return this;
     }
 
     Bytes i32(int value) {
         int at = room(4);
-        Frame.INT.set(array, at, value);
+        Frame.put32(array, at, value);
         return this;
     }
 
     Bytes i64(long value) {
         int at = room(8);
-        Frame.LONG.set(array, at, value);
+        Frame.put64(array, at, value);
         return this;
     }
 

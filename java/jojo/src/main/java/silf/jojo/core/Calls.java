@@ -1,6 +1,6 @@
 package silf.jojo.core;
 
-import java.security.SecureRandom;
+import java.util.SplittableRandom;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
@@ -11,7 +11,7 @@ import silf.jojo.NodeLostException;
 /** Calls of one node that wait for answers, and what answers mean. Not in it: sending. */
 final class Calls {
     /** Begins anywhere, so that an answer to an earlier incarnation's call is nobody's. */
-    private static final AtomicLong NEXT = new AtomicLong(new SecureRandom().nextLong() >>> 1);
+    private static final AtomicLong NEXT = new AtomicLong(new SplittableRandom().nextLong() >>> 1);
 
     interface Canceller {
         void cancel(PendingCall call);

@@ -114,7 +114,7 @@ final class ClassPath implements ClassStore.Above {
             for (var entry : jar.stream().toList()) {
                 if (isCore(entry.getName())) {
                     try (InputStream in = jar.getInputStream(entry)) {
-                        core.add(Blob.of(entry.getName(), in.readAllBytes()));
+                        core.add(Blob.unhashed(entry.getName(), in.readAllBytes()));
                     }
                 }
             }
@@ -131,7 +131,7 @@ final class ClassPath implements ClassStore.Above {
                 for (Path each : files.filter(Files::isRegularFile).toList()) {
                     String name = top.relativize(each).toString().replace(java.io.File.separatorChar, '/');
                     if (isCore(name)) {
-                        core.add(Blob.of(name, Files.readAllBytes(each)));
+                        core.add(Blob.unhashed(name, Files.readAllBytes(each)));
                     }
                 }
             }

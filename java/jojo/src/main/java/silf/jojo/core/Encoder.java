@@ -88,7 +88,7 @@ final class Encoder {
         } catch (IOException | RuntimeException e) {
             throw new JojoException("could not serialize " + value.getClass().getName() + ": " + e.getMessage(), e);
         }
-        Frame.INT.set(into.array, begin, into.size - begin - 4);
+        Frame.put32(into.array, begin, into.size - begin - 4);
     }
 
     private static String notSerializable(Object value, String which) {

@@ -1,14 +1,14 @@
 package silf.jojo.core;
 
 import java.io.IOException;
-import java.security.SecureRandom;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
-import java.util.concurrent.Executors;
-import java.util.concurrent.ScheduledExecutorService;
+import java.util.SplittableRandom;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import silf.jojo.JojoException;
 import silf.jojo.Node;
@@ -35,19 +35,20 @@ final class Family {
     private final LocalNode here;
     private final Start start;
     private final Semaphore starting = new Semaphore(STARTS_AT_A_TIME);
-    private final ScheduledExecutorService later;
-    private final SecureRandom random = new SecureRandom();
+    private final SplittableRandom random;
     // Guarded by this.
     private final List<Child> children = new ArrayList<>();
     private final Deque<NodeSpec> spares = new ArrayDeque<>();
     private boolean going;
     private boolean ending;
     private volatile Child[] byRank = {};
+    /** Null until there is something to do later: a leaf never has any. */
+    private ScheduledThreadPoolExecutor later;
 
     Family(LocalNode here, Start start) {
         this.here = here;
         this.start = start;
-        this.later = Executors.newSingleThreadScheduledExecutor(work -> new LinkThread("family", work));
+        this.random = new SplittableRandom(here.birth.seed());
         for (NodeSpec spec : here.birth.spec().children()) {
             if (spec.spare()) {
                 spares.add(spec);
@@ -88,6 +89,18 @@ final class Family {
     synchronized Link link(int rank) {
         Child child = child(rank);
         return child == null || child.state == Child.State.AGAIN || child.state == Child.State.GONE ? null : child.link;
+    }
+
+    private synchronized ScheduledThreadPoolExecutor later() {
+        if (later == null) {
+            // What is asked for after the end is not done.
+            later = new ScheduledThreadPoolExecutor(
+                    1, work -> new LinkThread("family", work), new ThreadPoolExecutor.DiscardPolicy());
+            if (ending) {
+                later.shutdown();
+            }
+        }
+        return later;
     }
 
     // -- coming up ---------------------------------------------------------------------------------------------------
@@ -173,9 +186,9 @@ final class Family {
                     : sibling(each));
         }
         Birth birth = new Birth(
-                child.path.toString(), epoch, spec, here.birth.spec().name(), here.birth.epoch(), siblings,
+                child.path.toString(), epoch, random.nextLong(), spec, here.birth.spec().name(), here.birth.epoch(), siblings,
                 here.birth.properties());
-        Wire wire = start.start(spec, Birth.bytes(birth), deadline);
+        Wire wire = start.start(spec, birth.bytes(), deadline);
         Link link = new Link(wire, here);
         synchronized (this) {
             if (ending || child.state == Child.State.GONE) {
@@ -192,7 +205,7 @@ final class Family {
         // What it will need is on its way before it has said a word.
         child.classes.push(codesOf(spec, new ArrayList<>()));
         link.open();
-        later.schedule(() -> {
+        later().schedule(() -> {
             if (!child.greeted && child.link == link) {
                 link.close("said nothing within " + spec.invocation().launchMost_ms() + " ms");
             }
@@ -231,7 +244,7 @@ final class Family {
             send(child, Frame.of(Frame.GO, 0, 0, 0));
         }
         if (again) {
-            sendAll(familyFrame(List.of(sibling(child))), child);
+            sendAll(Birth.familyFrame(List.of(sibling(child))), child);
         }
         here.joined(child.handle, again);
         here.progress();
@@ -245,14 +258,10 @@ final class Family {
     private List<byte[]> family(List<Child> of) {
         List<byte[]> frames = new ArrayList<>();
         for (int from = 0; from < of.size(); from += FAMILY_MOST) {
-            frames.add(familyFrame(
+            frames.add(Birth.familyFrame(
                     of.subList(from, Math.min(of.size(), from + FAMILY_MOST)).stream().map(this::sibling).toList()));
         }
         return frames;
-    }
-
-    private static byte[] familyFrame(List<Birth.Sibling> changed) {
-        return Frame.of(Frame.FAMILY, Birth.bytes(new ArrayList<>(changed)));
     }
 
     /** To one that has been launched. */
@@ -342,7 +351,7 @@ final class Family {
                                     BACKOFF_MOST_ms, policy.backoff_ms() << Math.min(20, child.restarts.size()));
                             child.restarts.add(now);
                             child.state = Child.State.AGAIN;
-                            next = () -> later.schedule(() -> again(child), pause, TimeUnit.MILLISECONDS);
+                            next = () -> later().schedule(() -> again(child), pause, TimeUnit.MILLISECONDS);
                         }
                     }
                 }
@@ -382,7 +391,7 @@ final class Family {
         child.handle.down(why);
         Birth.Lost lost = new Birth.Lost(child.path.toString(), child.epoch, child.place.name(), why);
         here.post().lose(child.path, child.epoch, new NodeLostException(child.place.name(), why));
-        byte[] frame = Frame.of(Frame.LOST, Birth.bytes(lost));
+        byte[] frame = lost.frame();
         here.sendUp(frame);
         sendAll(frame, child);
         here.left(child.handle);
@@ -392,11 +401,21 @@ final class Family {
 
     /** All are up, or given up. */
     synchronized boolean allReady() {
-        return children.stream().allMatch(c -> c.state == Child.State.READY || c.state == Child.State.GONE);
+        for (Child child : children) {
+            if (child.state != Child.State.READY && child.state != Child.State.GONE) {
+                return false;
+            }
+        }
+        return true;
     }
 
     synchronized boolean allDone() {
-        return children.stream().allMatch(c -> c.state == Child.State.GONE || c.state == Child.State.READY && c.done);
+        for (Child child : children) {
+            if (child.state != Child.State.GONE && !(child.state == Child.State.READY && child.done)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     synchronized void done(Child child, boolean is) {
@@ -409,12 +428,17 @@ final class Family {
             ending = true;
         }
         byte[] frame = Frame.of(Frame.END, 0, 0, 4);
-        Frame.INT.set(frame, Frame.HEADER, handlersMost_ms);
+        Frame.put32(frame, Frame.HEADER, handlersMost_ms);
         sendAll(frame, null);
     }
 
     synchronized boolean allGone() {
-        return children.stream().allMatch(c -> c.link == null);
+        for (Child child : children) {
+            if (child.link != null) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Whoever is left is ended by its link. */
@@ -429,7 +453,13 @@ final class Family {
             }
         }
         links.forEach(link -> link.close(why));
-        later.shutdownNow();
+        ScheduledThreadPoolExecutor clock;
+        synchronized (this) {
+            clock = later;
+        }
+        if (clock != null) {
+            clock.shutdownNow();
+        }
     }
 
     void tick(long now_ns) {

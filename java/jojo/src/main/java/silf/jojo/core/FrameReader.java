@@ -20,7 +20,7 @@ final class FrameReader {
 
     /** Whether the whole next frame is here already. */
     boolean more() {
-        return end - at >= Frame.HEADER && end - at - Frame.HEADER >= (int) Frame.INT.get(buffer, at + 4);
+        return end - at >= Frame.HEADER && end - at - Frame.HEADER >= Frame.i32(buffer, at + 4);
     }
 
     /** The next frame, or null at the end of the stream between two frames. */

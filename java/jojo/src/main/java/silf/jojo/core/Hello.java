@@ -24,15 +24,15 @@ record Hello(int java, long incarnation, long received, long sessionHigh, long s
 
     byte[] frame() {
         byte[] frame = Frame.of(Frame.HELLO, 0, 0, FIXED + 8 * held.length);
-        Frame.SHORT.set(frame, 8, (short) VERSION);
-        Frame.SHORT.set(frame, 10, (short) java);
-        Frame.LONG.set(frame, 12, incarnation);
-        Frame.LONG.set(frame, 20, received);
-        Frame.LONG.set(frame, 28, sessionHigh);
-        Frame.LONG.set(frame, 36, sessionLow);
-        Frame.INT.set(frame, 44, held.length);
+        Frame.put16(frame, 8, VERSION);
+        Frame.put16(frame, 10, java);
+        Frame.put64(frame, 12, incarnation);
+        Frame.put64(frame, 20, received);
+        Frame.put64(frame, 28, sessionHigh);
+        Frame.put64(frame, 36, sessionLow);
+        Frame.put32(frame, 44, held.length);
         for (int i = 0; i < held.length; i++) {
-            Frame.LONG.set(frame, 48 + 8 * i, held[i]);
+            Frame.put64(frame, 48 + 8 * i, held[i]);
         }
         return frame;
     }
@@ -42,27 +42,27 @@ record Hello(int java, long incarnation, long received, long sessionHigh, long s
         if (Frame.type(frame) != Frame.HELLO || size < 2) {
             throw new Violation("a frame of type " + Frame.type(frame) + " in place of HELLO");
         }
-        int version = (short) Frame.SHORT.get(frame, 8) & 0xffff;
+        int version = Frame.u16(frame, 8);
         if (version != VERSION) {
             throw new Violation("version " + version + "; this side speaks " + VERSION);
         }
         if (size < FIXED) {
             throw new Violation("HELLO is cut off");
         }
-        int count = (int) Frame.INT.get(frame, 44);
+        int count = Frame.i32(frame, 44);
         if (count < 0 || count > HELD_MOST || size != FIXED + 8 * count) {
             throw new Violation("HELLO of " + size + " bytes for " + Integer.toUnsignedString(count) + " hashes");
         }
         long[] held = new long[count];
         for (int i = 0; i < count; i++) {
-            held[i] = (long) Frame.LONG.get(frame, 48 + 8 * i);
+            held[i] = Frame.i64(frame, 48 + 8 * i);
         }
         return new Hello(
-                (short) Frame.SHORT.get(frame, 10) & 0xffff,
-                (long) Frame.LONG.get(frame, 12),
-                (long) Frame.LONG.get(frame, 20),
-                (long) Frame.LONG.get(frame, 28),
-                (long) Frame.LONG.get(frame, 36),
+                Frame.u16(frame, 10),
+                Frame.i64(frame, 12),
+                Frame.i64(frame, 20),
+                Frame.i64(frame, 28),
+                Frame.i64(frame, 36),
                 held);
     }
 

@@ -68,15 +68,15 @@ final class In {
     }
 
     int u16() throws Violation {
-        return together(2) ? (short) Frame.SHORT.get(now, at - 2) & 0xffff : u8() | u8() << 8;
+        return together(2) ? Frame.u16(now, at - 2) : u8() | u8() << 8;
     }
 
     int i32() throws Violation {
-        return together(4) ? (int) Frame.INT.get(now, at - 4) : u16() | u16() << 16;
+        return together(4) ? Frame.i32(now, at - 4) : u16() | u16() << 16;
     }
 
     long i64() throws Violation {
-        return together(8) ? (long) Frame.LONG.get(now, at - 8) : i32() & 0xffffffffL | (long) i32() << 32;
+        return together(8) ? Frame.i64(now, at - 8) : i32() & 0xffffffffL | (long) i32() << 32;
     }
 
     /** A count of things of at least this size each, so that what is made for it was paid for in bytes. */

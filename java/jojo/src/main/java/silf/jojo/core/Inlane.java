@@ -70,13 +70,13 @@ final class Inlane {
         if (frame.length - at < 8) {
             throw new Violation("a message frame is cut off");
         }
-        long call = (long) Frame.LONG.get(frame, at);
+        long call = Frame.i64(frame, at);
         if ((flags & Frame.FIRST) != 0) {
             if (frame.length - at < 16) {
                 throw new Violation("a message's first frame is cut off");
             }
-            int tag = (int) Frame.INT.get(frame, at + 8);
-            int announced = (int) Frame.INT.get(frame, at + 12);
+            int tag = Frame.i32(frame, at + 8);
+            int announced = Frame.i32(frame, at + 12);
             at += 16;
             if (announced < 0 || frame.length - at > announced || last && frame.length - at != announced) {
                 throw new Violation("a message of " + Integer.toUnsignedString(announced) + " bytes whose first frame has "

@@ -121,7 +121,7 @@ final class Lane {
             if (first) {
                 first(frame, head, first && last && type == Frame.SEND ? call : id, tag, (int) body);
             } else {
-                Frame.LONG.set(frame, head, id);
+                Frame.put64(frame, head, id);
             }
             try {
                 link().awaitRoom();
@@ -136,15 +136,15 @@ final class Lane {
     private void header(byte[] frame, int type, int flags) {
         frame[0] = (byte) type;
         frame[1] = (byte) flags;
-        Frame.SHORT.set(frame, 2, (short) field);
-        Frame.INT.set(frame, 4, frame.length - Frame.HEADER);
+        Frame.put16(frame, 2, field);
+        Frame.put32(frame, 4, frame.length - Frame.HEADER);
         from.put(frame, to.put(frame, Frame.HEADER));
     }
 
     private static void first(byte[] frame, int at, long call, int tag, int body) {
-        Frame.LONG.set(frame, at, call);
-        Frame.INT.set(frame, at + 8, tag);
-        Frame.INT.set(frame, at + 12, body);
+        Frame.put64(frame, at, call);
+        Frame.put32(frame, at + 8, tag);
+        Frame.put32(frame, at + 12, body);
     }
 
     /** @param left how much credit must be left behind it */

@@ -200,7 +200,7 @@ final class Link implements Route {
         // 1024 chars are at most 3 KiB.
         byte[] bytes = text.substring(0, Math.min(text.length(), 1024)).getBytes(StandardCharsets.UTF_8);
         byte[] frame = Frame.of(Frame.GOODBYE, 0, 0, 4 + bytes.length);
-        Frame.INT.set(frame, Frame.HEADER, code);
+        Frame.put32(frame, Frame.HEADER, code);
         System.arraycopy(bytes, 0, frame, Frame.HEADER + 4, bytes.length);
         return frame;
     }
@@ -211,7 +211,7 @@ final class Link implements Route {
         }
         int at = Frame.HEADER + 4;
         return new Loss(
-                (int) Frame.INT.get(frame, Frame.HEADER),
+                Frame.i32(frame, Frame.HEADER),
                 Text.printable(new String(frame, at, frame.length - at, StandardCharsets.UTF_8)));
     }
 

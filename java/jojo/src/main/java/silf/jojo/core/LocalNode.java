@@ -353,7 +353,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             outside.report(report);
             end(HANDLERS_MOST_FAILED_ms);
         } else {
-            up.send(Frame.of(Frame.REPORT, Birth.bytes(report)));
+            up.send(report.frame());
         }
     }
 
@@ -449,15 +449,13 @@ final class LocalNode implements Link.Owner, Glue.Seat {
                 if (frame.length != Frame.HEADER + 4) {
                     throw new Violation("END of " + (frame.length - Frame.HEADER) + " bytes");
                 }
-                end((int) Frame.INT.get(frame, Frame.HEADER));
+                end(Frame.i32(frame, Frame.HEADER));
             }
             case Frame.FAMILY -> {
-                for (Object each : Birth.read(frame, Frame.HEADER, List.class)) {
-                    if (each instanceof Birth.Sibling one) {
-                        NodeHandle handle = neighbours.update(one);
-                        if (handle != null && one.alive()) {
-                            joined(handle, going());
-                        }
+                for (Birth.Sibling one : Birth.readFamily(frame)) {
+                    NodeHandle handle = neighbours.update(one);
+                    if (handle != null && one.alive()) {
+                        joined(handle, going());
                     }
                 }
             }
@@ -477,7 +475,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
                 progress();
             }
             case Frame.LOST -> lost(frame, child);
-            case Frame.REPORT -> report(Birth.read(frame, Frame.HEADER, Birth.Report.class));
+            case Frame.REPORT -> report(Birth.Report.read(frame));
             case Frame.GOODBYE -> {}
             default -> throw new Violation("a frame of type " + Frame.type(frame) + " from a child");
         }
@@ -485,7 +483,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
 
     /** News of a subtree that is no more: from above (child is null), or from below. */
     private void lost(byte[] frame, Child by) throws Violation {
-        Birth.Lost news = Birth.read(frame, Frame.HEADER, Birth.Lost.class);
+        Birth.Lost news = Birth.Lost.read(frame);
         Path gone;
         try {
             gone = Path.parse(news.path());

@@ -5,7 +5,6 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import java.security.SecureRandom;
 import java.util.HashMap;
 import java.util.Map;
 import silf.jojo.launch.Launcher;
@@ -27,9 +26,9 @@ public final class NodeMain {
         if (birthBytes == null) {
             throw new Violation("START without " + Birth.BLOB);
         }
-        Birth birth = Birth.read(birthBytes, 0, Birth.class);
+        Birth birth = Birth.read(birthBytes);
         Wire pipe = new PipeWire(wire);
-        out.write(Hello.here(new SecureRandom().nextLong()).frame());
+        out.write(Hello.here(birth.seed()).frame());
         out.flush();
         Map<String, byte[]> core = new HashMap<>(blobs);
         core.remove(Birth.BLOB);

@@ -29,7 +29,7 @@ final class Opening implements Family.Start {
         List<Blob> core = new ArrayList<>();
         blobs.forEach((name, bytes) -> {
             if (!name.equals(Birth.BLOB)) {
-                core.add(Blob.of(name, bytes));
+                core.add(Blob.unhashed(name, bytes));
             }
         });
         return new Opening(Blobs.frames(core), launcher);
@@ -37,7 +37,7 @@ final class Opening implements Family.Start {
 
     @Override
     public Wire start(NodeSpec spec, byte[] birth, Deadline deadline) throws JojoException {
-        byte[] own = Blobs.frames(List.of(Blob.of(Birth.BLOB, birth)));
+        byte[] own = Blobs.frames(List.of(Blob.unhashed(Birth.BLOB, birth)));
         byte[] start = Frame.of(Frame.START, new Bytes(64).name(MAIN).toArray());
         Bytes all = new Bytes(core.length + own.length + start.length);
         return launcher.launch(spec, all.all(core).all(own).all(start).array, deadline);

@@ -136,6 +136,11 @@ public final class Path {
         if (text.equals("client")) {
             return ROOT;
         }
-        return of(Arrays.stream(text.split("\\.", -1)).mapToInt(Integer::parseInt).toArray());
+        String[] parts = text.split("\\.", -1);
+        int[] ranks = new int[parts.length];
+        for (int i = 0; i < ranks.length; i++) {
+            ranks[i] = Integer.parseInt(parts[i]);
+        }
+        return of(ranks);
     }
 }

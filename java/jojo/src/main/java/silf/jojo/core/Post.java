@@ -228,7 +228,7 @@ final class Post implements Inlane.Owner {
         Route route = routes.to(from, Frame.laneNumber(field));
         if (route != null) {
             int back = Frame.laneField(Frame.laneNumber(field), Frame.epochFrom(field), epoch);
-            route.send(Frame.routed(Frame.NOWAY, back, from, here, (long) Frame.LONG.get(frame, at)));
+            route.send(Frame.routed(Frame.NOWAY, back, from, here, Frame.i64(frame, at)));
         }
     }
 

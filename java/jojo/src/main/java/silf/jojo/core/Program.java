@@ -30,7 +30,7 @@ public final class Program {
         Family.Start start = Opening.ofClient(core, launcher);
         Map<String, String> strings = new HashMap<>();
         properties.stringPropertyNames().forEach(name -> strings.put(name, properties.getProperty(name)));
-        Birth birth = new Birth(Path.ROOT.toString(), 0, root, null, 0, List.of(), strings);
+        Birth birth = new Birth(Path.ROOT.toString(), 0, new java.security.SecureRandom().nextLong(), root, null, 0, List.of(), strings);
         ClassStore store = new ClassStore(new ClassPath(loader, core));
         this.node = new LocalNode(
                 birth, null, null, new UserClasses(loader), store, start, true, new LocalNode.Outside() {

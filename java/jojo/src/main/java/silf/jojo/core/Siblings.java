@@ -61,7 +61,6 @@ final class Siblings {
 
     private final LocalNode here;
     private final Map<Path, Peer> peers = new ConcurrentHashMap<>();
-    private final SecureRandom random = new SecureRandom();
     private Door door;
     private boolean closed;
 
@@ -142,6 +141,7 @@ final class Siblings {
         try {
             Peer peer = peers.computeIfAbsent(node.path, path -> new Peer(node));
             List<Object> mine = mine();
+            SecureRandom random = new SecureRandom();
             long high = random.nextLong();
             long low = random.nextLong();
             remember(peer, theirs, 1, high, low);

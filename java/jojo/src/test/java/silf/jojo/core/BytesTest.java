@@ -59,7 +59,7 @@ public final class BytesTest {
                 case Frame.PING, Frame.PONG, Frame.ACK -> seen.add("number " + Frame.number(frame, Frame.HEADER));
                 case Frame.BLOBS -> blobs.frame(frame);
                 case Frame.WANT -> seen.add("want " + new In(frame, Frame.HEADER + 4).name());
-                case Frame.LOST -> seen.add(Birth.read(frame, Frame.HEADER, Birth.Lost.class).toString());
+                case Frame.LOST -> seen.add(Birth.Lost.read(frame).toString());
                 default -> {
                     if (type >= Frame.ROUTED) {
                         routed(frame, type, lane, owner, seen);
@@ -134,9 +134,9 @@ public final class BytesTest {
         byte[] body = Encoder.bytes(value);
         byte[] frame = Frame.of(Frame.CALL, Frame.FIRST | Frame.LAST, 0, 1 + 3 + 16 + body.length);
         int at = Path.of(1).put(frame, Path.ROOT.put(frame, Frame.HEADER));
-        Frame.LONG.set(frame, at, 7L);
-        Frame.INT.set(frame, at + 8, 1);
-        Frame.INT.set(frame, at + 12, body.length);
+        Frame.put64(frame, at, 7L);
+        Frame.put32(frame, at + 8, 1);
+        Frame.put32(frame, at + 12, body.length);
         System.arraycopy(body, 0, frame, at + 16, body.length);
         return frame;
     }
@@ -195,7 +195,7 @@ public final class BytesTest {
 
             @Override
             public void credit(Inlane of, byte[] frame) {
-                told[0] = (long) Frame.LONG.get(frame, frame.length - 8);
+                told[0] = Frame.i64(frame, frame.length - 8);
             }
 
             @Override
@@ -219,9 +219,9 @@ public final class BytesTest {
         boolean first = announced >= 0;
         byte[] frame = Frame.of(Frame.CALL, first ? Frame.FIRST : 0, 0, 4 + (first ? 16 : 8) + size);
         int at = Path.of(1).put(frame, Path.ROOT.put(frame, Frame.HEADER));
-        Frame.LONG.set(frame, at, call);
+        Frame.put64(frame, at, call);
         if (first) {
-            Frame.INT.set(frame, at + 12, announced);
+            Frame.put32(frame, at + 12, announced);
         }
         return frame;
     }

@@ -91,7 +91,7 @@ public final class ReaderTest {
         byte[] one = Frame.routed(Frame.CREDIT, 0, Path.ROOT, Path.of(1), 1);
         byte[] both = java.util.Arrays.copyOf(one, 2 * one.length);
         System.arraycopy(one, 0, both, one.length, one.length);
-        Frame.LONG.set(both, both.length - 8, 2L);
+        Frame.put64(both, both.length - 8, 2L);
         in.out.write(both);
         Check.equal(false, poll(taken), "with another behind it");
         Check.equal(true, poll(taken), "the last");

@@ -84,7 +84,7 @@ final class Transport {
         for (byte[] frame; Frame.type(frame = frames.next()) != Frame.START; ) {
             reader.frame(frame);
         }
-        Birth birth = Birth.read(blobs.get(Birth.BLOB), 0, Birth.class);
+        Birth birth = Birth.read(blobs.get(Birth.BLOB));
         OutputStream out = far.out();
         InputStream in = far.in();
         out.write(Hello.here(1).frame());
