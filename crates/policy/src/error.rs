@@ -1,6 +1,7 @@
 //! What can be wrong with a policy: with its text (by line and column), or with what it asks of the one above it.
 
 use crate::path::{GuestPath, PathError};
+use crate::reach::{AddressError, MAX_ADDRESSES};
 use crate::types::{MAX_RULES, MAX_TEXT_BYTES};
 use crate::vo::MAX_MEMBERS;
 
@@ -93,6 +94,10 @@ pub enum Problem {
     KindMissing,
     #[error("\"{key}\" is missing")]
     Missing { key: &'static str },
+    #[error("\"{}\" {problem}", .word.escape_debug())]
+    Address { word: String, problem: AddressError },
+    #[error("more than {MAX_ADDRESSES} address rules: name blocks rather than addresses")]
+    TooManyAddresses,
     #[error("more than {MAX_MEMBERS} members")]
     TooManyMembers,
 }
@@ -133,6 +138,8 @@ pub enum NarrowError {
     Mechanism { above: &'static str },
     #[error("more than {MAX_RULES} path rules together")]
     TooManyRules,
+    #[error("more than {MAX_ADDRESSES} address rules together")]
+    TooManyAddresses,
 }
 
 impl PolicyError {

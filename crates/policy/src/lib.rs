@@ -11,6 +11,7 @@ mod layers;
 mod narrow;
 mod paper;
 mod path;
+mod reach;
 mod toml_format;
 mod types;
 mod vo;
@@ -22,6 +23,7 @@ pub use layers::{Layer, NestError, nest};
 pub use narrow::narrow;
 pub use paper::parse_paper;
 pub use path::{GuestPath, PathError};
+pub use reach::{AddressError, Addresses, MAX_ADDRESSES, Reach, Reached, reaches};
 pub use toml_format::parse_toml;
 pub use types::{
     Access, Limited, Limits, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy,

@@ -3,6 +3,7 @@
 
 use crate::error::NarrowError;
 use crate::path::GuestPath;
+use crate::reach::{MAX_ADDRESSES, Reach};
 use crate::types::{Access, MAX_RULES, MechanismKind, Network, Origin, Policy, Real, Rule};
 use std::collections::BTreeMap;
 
@@ -50,6 +51,10 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         (Some(Network::None), Some(Network::Host)) => return Err(NarrowError::Network),
         (above, asked) => asked.or(above),
     };
+    let reach: Vec<Reach> = base.reach.iter().chain(&below.reach).cloned().collect();
+    if addresses(&reach) > MAX_ADDRESSES {
+        return Err(NarrowError::TooManyAddresses);
+    }
     let further_processes = match (base.further_processes, below.further_processes) {
         (Some(false), Some(true)) => return Err(NarrowError::FurtherProcesses),
         (above, asked) => asked.or(above),
@@ -81,6 +86,7 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         mechanism,
         paths,
         network,
+        reach,
         further_processes,
         limits,
         strict: base.strict || below.strict,
@@ -94,6 +100,11 @@ fn take_origin(origins: &mut BTreeMap<String, Origin>, below: &Policy, key: &str
     if let Some(origin) = below.origins.get(key) {
         origins.insert(key.to_owned(), origin.clone());
     }
+}
+
+fn addresses(reach: &[Reach]) -> usize {
+    let of = |layer: &Reach| layer.deny.len() + layer.allow.as_ref().map_or(0, Vec::len);
+    reach.iter().map(of).sum()
 }
 
 /// All mechanisms but the library are walls, and one wall may stand for another.

@@ -3,6 +3,7 @@
 use crate::error::{PolicyError, Problem};
 use crate::paper::add;
 use crate::path::GuestPath;
+use crate::reach::{Addresses, MAX_ADDRESSES, Reach};
 use crate::types::{
     Access, Limited, MAX_MIB, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
 };
@@ -12,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 const KEYS: &str = "mechanism, network, further_processes, strict, vo, paths, limits";
 const RULE_KEYS: &str = "access, real, optional, size_mib";
+const NETWORK_KEYS: &str = "access, allow, deny";
 const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib, processes, open_files, cpu_time_s, \
                           wall_time_s, written_mib";
 const ACCESSES: &str = "read, write, denied, hidden, temporary";
@@ -82,14 +84,7 @@ impl Reader<'_> {
                     )
                 })?;
             }
-            "network" => {
-                let name = self.string((key, value))?;
-                policy.network = Some(match name {
-                    "host" => Network::Host,
-                    "none" => Network::None,
-                    _ => return Err(self.wrong_word((key, value), name, "host, none")),
-                });
-            }
+            "network" => self.network(policy, (key, value))?,
             "further_processes" => policy.further_processes = Some(self.boolean((key, value))?),
             "strict" => policy.strict = self.boolean((key, value))?,
             "vo" => policy.vo = Some(self.name((key, value))?),
@@ -107,6 +102,58 @@ impl Reader<'_> {
             other => return Err(self.unknown(key, other, KEYS)),
         }
         Ok(())
+    }
+
+    /// `"host"`, or `{ access = "host", allow = ["192.0.2.0/24:443"], deny = ["*:25"] }` (P60).
+    fn network(&self, policy: &mut Policy, (key, value): Entry<'_>) -> Result<(), PolicyError> {
+        let word = |entry: Entry<'_>| -> Result<Network, PolicyError> {
+            match self.string(entry)? {
+                "host" => Ok(Network::Host),
+                "none" => Ok(Network::None),
+                found => Err(self.wrong_word(entry, found, "host, none")),
+            }
+        };
+        let DeValue::Table(table) = value.get_ref() else {
+            policy.network = Some(word((key, value))?);
+            return Ok(());
+        };
+        let mut reach = Reach {
+            allow: None,
+            deny: Vec::new(),
+            origin: Origin {
+                source: self.source.to_owned(),
+                line: self.place(key.span().start).0,
+            },
+        };
+        for (name, value) in table {
+            match name.get_ref().as_ref() {
+                "access" => policy.network = Some(word((name, value))?),
+                "allow" => reach.allow = Some(self.addresses((name, value))?),
+                "deny" => reach.deny = self.addresses((name, value))?,
+                other => return Err(self.unknown(name, other, NETWORK_KEYS)),
+            }
+        }
+        if reach.allow.is_some() || !reach.deny.is_empty() {
+            if reach.deny.len() + reach.allow.as_ref().map_or(0, Vec::len) > MAX_ADDRESSES {
+                return Err(self.error(key.span(), Problem::TooManyAddresses));
+            }
+            policy.reach.push(reach);
+        }
+        Ok(())
+    }
+
+    fn addresses(&self, (key, value): Entry<'_>) -> Result<Vec<Addresses>, PolicyError> {
+        let DeValue::Array(words) = value.get_ref() else {
+            return Err(self.wrong_type((key, value), "a list of addresses"));
+        };
+        let address = |value| {
+            let word = self.string((key, value))?;
+            word.parse().map_err(|problem| {
+                let word = word.to_owned();
+                self.error(value.span(), Problem::Address { word, problem })
+            })
+        };
+        words.iter().map(address).collect()
     }
 
     fn limit(&self, policy: &mut Policy, (name, value): Entry<'_>) -> Result<(), PolicyError> {

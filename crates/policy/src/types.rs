@@ -1,6 +1,7 @@
 //! The values of a policy (spec/policy, "Meaning"). Serde's form of these is what a runner is told; people write TOML.
 
 use crate::path::GuestPath;
+use crate::reach::Reach;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,6 +33,9 @@ pub struct Policy {
     /// Sorted by guest path, one rule a path. The rule with the longest matching path decides (P5).
     pub paths: Vec<Rule>,
     pub network: Option<Network>,
+    /// Which addresses may be connected to, a layer each; every one has to admit them (P60).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reach: Vec<Reach>,
     /// May the guest start further processes (threads are always allowed)? `trace_fork` of the paper (P9).
     pub further_processes: Option<bool>,
     pub limits: Limits,
@@ -323,6 +327,7 @@ impl Policy {
             mechanism: MechanismKind::Auto,
             paths: Vec::new(),
             network: None,
+            reach: Vec::new(),
             further_processes: None,
             limits: Limits::default(),
             strict: false,

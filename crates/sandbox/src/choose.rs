@@ -47,7 +47,7 @@ pub fn choose(
         MechanismKind::Auto => {
             let admitted = BY_COST
                 .into_iter()
-                .find(|kind| machine.admits(*kind).is_ok());
+                .find(|kind| carries_out(policy, *kind) && machine.admits(*kind).is_ok());
             // None at all: told is what stands in the way of the best.
             admitted.unwrap_or(MechanismKind::Namespace)
         }
@@ -55,6 +55,11 @@ pub fn choose(
     };
     if let Err(obstacle) = machine.admits(kind) {
         return Err(obstacle.of(kind));
+    }
+    if !carries_out(policy, kind) {
+        return Err(SandboxError::Addresses {
+            mechanism: kind.name(),
+        });
     }
     let not_enforced = not_enforced(policy, kind);
     if policy.strict && !not_enforced.is_empty() {
@@ -66,7 +71,7 @@ pub fn choose(
     Ok(Choice {
         mechanism: kind.name(),
         not_enforced,
-        why_not: why_not(kind, machine),
+        why_not: why_not(policy, kind, machine),
     })
 }
 
@@ -91,7 +96,13 @@ fn not_enforced(policy: &Policy, kind: MechanismKind) -> Vec<String> {
     what
 }
 
-fn why_not(chosen: MechanismKind, machine: &Machine) -> Vec<(String, String)> {
+/// What a policy asks for, and is not to run without, this mechanism has: a network namespace knows no addresses.
+pub(crate) fn carries_out(policy: &Policy, kind: MechanismKind) -> bool {
+    let addresses = policy.network() == Network::Host && !policy.reach.is_empty();
+    !(addresses && kind == MechanismKind::Namespace)
+}
+
+fn why_not(policy: &Policy, chosen: MechanismKind, machine: &Machine) -> Vec<(String, String)> {
     let others = [
         MechanismKind::Namespace,
         MechanismKind::Library,
@@ -103,6 +114,9 @@ fn why_not(chosen: MechanismKind, machine: &Machine) -> Vec<(String, String)> {
         .map(|kind| {
             let reason = match (kind, machine.admits(kind)) {
                 (_, Err(obstacle)) => obstacle.why,
+                (kind, Ok(())) if !carries_out(policy, kind) => {
+                    "does not hold guests to addresses".to_owned()
+                }
                 (MechanismKind::Library, _) => {
                     "a fence, no wall: taken where it is asked for".to_owned()
                 }

@@ -100,15 +100,29 @@ fn decide(policy: &Policy, what: &str) -> Result<Decided, Failure> {
         let asked = GuestPath::new(what).map_err(|e| Failure::misuse(format!("{what} {e}")))?;
         return Ok(path(policy, &asked));
     }
-    let address = what.parse::<SocketAddr>().map(|address| address.ip());
-    let address = address.or_else(|_| what.parse::<IpAddr>()).map_err(|_| {
+    let address = what.parse::<SocketAddr>();
+    let address = address.or_else(|_| what.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0)));
+    let address = address.map_err(|_| {
         Failure::misuse(format!(
             "\"{what}\" is neither an absolute path nor an address such as 192.0.2.1:443 or [2001:db8::1]:443"
         ))
     })?;
+    let reached = policy.reaches(address);
+    if let (Network::Host, Some((rule, origin))) = (policy.network(), reached.by) {
+        let decision = match reached.reached {
+            true => "reached from the host's network",
+            false => "not reached",
+        };
+        return Ok(Decided {
+            what: what.to_owned(),
+            decision: decision.to_owned(),
+            by: rule,
+            origin: origin.to_string(),
+        });
+    }
     let decision = match policy.network() {
         Network::Host => "reached from the host's network",
-        Network::None if address.is_loopback() => "the guest's own loopback",
+        Network::None if address.ip().is_loopback() => "the guest's own loopback",
         Network::None => "not reached",
     };
     Ok(Decided {
@@ -131,6 +145,7 @@ fn path(policy: &Policy, path: &GuestPath) -> Decided {
 
 fn network(policy: &Policy) -> &'static str {
     match policy.network() {
+        Network::Host if !policy.reach.is_empty() => "host, held to addresses",
         Network::Host => "host",
         Network::None => "none",
     }

@@ -7,9 +7,10 @@ mod plan;
 mod room;
 mod standing;
 
+use crate::choose::carries_out;
 use crate::contract::{Mechanism, Room};
 use crate::error::SandboxError;
-use kumiko_policy::Policy;
+use kumiko_policy::{MechanismKind, Policy};
 pub(crate) use plan::{About, Plan, plan};
 use std::path::Path;
 
@@ -26,6 +27,11 @@ impl Mechanism for Namespace {
         policy: &Policy,
         job_directory: &Path,
     ) -> Result<Box<dyn Room>, SandboxError> {
+        if !carries_out(policy, MechanismKind::Namespace) {
+            return Err(SandboxError::Addresses {
+                mechanism: self.name(),
+            });
+        }
         let plan = plan(policy, job_directory)?;
         Ok(Box::new(room::NamespaceRoom::new(policy, plan)))
     }

@@ -85,6 +85,9 @@ impl Supervisor {
     fn new(charge: &Charge, files: OpenFiles) -> Result<Supervisor, Failure> {
         let mut view = build::build(&charge.steps.steps, &charge.scratch)?;
         view.set_reach(charge.reach.clone());
+        if charge.by == By::Library {
+            view.keep_code();
+        }
         let domain = rules::domain(&view, charge.by, None)
             .map_err(|error| failed(Stage::Privileges)(Errno::from(error)))?;
         let filter = filter(

@@ -12,7 +12,7 @@ use kumiko_linux::cell::{Failure, Stage};
 use kumiko_linux::packets::Packets;
 use kumiko_linux::process;
 use kumiko_linux::supervise::spawn;
-use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy};
+use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy, Reach};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::AsFd;
@@ -23,12 +23,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Where bare names are looked up when the environment does not say.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
+/// Has the C library ask for names by TCP (resolv.conf(5)): where addresses are held to, there are no datagrams.
+const RESOLVER: &str = "RES_OPTIONS";
+
 pub(super) struct SupervisedRoom {
     name: &'static str,
     by: By,
     plan: Option<Plan>,
     about: Vec<About>,
     network: Network,
+    reach: Vec<Reach>,
     further_processes: bool,
     temporary: bool,
     running: Option<Running>,
@@ -57,6 +61,7 @@ impl SupervisedRoom {
             about: std::mem::take(&mut plan.about),
             plan: Some(plan),
             network: policy.network(),
+            reach: policy.reach.clone(),
             further_processes: policy.further_processes(),
             temporary: temporary
                 .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
@@ -84,6 +89,7 @@ impl SupervisedRoom {
             by: self.by,
             steps: plan.view,
             network: self.network,
+            reach: self.reach.clone(),
             further_processes: self.further_processes,
             scratch: scratch.clone(),
         };
@@ -117,6 +123,10 @@ impl SupervisedRoom {
                 None if name == "TMPDIR" && !self.temporary => {}
                 None => environment.push(format!("{name}={value}")),
             }
+        }
+        let names = |(name, _): &(String, String)| name == RESOLVER;
+        if !self.reach.is_empty() && !launch.environment.iter().any(names) {
+            environment.push(format!("{RESOLVER}=use-vc"));
         }
         environment.extend(
             launch

@@ -7,6 +7,8 @@ use super::serve::Outcome;
 use super::view::{c_string, flag};
 use kumiko_linux::supervise::calls::{self, FileKind};
 use kumiko_linux::supervise::{Errno, memory};
+use kumiko_policy::reaches;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 /// sizeof(struct sockaddr_storage).
@@ -14,10 +16,17 @@ const ADDRESS_BYTES: usize = 128;
 /// sizeof(sun_path).
 const PATH_BYTES: usize = 108;
 const UNIX: u16 = 1;
+const IPV4: u16 = 2;
+const IPV6: u16 = 10;
 
 pub(super) fn connect(caller: &Caller<'_>) -> Result<Outcome, Errno> {
     let mut address = address(caller)?;
     let mut kept = None;
+    if let Some(asked) = internet(&address) {
+        if !reaches(caller.view.reach(), asked).reached {
+            return Err(Errno::EACCES);
+        }
+    }
     if let Some(path) = path_of(&address) {
         match caller.end(flag::AT_CWD, &path, true)? {
             End::There { handle, .. } => {
@@ -96,6 +105,19 @@ fn path_of(address: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     path.split(|byte| *byte == 0).next().map(<[u8]>::to_vec)
+}
+
+/// The address and port of an Internet address (ip(7), ipv6(7)); None: another family, or too short for the kernel too.
+fn internet(address: &[u8]) -> Option<SocketAddr> {
+    let part = |at: usize, count: usize| address.get(at..at + count);
+    let family = u16::from_ne_bytes(part(0, 2)?.try_into().ok()?);
+    let port = u16::from_be_bytes(part(2, 2)?.try_into().ok()?);
+    let address = match family {
+        IPV4 => IpAddr::from(<[u8; 4]>::try_from(part(4, 4)?).ok()?),
+        IPV6 => IpAddr::from(<[u8; 16]>::try_from(part(8, 16)?).ok()?),
+        _ => return None,
+    };
+    Some(SocketAddr::new(address, port))
 }
 
 fn unix(path: &[u8]) -> Result<Vec<u8>, Errno> {

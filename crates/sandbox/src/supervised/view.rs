@@ -5,6 +5,7 @@
 use super::resolve::{join, parent};
 use kumiko_linux::supervise::Errno;
 use kumiko_linux::supervise::calls;
+use kumiko_policy::Reach;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -51,8 +52,12 @@ pub(crate) struct View {
     above: BTreeSet<Vec<u8>>,
     /// Numbers of the room's terminals on the host.
     terminals: Mutex<BTreeSet<u32>>,
+    /// Which addresses its guests may connect to.
+    reach: Vec<Reach>,
     /// What is listed of /dev/pts.
     terminal_list: PathBuf,
+    /// Guests write to no program's memory but by its own instructions.
+    code_is_kept: bool,
     made_in: PathBuf,
     made: Mutex<u32>,
     /// What is listed of /proc: brought up to date by one at a time.
@@ -67,7 +72,9 @@ impl View {
             real: HashMap::new(),
             above: BTreeSet::new(),
             terminals: Mutex::default(),
+            reach: Vec::new(),
             terminal_list: PathBuf::new(),
+            code_is_kept: false,
             made_in: PathBuf::new(),
             made: Mutex::default(),
             list: Mutex::default(),
@@ -190,6 +197,14 @@ impl View {
         }
     }
 
+    pub(super) fn reach(&self) -> &[Reach] {
+        &self.reach
+    }
+
+    pub(super) fn set_reach(&mut self, reach: Vec<Reach>) {
+        self.reach = reach;
+    }
+
     pub(super) fn terminal_list(&self) -> &Path {
         &self.terminal_list
     }
@@ -218,6 +233,14 @@ impl View {
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, content)?;
         Ok(path.as_os_str().as_bytes().to_vec())
+    }
+
+    pub(super) fn keep_code(&mut self) {
+        self.code_is_kept = true;
+    }
+
+    pub(super) fn code_is_kept(&self) -> bool {
+        self.code_is_kept
     }
 
     /// The directory of [`View::made_file`].
