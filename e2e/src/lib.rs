@@ -8,7 +8,7 @@ pub mod globus;
 pub mod info;
 pub mod staging;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -38,6 +38,8 @@ pub fn kumiko() -> PathBuf {
 #[derive(Debug)]
 pub struct Person {
     pub home: tempfile::TempDir,
+    /// Variables besides those of a fresh login, instead of them if they have the name of one.
+    pub variables: Vec<(&'static str, OsString)>,
 }
 
 impl Default for Person {
@@ -53,6 +55,7 @@ impl Person {
                 .prefix("kumiko-e2e-")
                 .tempdir()
                 .unwrap(),
+            variables: Vec::new(),
         }
     }
 
@@ -111,6 +114,7 @@ impl Person {
                 command.env(name, value);
             }
         }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
     }
 
     /// Runs, demands success, gives stdout.

@@ -4,6 +4,7 @@
 //! commands; what these have in common is `engine`. Whatever starts it, beside a guest is always a runner in a spool.
 
 mod able;
+pub mod chosen;
 pub mod condor;
 pub mod engine;
 pub mod fork;

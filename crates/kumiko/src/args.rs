@@ -128,6 +128,9 @@ pub struct SiteStart {
     /// Run an info server too, as info.toml says; alone: on port 2135 of the same address.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "usual")]
     pub info: Option<String>,
+    /// What runs jobs: fork (this machine), slurm or condor (their hosts); default: as site.toml says.
+    #[arg(long, value_name = "SYSTEM")]
+    pub batch: Option<kumiko_batch::chosen::Name>,
     /// Names and addresses that the host certificate carries, besides localhost and this host's own.
     #[arg(long = "host-name", value_name = "NAME")]
     pub host_names: Vec<String>,
@@ -245,6 +248,29 @@ pub struct Select {
     pub target: Target,
 }
 
+/// What a cluster's engine is asked for.
+#[derive(Debug, Args)]
+pub struct Resources {
+    /// Processors, for each instance.
+    #[arg(long)]
+    pub cpus: Option<u32>,
+    /// For all instances together, MiB.
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+    /// For all instances together.
+    #[arg(long)]
+    pub gpus: Option<u32>,
+    /// The queue; of Slurm, the partition.
+    #[arg(long)]
+    pub queue: Option<String>,
+    /// Whose share it counts against: account of Slurm, accounting group of HTCondor.
+    #[arg(long)]
+    pub project: Option<String>,
+    /// Nobody else's jobs on the host.
+    #[arg(long)]
+    pub exclusive: bool,
+}
+
 #[derive(Debug, Args)]
 pub struct Submit {
     #[command(flatten)]
@@ -264,6 +290,8 @@ pub struct Submit {
     /// Instances started together.
     #[arg(long, default_value_t = 1)]
     pub count: u32,
+    #[command(flatten)]
+    pub resources: Resources,
     /// Working directory, as the job sees it.
     #[arg(long, value_name = "PATH")]
     pub workdir: Option<String>,

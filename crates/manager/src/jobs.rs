@@ -205,7 +205,12 @@ impl<B: BatchSystem> Jobs for Manager<B> {
             .map_err(|error| Refusal::new("bug", error.to_string()))?
             .map_err(|error| damaged(&error))?;
         let (job, records) = read.ok_or_else(|| no_such_job(job))?;
-        Ok(kumiko_job::explain::job(&job, &records))
+        let mut lines = kumiko_job::explain::job(&job, &records);
+        if let Stage::Planned(attempt) = &job.stage {
+            let waits = self.actor.batch.waits(job.attempt_id(attempt.epoch));
+            lines.extend(waits.map(|words| format!("Now {words}.")));
+        }
+        Ok(lines)
     }
 
     async fn watch(

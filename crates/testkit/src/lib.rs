@@ -5,6 +5,7 @@
 
 mod ca;
 mod deadline;
+pub mod engine;
 mod process;
 
 pub use ca::Ca;

@@ -99,15 +99,15 @@ struct Shared<E> {
 }
 
 impl<E: Engine> Cluster<E> {
-    /// `root`: holds the spools, made if missing, and is there on every host of the engine; `runner`: so is the program
+    /// `site`: of [`site`]. `root`: holds the spools, and is there on every host of the engine; `runner`: so is the program
     /// kumiko-run.
     pub fn new(
         engine: E,
+        site: String,
         root: PathBuf,
         runner: PathBuf,
         sink: Arc<dyn AttemptSink>,
-    ) -> io::Result<Self> {
-        let site = site(&root)?;
+    ) -> Self {
         let shared = Arc::new(Shared {
             engine,
             root,
@@ -122,15 +122,15 @@ impl<E: Engine> Cluster<E> {
         let asking = tokio::spawn(keep_asking(Arc::downgrade(&shared)));
         let bells = Arc::clone(&shared);
         let ringing = tokio::spawn(async move { bells.bells.ring_all().await });
-        Ok(Self {
+        Self {
             shared,
             tasks: [asking.abort_handle(), ringing.abort_handle()],
-        })
+        }
     }
 }
 
-/// The site's part of all tags: made once, so that two sites of one account do not take each other's attempts for theirs.
-fn site(root: &Path) -> io::Result<String> {
+/// The site's part of all tags, as it stands in the root of its spools: made with that once, so that two sites of one account do not take each other's attempts for theirs.
+pub fn site(root: &Path) -> io::Result<String> {
     let path = root.join(SITE);
     let made = || -> io::Result<String> {
         spool::private_dir(root, root).or_else(|error| match error.kind() {

@@ -1,21 +1,21 @@
 //! What tests of batch systems share: a sink that records, attempts to run, and what a system under test provides.
 #![allow(dead_code)] // each test file is a crate of its own and uses a part
 
-pub mod testbed;
-
 use kumiko_batch::Tools;
 use kumiko_batch::condor::{self, Condor};
+use kumiko_batch::engine;
 use kumiko_batch::fork::Fork;
-use kumiko_batch::slurm::{Commands, Slurm};
+use kumiko_batch::slurm::{self, Slurm};
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::{AttemptSink, BatchSystem};
 use kumiko_job::description::{OutputMode, Stdin};
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_testkit::engine::Engine;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
-use testbed::Testbed;
+
 use tokio::sync::Notify;
 
 /// Far more than any of this takes; a test that hangs fails then.
@@ -64,51 +64,55 @@ impl Fixture for ForkFixture {
 }
 
 /// A batch system of an engine that really runs here.
-pub struct SlurmFixture {
+pub struct EngineFixture {
     top: TempDir,
     runner: PathBuf,
-    pub engine: &'static Testbed,
+    engine: &'static Engine,
 }
 
-impl SlurmFixture {
-    pub fn tools(&self) -> Tools {
-        Tools::here().with(
-            "SLURM_CONF",
-            self.engine.directory.path().join("slurm.conf"),
-        )
+impl EngineFixture {
+    fn of(name: &'static str, test: &str) -> Option<Self> {
+        Some(Self {
+            runner: program(test)?,
+            engine: Engine::shared(name, test)?,
+            top: tempfile::tempdir().unwrap(),
+        })
     }
 
-    pub fn root(&self) -> PathBuf {
+    fn root(&self) -> PathBuf {
         self.top.path().join("spools")
     }
+
+    fn parts(&self) -> (Tools, String, PathBuf, PathBuf) {
+        let site = engine::site(&self.root()).unwrap();
+        (tools(self.engine), site, self.root(), self.runner.clone())
+    }
 }
+
+/// As a site would find the engine's commands.
+pub fn tools(engine: &Engine) -> Tools {
+    let environment = engine.environment().into_iter();
+    environment.fold(Tools::here(), |tools, (name, value)| {
+        tools.with(name, value)
+    })
+}
+
+pub struct SlurmFixture(EngineFixture);
 
 impl Fixture for SlurmFixture {
     type System = Slurm;
 
     fn new(test: &str) -> Option<Self> {
-        let runner = program(test)?;
-        let engine = Testbed::slurm(test)?;
-        let top = tempfile::tempdir().unwrap();
-        Some(Self {
-            top,
-            runner,
-            engine,
-        })
+        EngineFixture::of("slurm", test).map(Self)
     }
 
     fn open(&self, sink: Arc<Record>) -> Slurm {
-        Slurm::new(
-            Commands(self.tools()),
-            self.root(),
-            self.runner.clone(),
-            sink,
-        )
-        .unwrap()
+        let (tools, site, root, runner) = self.0.parts();
+        Slurm::new(slurm::Commands(tools), site, root, runner, sink)
     }
 
     fn top(&self) -> &Path {
-        self.top.path()
+        self.0.top.path()
     }
 
     fn kill_runner(&self, pid: u32) {
@@ -116,47 +120,22 @@ impl Fixture for SlurmFixture {
     }
 }
 
-/// As `SlurmFixture`, of HTCondor.
-pub struct CondorFixture {
-    top: TempDir,
-    runner: PathBuf,
-    pub engine: &'static Testbed,
-}
-
-impl CondorFixture {
-    pub fn tools(&self) -> Tools {
-        let directory = self.engine.directory.path();
-        let mut path = directory.join("bin").into_os_string();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap());
-        Tools::here()
-            .with("CONDOR_CONFIG", directory.join("condor_config"))
-            .with("PATH", path)
-    }
-}
+pub struct CondorFixture(EngineFixture);
 
 impl Fixture for CondorFixture {
     type System = Condor;
 
     fn new(test: &str) -> Option<Self> {
-        let runner = program(test)?;
-        let engine = Testbed::condor(test)?;
-        let top = tempfile::tempdir().unwrap();
-        Some(Self {
-            top,
-            runner,
-            engine,
-        })
+        EngineFixture::of("condor", test).map(Self)
     }
 
     fn open(&self, sink: Arc<Record>) -> Condor {
-        let root = self.top.path().join("spools");
-        let commands = condor::Commands(self.tools());
-        Condor::new(commands, root, self.runner.clone(), sink).unwrap()
+        let (tools, site, root, runner) = self.0.parts();
+        Condor::new(condor::Commands(tools), site, root, runner, sink)
     }
 
     fn top(&self) -> &Path {
-        self.top.path()
+        self.0.top.path()
     }
 
     fn kill_runner(&self, pid: u32) {
@@ -175,7 +154,7 @@ impl ForkFixture {
     }
 }
 
-fn program(test: &str) -> Option<PathBuf> {
+pub fn program(test: &str) -> Option<PathBuf> {
     let runner = runner();
     if runner.is_none() {
         eprintln!("SKIP {test}: missing kumiko-run (cargo build -p kumiko-runner)");

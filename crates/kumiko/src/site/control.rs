@@ -265,6 +265,9 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
     if let Some(gridftp) = &start.gridftp {
         command.arg(format!("--gridftp={gridftp}"));
     }
+    if let Some(batch) = start.batch {
+        command.arg(format!("--batch={}", batch.as_str()));
+    }
     if let Some(info) = &start.info {
         command.arg(format!("--info={info}"));
     }

@@ -11,10 +11,10 @@ use crate::site::gram::gram;
 use crate::site::gridftp::{self, GridFtp};
 use crate::site::settings::Settings;
 use crate::site::staging::mover;
-use kumiko_batch::fork::Fork;
+use kumiko_batch::chosen::{Chosen, Prepared};
 use kumiko_gatekeeper::{Config, Front};
 use kumiko_linux::this_process;
-use kumiko_manager::{Manager, OpenError, Setup};
+use kumiko_manager::{Manager, Setup};
 use kumiko_staging::Mover;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -34,7 +34,10 @@ pub async fn serve(
     start: &SiteStart,
     ready: impl FnOnce(&Running) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let settings = Settings::load(home)?;
+    let mut settings = Settings::load(home)?;
+    if let Some(batch) = start.batch {
+        settings.batch = batch;
+    }
     let _lock = take_lock(home)?;
     this_process::raise_open_files()?;
     let policies = Policies::load(home, &settings, &home.draining())?;
@@ -130,7 +133,7 @@ pub async fn open_manager(
     state: PathBuf,
     runner: PathBuf,
     mover: Arc<Mover>,
-) -> Result<Arc<Manager<Fork>>, OpenError> {
+) -> Result<Arc<Manager<Chosen>>, Failure> {
     if let Err(obstacle) = &policies.machine().user_namespaces {
         tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, "no mechanism can be used here: jobs will be refused");
     }
@@ -142,7 +145,9 @@ pub async fn open_manager(
         transfer: Some(mover),
         after_commit: None,
     };
-    Manager::open(setup, |sink| Fork::new(spool, runner, sink)).await
+    let batch = Prepared::new(settings.batch, spool.clone(), runner)
+        .doing(|| format!("preparing {}", spool.display()))?;
+    Ok(Manager::open(setup, |sink| batch.open(sink)).await?)
 }
 
 /// Writes where clients of this machine find the site, and who serves it.

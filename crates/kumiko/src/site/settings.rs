@@ -3,7 +3,9 @@
 use crate::fail::{Failure, While};
 use crate::home::{Home, read_optional};
 use crate::site::organisations::Organisation;
-use serde::Deserialize;
+use kumiko_batch::chosen::Name;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 
 /// Written at the first start.
@@ -12,6 +14,9 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 
 # Where the gatekeeper listens; port 0 takes a free one.
 # listen = "127.0.0.1:2119"
+
+# What runs jobs: "fork" (this machine), "slurm" or "condor" (their hosts, by the engine's own commands).
+# batch = "fork"
 
 # Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.
 # gridftp = ""
@@ -79,6 +84,8 @@ pub const MANY_TEMPLATE: &str = r#"
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     pub listen: SocketAddr,
+    #[serde(deserialize_with = "batch_name")]
+    pub batch: Name,
     /// An address to listen on, or empty.
     pub gridftp: String,
     /// An address to listen on, `usual`, or empty.
@@ -140,6 +147,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 2119)),
+            batch: Name::Fork,
             gridftp: String::new(),
             info: String::new(),
             accept_limited: false,
@@ -153,6 +161,12 @@ impl Default for Settings {
             accounts: None,
         }
     }
+}
+
+fn batch_name<'de, D: Deserializer<'de>>(source: D) -> Result<Name, D::Error> {
+    String::deserialize(source)?
+        .parse()
+        .map_err(D::Error::custom)
 }
 
 impl Settings {

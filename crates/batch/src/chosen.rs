@@ -1,0 +1,151 @@
+//! The batch system that a site was told to use: one of those there are, by its name.
+
+use crate::condor::{self, Condor};
+use crate::engine;
+use crate::engine::tool::Tools;
+use crate::fork::Fork;
+use crate::slurm::{self, Slurm};
+use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
+use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem, Refusal};
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::AttemptId;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The name of a batch system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Name {
+    #[default]
+    Fork,
+    Slurm,
+    Condor,
+}
+
+impl Name {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Name::Fork => "fork",
+            Name::Slurm => "slurm",
+            Name::Condor => "condor",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no batch system {0:?}: fork, slurm and condor are there")]
+pub struct NoSuchBatch(String);
+
+impl FromStr for Name {
+    type Err = NoSuchBatch;
+
+    fn from_str(name: &str) -> Result<Name, NoSuchBatch> {
+        match name {
+            "fork" => Ok(Name::Fork),
+            "slurm" => Ok(Name::Slurm),
+            "condor" => Ok(Name::Condor),
+            other => Err(NoSuchBatch(other.to_owned())),
+        }
+    }
+}
+
+/// A batch system by name.
+#[derive(Debug)]
+pub enum Chosen {
+    Fork(Fork),
+    Slurm(Slurm),
+    Condor(Condor),
+}
+
+/// What can fail before there is a batch system has been done.
+#[derive(Debug)]
+pub struct Prepared {
+    name: Name,
+    root: PathBuf,
+    runner: PathBuf,
+    /// Of engines.
+    site: String,
+}
+
+impl Prepared {
+    /// `root` and `runner`: as for [`Fork::new`]; of an engine, both are there on all of its hosts.
+    pub fn new(name: Name, root: PathBuf, runner: PathBuf) -> io::Result<Prepared> {
+        let site = match name {
+            Name::Fork => String::new(),
+            Name::Slurm | Name::Condor => engine::site(&root)?,
+        };
+        Ok(Prepared {
+            name,
+            root,
+            runner,
+            site,
+        })
+    }
+
+    /// Needs a tokio runtime around it.
+    pub fn open(self, sink: Arc<dyn AttemptSink>) -> Chosen {
+        let Prepared {
+            name,
+            root,
+            runner,
+            site,
+        } = self;
+        let tools = Tools::here();
+        match name {
+            Name::Fork => Chosen::Fork(Fork::new(root, runner, sink)),
+            Name::Slurm => {
+                let commands = slurm::Commands(tools);
+                Chosen::Slurm(Slurm::new(commands, site, root, runner, sink))
+            }
+            Name::Condor => {
+                let commands = condor::Commands(tools);
+                Chosen::Condor(Condor::new(commands, site, root, runner, sink))
+            }
+        }
+    }
+}
+
+macro_rules! of_each {
+    ($self:ident, $system:ident => $call:expr) => {
+        match $self {
+            Chosen::Fork($system) => $call,
+            Chosen::Slurm($system) => $call,
+            Chosen::Condor($system) => $call,
+        }
+    };
+}
+
+impl BatchSystem for Chosen {
+    fn name(&self) -> &'static str {
+        of_each!(self, system => system.name())
+    }
+
+    fn admits(&self, description: &JobDescription) -> Result<(), Refusal> {
+        of_each!(self, system => system.admits(description))
+    }
+
+    fn waits(&self, id: AttemptId) -> Option<String> {
+        of_each!(self, system => system.waits(id))
+    }
+
+    async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {
+        of_each!(self, system => system.start(spec).await)
+    }
+
+    async fn adopt(&self, id: AttemptId) {
+        of_each!(self, system => system.adopt(id).await)
+    }
+
+    async fn command(&self, id: AttemptId, command: AttemptCommand) {
+        of_each!(self, system => system.command(id, command).await)
+    }
+
+    fn spool(&self, id: AttemptId) -> PathBuf {
+        of_each!(self, system => system.spool(id))
+    }
+
+    async fn forget(&self, id: AttemptId) {
+        of_each!(self, system => system.forget(id).await)
+    }
+}

@@ -1,0 +1,233 @@
+//! What a person does with a site whose jobs a real engine runs; the same for each engine.
+
+use kumiko_e2e::{Person, told, until};
+use kumiko_testkit::engine::Engine;
+use std::path::PathBuf;
+
+/// Each scenario as a test of its own, on one engine.
+macro_rules! on {
+    ($engine:literal: $($scenario:ident)*) => {
+        $(#[test]
+        fn $scenario() {
+            if let Some(person) = engines::person($engine, stringify!($scenario)) {
+                engines::$scenario($engine, &person);
+            }
+        })*
+    };
+}
+pub(crate) use on;
+
+/// A job that counts its own starts in its directory, runs until told, then exits with 5.
+const COUNTED: &str = "echo start >> starts; echo begun; until test -e go; do sleep 0.02; done; echo done; cat starts; exit 5";
+/// Fills a host of the testbed.
+const ALL_CPUS: &str = "32";
+
+/// A person with a site on that engine.
+pub fn person(engine: &'static str, test: &str) -> Option<Person> {
+    let testbed = Engine::shared(engine, test)?;
+    let mut person = Person::new();
+    person.variables = testbed.environment();
+    let bin = kumiko_e2e::kumiko().parent().unwrap().to_owned();
+    for (name, value) in &mut person.variables {
+        if *name == "PATH" {
+            let mut path = bin.clone().into_os_string();
+            path.push(":");
+            path.push(&value);
+            *value = path;
+        }
+    }
+    person.ok([
+        "site",
+        "start",
+        "--listen",
+        "127.0.0.1:0",
+        "--batch",
+        engine,
+    ]);
+    Some(person)
+}
+
+fn show(person: &Person, job: &str) -> serde_json::Value {
+    let shown = person.ok(["--output", "json", "job", "show", job]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    shown[0].clone()
+}
+
+fn directory(person: &Person, job: &str) -> PathBuf {
+    person.kumiko_home().join("state/jobs").join(job)
+}
+
+pub fn a_program_runs_and_its_output_and_exit_status_come_back(engine: &str, person: &Person) {
+    let check = |command: &[&str], stdout: &str, stderr: &str, status: i32| {
+        let mut args = vec!["job", "run", "--"];
+        args.extend(command);
+        let output = person.run(args);
+        let said = told(&output);
+        assert_eq!(output.status.code(), Some(status), "{command:?}: {said}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            stdout,
+            "{command:?}: {said}"
+        );
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains(stderr),
+            "{command:?}: {said}"
+        );
+    };
+    check(&["echo", "hello"], "hello\n", "", 0);
+    check(
+        &["sh", "-c", "echo out; echo err >&2; exit 7"],
+        "out\n",
+        "err",
+        7,
+    );
+    check(&["/no/such/program"], "", "/no/such/program", 127);
+    assert_eq!(show(person, "1")["batch"], engine);
+}
+
+pub fn flags_and_standard_input_reach_the_job(_: &str, person: &Person) {
+    let ranks = person.ok([
+        "job",
+        "run",
+        "--count",
+        "3",
+        "--cpus",
+        "2",
+        "--memory",
+        "64",
+        "--",
+        "sh",
+        "-c",
+        "echo $KUMIKO_RANK/$KUMIKO_COUNT",
+    ]);
+    let mut ranks: Vec<&str> = ranks.lines().collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, ["0/3", "1/3", "2/3"]);
+    let output = kumiko_e2e::finish_with(
+        &mut person.kumiko(["exec", "local", "--", "tr", "a-z", "A-Z"]),
+        b"typed before it began\n",
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "TYPED BEFORE IT BEGAN\n",
+        "{}",
+        told(&output)
+    );
+    let late = person.run(["job", "run", "--time", "200ms", "--", "sleep", "50"]);
+    assert_eq!(late.status.code(), Some(125), "{}", told(&late));
+    assert!(told(&late).contains("time limit"), "{}", told(&late));
+}
+
+pub fn a_running_job_is_cancelled_with_term_and_then_kill(_: &str, person: &Person) {
+    let script = "trap 'echo bye; exit 0' TERM; echo up; sleep 100 & wait";
+    let job = person.ok(["job", "submit", "--", "sh", "-c", script]);
+    let job = job.trim();
+    until("it is up", || {
+        person.ok(["job", "log", "--follow=no", job]) == "up\n"
+    });
+    person.ok(["job", "cancel", job]);
+    person.run(["job", "wait", job]);
+    assert_eq!(person.ok(["job", "log", job]), "up\nbye\n");
+    assert_eq!(show(person, job)["outcome"], "cancelled");
+}
+
+pub fn what_waits_at_the_engine_says_so_and_is_cancelled_at_once(engine: &str, person: &Person) {
+    let submit = |script: &str| {
+        let job = person.ok([
+            "job", "submit", "--cpus", ALL_CPUS, "--", "sh", "-c", script,
+        ]);
+        job.trim().to_owned()
+    };
+    // As long as these two have both hosts.
+    let before = [submit(COUNTED), submit(COUNTED)];
+    for job in &before {
+        until("it counts", || {
+            directory(person, job).join("starts").exists()
+        });
+    }
+    let waiting = submit("touch ran");
+    until("explain has the engine's words", || {
+        let told = person.ok(["job", "explain", &waiting]);
+        told.contains(&format!("Now {engine} says "))
+    });
+    person.ok(["job", "cancel", &waiting]);
+    person.run(["job", "wait", &waiting]);
+    assert_eq!(show(person, &waiting)["outcome"], "cancelled");
+    for job in &before {
+        std::fs::write(directory(person, job).join("go"), "").unwrap();
+        assert_eq!(person.run(["job", "wait", job]).status.code(), Some(5));
+    }
+    assert!(!directory(person, &waiting).join("ran").exists());
+}
+
+pub fn a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down(engine: &str, person: &Person) {
+    let job = person.ok(["job", "submit", "--", "sh", "-c", COUNTED]);
+    let job = job.trim();
+    until("it has begun", || {
+        person.ok(["job", "log", "--follow=no", job]) == "begun\n"
+    });
+    person.kill_site();
+    std::fs::write(directory(person, job).join("go"), "").unwrap();
+    let status = person
+        .kumiko_home()
+        .join("state/spool")
+        .join(format!("{job}.1/status"));
+    until("the runner has written the status", || status.exists());
+    person.ok([
+        "site",
+        "start",
+        "--listen",
+        "127.0.0.1:0",
+        "--batch",
+        engine,
+    ]);
+    let waited = person.run(["job", "wait", job]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    assert_eq!(person.ok(["job", "log", job]), "begun\ndone\nstart\n");
+}
+
+pub fn jobs_that_the_engine_holds_while_the_site_is_killed_run_once(engine: &str, person: &Person) {
+    let jobs: Vec<String> = (0..8)
+        .map(|_| {
+            let job = person.ok([
+                "job",
+                "submit",
+                "--",
+                "sh",
+                "-c",
+                "echo start >> starts; cat starts",
+            ]);
+            job.trim().to_owned()
+        })
+        .collect();
+    // Some run, some wait, some may have ended, and one may be on its way to the engine.
+    person.kill_site();
+    person.ok([
+        "site",
+        "start",
+        "--listen",
+        "127.0.0.1:0",
+        "--batch",
+        engine,
+    ]);
+    for job in &jobs {
+        let waited = person.run(["job", "wait", job]);
+        assert_eq!(waited.status.code(), Some(0), "{}", told(&waited));
+        assert_eq!(person.ok(["job", "log", job]), "start\n");
+    }
+}
+
+pub fn what_the_engine_cannot_do_is_refused(engine: &str, person: &Person) {
+    if engine == "condor" {
+        let refused = person.run(["job", "run", "--exclusive", "--", "true"]);
+        assert_eq!(refused.status.code(), Some(125), "{}", told(&refused));
+        assert!(told(&refused).contains("exclusive"), "{}", told(&refused));
+    }
+    let refused = person.run(["job", "run", "--queue", "no-such-queue", "--", "true"]);
+    assert_eq!(refused.status.code(), Some(125), "{}", told(&refused));
+    let said = told(&refused);
+    match engine {
+        "slurm" => assert!(said.contains("no-such-queue"), "{said}"),
+        _ => assert!(said.contains("queue"), "{said}"),
+    }
+}

@@ -1,0 +1,15 @@
+//! A site whose jobs Slurm runs: a real one, of testbeds/slurm.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod engines;
+
+engines::on! { "slurm":
+    a_program_runs_and_its_output_and_exit_status_come_back
+    flags_and_standard_input_reach_the_job
+    a_running_job_is_cancelled_with_term_and_then_kill
+    what_waits_at_the_engine_says_so_and_is_cancelled_at_once
+    a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down
+    jobs_that_the_engine_holds_while_the_site_is_killed_run_once
+    what_the_engine_cannot_do_is_refused
+}
