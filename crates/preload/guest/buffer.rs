@@ -45,6 +45,23 @@ impl Buffer {
         Some(())
     }
 
+    /// As many bytes of a word, as memory has them.
+    #[inline]
+    pub fn push_word(&mut self, word: u64, count: usize) -> Option<()> {
+        if self.bytes - self.written.end < size_of::<u64>() {
+            return None;
+        }
+        // SAFETY: within the room.
+        unsafe {
+            self.start
+                .add(self.written.end)
+                .cast::<u64>()
+                .write_unaligned(word)
+        };
+        self.written.end += count;
+        Some(())
+    }
+
     /// The path from there, without its zero.
     #[inline]
     pub fn path(&self, begin: usize) -> Option<&[u8]> {

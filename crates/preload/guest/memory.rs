@@ -18,6 +18,22 @@ pub fn text(from: u64, buffer: &mut Buffer) -> Option<()> {
             return None;
         }
         let until = at - at % PAGE_BYTES + PAGE_BYTES;
+        while at + WORD <= until {
+            // SAFETY: as below.
+            let word = unsafe { (at as *const u64).read_unaligned() };
+            let zeros = word.wrapping_sub(ONES) & !word & HIGH;
+            let count = match zeros {
+                0 => WORD,
+                _ => u64::from(zeros.trailing_zeros()) / 8 + 1,
+            };
+            if buffer.push_word(word, count as usize).is_none() {
+                break; // its last bytes
+            }
+            if zeros != 0 {
+                return Some(());
+            }
+            at += WORD;
+        }
         while at < until {
             // SAFETY: its page was seen to be readable. Another thread may take it away; natively that is the program's
             // own fault as well.
@@ -30,6 +46,10 @@ pub fn text(from: u64, buffer: &mut Buffer) -> Option<()> {
         }
     }
 }
+
+const WORD: u64 = 8;
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
 
 /// Is the first byte at this address a zero that can be read?
 pub fn is_empty(at: u64) -> bool {

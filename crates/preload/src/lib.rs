@@ -1,5 +1,5 @@
 //! The library of the mechanism `library`: an image of code that a supervisor puts into every program of a guest before
-//! its first instruction, and the table of places that it decides by (spec/policy P20). The code itself is in guest/,
+//! its first instruction, and the table of places that it decides by (spec/policy P21). The code itself is in guest/,
 //! which uses the modules here, so that they are tested as any other; build.rs makes the image. Not in it: how it gets
 //! into a guest (kumiko-sandbox).
 

@@ -11,8 +11,63 @@ pub const DEVICES: u32 = 4;
 /// Its path on the host is that of another place too.
 pub const AMBIGUOUS: u32 = 8;
 
-const BASIS: u64 = 0xcbf2_9ce4_8422_2325; // FNV-1a
-const PRIME: u64 = 0x0000_0100_0000_01b3;
+/// Odd, with bits everywhere (of the golden ratio): words are mixed into a hash by multiplication.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+const BASIS: u64 = FACTOR;
+
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash ^ word).wrapping_mul(FACTOR).rotate_left(29)
+}
+
+/// One name of a path: where it ends, its hash on top of what was before it, and its last word of eight bytes or less.
+struct Name {
+    end: usize,
+    hash: u64,
+    last: u64,
+}
+
+/// The name that begins there, eight bytes at a time.
+#[inline]
+fn name(path: &[u8], begin: usize, before: u64) -> Name {
+    const SLASHES: u64 = u64::from_ne_bytes([b'/'; 8]);
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    let mut hash = before.wrapping_add(SLASHES);
+    let mut end = begin;
+    loop {
+        let eight = path
+            .get(end..end + 8)
+            .and_then(|eight| eight.try_into().ok());
+        let word = match eight {
+            Some(eight) => u64::from_le_bytes(eight),
+            // The rest, and a slash behind it.
+            None => {
+                let rest = path.get(end..).unwrap_or_default();
+                let slash = u64::from(b'/') << (8 * rest.len());
+                rest.iter()
+                    .rev()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte))
+                    | slash
+            }
+        };
+        // The lowest byte that is a slash has its high bit set here; what is above it does not matter.
+        let apart = word ^ SLASHES;
+        let found = apart.wrapping_sub(ONES) & !apart & HIGH;
+        if found == 0 {
+            hash = mix(hash, word);
+            end += 8;
+            continue;
+        }
+        let bits = found.trailing_zeros() & !7;
+        let last = word & ((1 << bits) - 1);
+        return Name {
+            end: end + bits as usize / 8,
+            hash: mix(hash, last),
+            last,
+        };
+    }
+}
 
 /// Words of 32 bits at the begin: bits of the first index, where it lies, longest path in it; the same of the second.
 const HALF_HEAD_BYTES: usize = 12;
@@ -97,23 +152,14 @@ impl<'a> Table<'a> {
                 continue;
             }
             let begin = next;
-            let mut inner = (hash ^ u64::from(b'/')).wrapping_mul(PRIME);
-            if count < longest {
-                while let Some(byte) = path.get(next).filter(|byte| **byte != b'/') {
-                    inner = (inner ^ u64::from(*byte)).wrapping_mul(PRIME);
-                    next += 1;
-                }
-            } else {
-                while path.get(next).is_some_and(|byte| *byte != b'/') {
-                    next += 1;
-                }
-            }
-            match path.get(begin..next)? {
-                b"." => continue,
-                b".." => return None,
+            let name = name(path, begin, hash);
+            next = name.end;
+            match (next - begin, name.last) {
+                (1, DOT) => continue,
+                (2, TWO_DOTS) => return None,
                 _ => {}
             }
-            hash = inner;
+            hash = name.hash;
             count += 1 + next - begin;
             if count <= longest {
                 if let Some(slot) = self.find(bits, at, hash) {
@@ -127,7 +173,7 @@ impl<'a> Table<'a> {
     #[inline]
     fn find(&self, bits: u32, at: usize, hash: u64) -> Option<Slot> {
         let count = 1usize.checked_shl(bits)?;
-        let mut index = hash as usize & (count - 1);
+        let mut index = first(hash, bits);
         loop {
             let begin = at.checked_add(index.checked_mul(SLOT_BYTES)?)?;
             let slot = self.0.get(begin..begin.checked_add(SLOT_BYTES)?)?;
@@ -153,9 +199,18 @@ impl<'a> Table<'a> {
     }
 }
 
+const DOT: u64 = b'.' as u64;
+const TWO_DOTS: u64 = DOT << 8 | DOT;
+
+/// Where the search for a hash begins.
+#[inline]
+fn first(hash: u64, bits: u32) -> usize {
+    hash.checked_shr(64 - bits).unwrap_or(0) as usize
+}
+
 #[cfg(not(kumiko_guest))]
 mod make {
-    use super::{AMBIGUOUS, BASIS, HALF_HEAD_BYTES, PRIME, SLOT_BYTES};
+    use super::{AMBIGUOUS, BASIS, HALF_HEAD_BYTES, SLOT_BYTES, first, name};
 
     /// A mount of a view. Paths are absolute, without links, `.`, `..` and closing slash.
     #[derive(Clone, Debug)]
@@ -166,9 +221,12 @@ mod make {
     }
 
     fn hash(path: &[u8]) -> u64 {
-        path.iter().fold(BASIS, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
-        })
+        let (mut hash, mut at) = (BASIS, 0);
+        while at < path.len() {
+            let name = name(path, at + 1, hash);
+            (hash, at) = (name.hash, name.end);
+        }
+        hash
     }
 
     /// The table of these mounts; None where two paths cannot be told apart by their hashes.
@@ -229,7 +287,7 @@ mod make {
                     return None;
                 }
                 let flags = mount.flags | if same.len() > 1 { AMBIGUOUS } else { 0 };
-                let mut index = hash as usize & ((1 << bits) - 1);
+                let mut index = first(hash, bits);
                 let free = loop {
                     let begin = at + index * SLOT_BYTES;
                     let there = bytes.get(begin..begin + 8)?;

@@ -28,8 +28,8 @@ const LIBRARY: &[&str] = &[
      account may; what is written, made, removed or executed stays the supervisor's to allow",
     "where the account is not root: device files in shown trees that its own rights open",
     "rates; sizes of temporary places",
-    "signals, traces and shared memory between several guests of one job fail; no programs of 32 bits, and a debugger \
-     cannot start others",
+    "signals, traces and shared memory between several guests of one job fail; no programs of 32 bits, no \
+     debuggers",
     "no UNIX datagrams, no System V IPC, no message queues, no Landlock and no listeners of a guest's own",
     "a signal that comes before a call is looked at may break it off (EINTR)",
 ];

@@ -273,6 +273,7 @@ fn the_library_s_own_instruction_writes_and_makes_nothing() {
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 static long gate(long number, long a, const void *b, const void *c, long d) {
   long (*call)() = (void *)CALL;
   return call(number, a, b, c, d, 0L, 0L);
@@ -285,6 +286,8 @@ int main(void) {
   printf("%ld ", gate(87, (long)"{dir}/other/file", 0, 0, 0));
   void *page = (void *)(HOWS & ~4095L);
   printf("%d %d ", mprotect(page, 4096, 7), munmap(page, 4096));
+  printf("%d %d ", open("/proc/self/mem", O_RDWR), open("/proc/thread-self/mem", O_WRONLY));
+  printf("%d %ld ", madvise(page, 4096, MADV_DONTNEED), ptrace(PTRACE_TRACEME, 0, 0, 0));
   printf("%d\n", mmap(page, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED);
 }
 "#;
@@ -297,7 +300,7 @@ int main(void) {
         "the_library_s_own_instruction_writes_and_makes_nothing",
         &source,
         &[],
-        "-2 -2 -2 -2 -1 -1 1\n",
+        "-2 -2 -2 -2 -1 -1 -1 -1 -1 -1 1\n",
     );
 }
 

@@ -87,10 +87,9 @@ fn never_started(code: &str) -> GramCode {
         "no_such_directory" => GramCode::BAD_DIRECTORY,
         "stdin_unreadable" => GramCode::STDIN_NOT_FOUND,
         "arguments_too_long" => GramCode::RSL_ARGUMENTS,
-        "bad_policy"
-        | "policy_asks_more"
-        | "policy_not_enforceable"
-        | "no_such_mechanism" => GramCode::SCHEDULER_SPECIFIC,
+        "bad_policy" | "policy_asks_more" | "policy_not_enforceable" | "no_such_mechanism" => {
+            GramCode::SCHEDULER_SPECIFIC
+        }
         _ => GramCode::JOB_EXECUTION_FAILED,
     }
 }

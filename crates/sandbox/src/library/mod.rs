@@ -1,6 +1,6 @@
 //! The library that goes into guests of the mechanism `library`, seen from the supervisor: what of it the filter lets
 //! through ([`made_inside`]), what it is given ([`Contents`]), how it arrives in a program ([`Arrivals`]). Its code is
-//! kumiko-preload's; a call that it does not answer is answered as under `notify` (supervised/). spec/policy P20.
+//! kumiko-preload's; a call that it does not answer is answered as under `notify` (supervised/). spec/policy P21.
 
 mod arrivals;
 mod contents;

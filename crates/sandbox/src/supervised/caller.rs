@@ -188,6 +188,10 @@ impl Caller<'_> {
             Kind::Tree => mount.writable,
             Kind::Terminals => true,
             // Files of processes alone; those of the machine are not for guests to set.
+            // (A library's sealed pages are written to through /proc/self/mem as well: proc_pid_mem(5).)
+            Kind::Processes if self.view.code_is_kept() && rest.ends_with(b"/mem") => {
+                return Err(Errno::EACCES);
+            }
             Kind::Processes => {
                 let first = rest.split(|byte| *byte == b'/').next().unwrap_or_default();
                 processes::number(first).is_some()
