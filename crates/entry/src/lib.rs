@@ -7,3 +7,4 @@
 
 pub mod line;
 pub mod sandbox;
+pub mod wishes;

@@ -1,9 +1,10 @@
 //! `kumiko sandbox run`: a command under a policy, without any site, in the place of this process at a prompt.
 //! To be called with one thread: signals are held for the guest, and namespaces are made.
 
+use crate::wishes::Listening;
 use kumiko_linux::terminal;
-use kumiko_policy::{Layer, Limited, NestError, Origin, Policy, PolicyError};
-use kumiko_sandbox::{Ended, Launch, Machine, SandboxError, Streams, choose};
+use kumiko_policy::{Layer, Limited, Limits, NestError, Origin, Policy, PolicyError};
+use kumiko_sandbox::{Ended, Launch, Machine, SandboxError, Streams, Wishes, choose};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -175,16 +176,40 @@ pub fn run(run: &Run) -> Result<u8, RunError> {
         directory: None,
         streams,
     };
-    let ended = kumiko_sandbox::run(&mut *room, &launch)?;
+    let mut wishes = match policy.limits == Limits::default() {
+        true => None,
+        false => listening(&run.said),
+    };
+    let ending = kumiko_sandbox::attend(
+        &mut *room,
+        &launch,
+        &policy,
+        choice.mechanism,
+        wishes.as_mut().map(|wishes| wishes as &mut dyn Wishes),
+    )?;
     if throwaway.is_none() {
         // This process ends now, and then the kernel kills what the guest left (duty 7 of a mechanism): no need to wait
         // for what only we would see.
         std::mem::forget(room);
     }
-    Ok(match ended {
+    if let Some(exceeded) = ending.exceeded {
+        eprintln!("kumiko: ended for being over its {exceeded}");
+    }
+    Ok(match ending.ended {
         Ended::Exited(status) => (status & 0xff) as u8,
         Ended::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
     })
+}
+
+/// Whoever cannot be heard is told; the limits hold all the same.
+fn listening(said: &Said) -> Option<Listening> {
+    let bound = said.site_policy.as_deref().map(read);
+    let bound = bound.and_then(Result::ok).unwrap_or_else(Policy::empty);
+    let listening = Listening::begin(bound.limits);
+    if let Err(cause) = &listening {
+        eprintln!("kumiko: its limits cannot be changed while it runs: {cause}");
+    }
+    listening.ok()
 }
 
 struct Throwaway(PathBuf);

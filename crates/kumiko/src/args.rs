@@ -521,6 +521,13 @@ pub enum Sandbox {
         /// Paths as the guest would name them; addresses as 192.0.2.1:443 or [2001:db8::1]:443.
         what: Vec<String>,
     },
+    /// Change limits of what runs, such as net=1Gbit/s.
+    Set {
+        /// A job's number, or pid:NUMBER of a `kumiko sandbox run` that was started with limits.
+        which: String,
+        #[arg(required = true, value_name = "NAME=AMOUNT", value_parser = limit)]
+        limits: Vec<(Limited, u64)>,
+    },
     /// What this machine admits.
     Probe,
     /// Which mechanism would be chosen, and why not the others.

@@ -9,7 +9,8 @@ use crate::start::Started;
 use crate::verdict::{Cause, End, outcome};
 use kumiko_job::attempt::{AttemptCommand, Outcome, OutputStream};
 use kumiko_linux::poll::{Event, Interest, Poll};
-use kumiko_sandbox::{Ended, Guest, Room};
+use kumiko_policy::Limited;
+use kumiko_sandbox::{Ended, Guest, Limiter, Room};
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
@@ -46,6 +47,7 @@ pub struct Life {
     outputs: [Output; 2],
     feed: Feed,
     room: Option<Box<dyn Room>>,
+    limiter: Option<Limiter>,
     guests: Vec<Guest>,
     /// By rank.
     ends: Vec<Option<End>>,
@@ -70,6 +72,7 @@ impl Life {
             outputs,
             feed: Feed::default(),
             room: None,
+            limiter: None,
             guests: Vec::new(),
             ends: Vec::new(),
             cause: None,
@@ -92,6 +95,7 @@ impl Life {
             report,
             grace_ms,
             time_limit_ms,
+            limiter,
         } = started;
         for (output, source) in self.outputs.iter_mut().zip(sources) {
             if let Some(source) = source {
@@ -109,6 +113,7 @@ impl Life {
         self.ends = vec![None; guests.len()];
         self.guests = guests;
         self.room = Some(room);
+        self.limiter = limiter;
         self.facts.started = Some(report);
         self.grace_ms = grace_ms;
         self.time_limit =
@@ -272,7 +277,8 @@ impl Life {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let next = [self.time_limit, self.kill_at, self.drain_until]
+        let limits = self.limiter.as_ref().and_then(Limiter::due);
+        let next = [self.time_limit, self.kill_at, self.drain_until, limits]
             .into_iter()
             .flatten()
             .min();
@@ -286,6 +292,27 @@ impl Life {
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill();
+        }
+        self.keep_limits(now);
+    }
+
+    fn keep_limits(&mut self, now: Instant) {
+        let Some(limiter) = self.limiter.as_mut() else {
+            return;
+        };
+        if limiter.due().is_none_or(|due| due > now) {
+            return;
+        }
+        let Some(exceeded) = limiter.tick(now, self.facts.suspended) else {
+            return;
+        };
+        // Whoever is to end does not stay stopped, and is told once.
+        self.limiter = None;
+        match exceeded.limited {
+            Limited::WallTime | Limited::CpuTime => {
+                self.stop(Cause::Limit(exceeded), self.grace_ms);
+            }
+            _ => self.kill_for(Cause::Limit(exceeded)),
         }
     }
 
@@ -314,6 +341,7 @@ impl Life {
     /// All guests have ended: kills what they left, keeps what is still in the pipes, and comes to the end (R10).
     fn wind_up(&mut self) -> io::Result<()> {
         if self.drain_until.is_none() {
+            self.limiter = None;
             self.kill();
             self.time_limit = None;
             self.facts.suspended = false;

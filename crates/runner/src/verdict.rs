@@ -1,6 +1,7 @@
 //! How the attempt ended, from what was done to it and what its guests returned (spec/jobs/runner.md, R11). Pure.
 
-use kumiko_job::attempt::{Outcome, OutputStream};
+use kumiko_job::attempt::{EngineCause, Outcome, OutputStream};
+use kumiko_sandbox::Exceeded;
 
 /// Why this runner ended the guests itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub enum Cause {
     TimeLimit,
     OutputQuota(OutputStream),
     SpoolFailed(String),
+    /// It was over a limit of its policy.
+    Limit(Exceeded),
 }
 
 /// How one guest ended.
@@ -25,6 +28,10 @@ pub fn outcome(cause: Option<Cause>, ends: &[End]) -> Outcome {
         Some(Cause::TimeLimit) => Outcome::TimeLimit,
         Some(Cause::OutputQuota(stream)) => Outcome::OutputQuota { stream },
         Some(Cause::SpoolFailed(message)) => Outcome::SpoolFailed { message },
+        Some(Cause::Limit(exceeded)) => Outcome::EngineEnded {
+            cause: EngineCause::Limit,
+            message: exceeded.to_string(),
+        },
         None => match ends.iter().find(|end| **end != End::Exited(0)) {
             Some(End::Signalled(signal)) => Outcome::Signalled { signal: *signal },
             Some(End::Exited(status)) => Outcome::Exited { status: *status },

@@ -4,15 +4,51 @@
 use crate::contract::{Launch, Room};
 use crate::error::SandboxError;
 use crate::guest::Ended;
+use crate::limits::{Exceeded, Limiter};
 use crate::relay::Relay;
 use kumiko_linux::poll::{Interest, Poll};
 use kumiko_linux::signals::{PASSED_ON, Signals, WINDOW_CHANGED};
+use kumiko_policy::{Limits, Policy};
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+/// Of who asks for other limits; the terminal's numbers are below.
+const WISHES: u64 = 64;
+
+/// Where other limits are asked for while a guest runs.
+pub trait Wishes {
+    /// Readable when there may be a wish.
+    fn readable(&self) -> BorrowedFd<'_>;
+    /// Answers whoever asks; Some: these limits hold from now on.
+    fn hear(&mut self, now: &Limits) -> Option<Limits>;
+}
+
+/// How a guest came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    pub ended: Ended,
+    /// It was ended for being over this limit.
+    pub exceeded: Option<Exceeded>,
+}
+
+/// As [`attend`], without limits.
+pub fn run(room: &mut dyn Room, launch: &Launch<'_>) -> Result<Ended, SandboxError> {
+    Ok(attend(room, launch, &Policy::empty(), "", None)?.ended)
+}
 
 /// Starts a guest and waits for its end. INT, TERM, HUP, QUIT, USR1 and USR2 go to the guest's process group meanwhile
 /// (call it with one thread only, others would take them); stopping and going on is between the shell and us.
 ///
 /// A guest on a terminal is joined to this process's stdin and stdout, which are one too: every key is the guest's.
-pub fn run(room: &mut dyn Room, launch: &Launch<'_>) -> Result<Ended, SandboxError> {
+///
+/// Limits are kept from the start; `wishes` is looked at whenever it is readable, and tells other limits.
+pub fn attend(
+    room: &mut dyn Room,
+    launch: &Launch<'_>,
+    policy: &Policy,
+    mechanism: &str,
+    wishes: Option<&mut dyn Wishes>,
+) -> Result<Ending, SandboxError> {
     let kernel = |error: std::io::Error| SandboxError::Kernel {
         step: "waiting for the guest",
         cause: error.to_string(),
@@ -28,14 +64,43 @@ pub fn run(room: &mut dyn Room, launch: &Launch<'_>) -> Result<Ended, SandboxErr
         Some(master) => Some(Relay::begin(master, &poll).map_err(kernel)?),
         None => None,
     };
+    let limited = policy.limits != Limits::default();
+    let mut limiter = limited.then(|| {
+        let guests = [guest.pid()];
+        Limiter::begin(&policy.limits, policy.network(), mechanism, &guests)
+    });
+    if let Some(wishes) = &wishes {
+        poll.add(wishes.readable(), WISHES, Interest::Read)
+            .map_err(kernel)?;
+    }
+    let mut wishes = wishes.filter(|_| limited);
+    let mut exceeded = None;
     loop {
         if let Some(ended) = guest.try_wait() {
             if let Some(relay) = relay {
                 relay.finish();
             }
-            return Ok(ended);
+            return Ok(Ending { ended, exceeded });
         }
-        for event in poll.wait::<4>(None).map_err(kernel)? {
+        let mut timeout = None;
+        if let Some(limiter) = &mut limiter {
+            let now = Instant::now();
+            if limiter.due().is_some_and(|due| due <= now) && exceeded.is_none() {
+                exceeded = limiter.tick(now, false);
+                if exceeded.is_some() {
+                    room.kill_all();
+                }
+            }
+            let due = limiter.due().filter(|_| exceeded.is_none());
+            timeout = due.map(|due| due.saturating_duration_since(Instant::now()));
+        }
+        for event in poll.wait::<4>(timeout).map_err(kernel)? {
+            if let (WISHES, Some(wishes), Some(limiter)) = (event.token, &mut wishes, &mut limiter)
+            {
+                if let Some(limits) = wishes.hear(limiter.limits()) {
+                    limiter.set(&limits);
+                }
+            }
             if let Some(relay) = &mut relay {
                 relay.hear(event, &poll).map_err(kernel)?;
             }

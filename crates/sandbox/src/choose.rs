@@ -76,7 +76,7 @@ pub fn choose(
 }
 
 fn not_enforced(policy: &Policy, kind: MechanismKind) -> Vec<String> {
-    let mut what = policy.limits.in_words();
+    let mut what = crate::limits::kept(policy, kind).not;
     if kind == MechanismKind::Namespace {
         return what;
     }

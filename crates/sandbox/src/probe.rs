@@ -13,10 +13,15 @@ pub struct Admission {
     pub leaves_open: &'static [&'static str],
 }
 
-const NAMESPACE: &[&str] = &["rates"];
+/// Of every mechanism: limits are kept from outside of it ([`crate::kept`]).
+const RATES: &str =
+    "of a network limit: what is received, what is not TCP, the first 20 ms of a connection";
+
+const NAMESPACE: &[&str] = &[RATES];
 
 const NOTIFY: &[&str] = &[
-    "rates; sizes of temporary places",
+    RATES,
+    "sizes of temporary places",
     "signals, traces and shared memory between several guests of one job fail",
     "no UNIX datagrams, no System V IPC, no message queues, no Landlock and no listeners of a guest's own",
     "a guest that changes its words while it is answered may learn what O_PATH tells of a hidden name",
@@ -27,7 +32,8 @@ const LIBRARY: &[&str] = &[
     "a fence for guests that do not attack their own process: one that does may read, and learn of, every file that its \
      account may; what is written, made, removed or executed stays the supervisor's to allow",
     "where the account is not root: device files in shown trees that its own rights open",
-    "rates; sizes of temporary places",
+    RATES,
+    "sizes of temporary places",
     "signals, traces and shared memory between several guests of one job fail; no programs of 32 bits, no \
      debuggers",
     "no UNIX datagrams, no System V IPC, no message queues, no Landlock and no listeners of a guest's own",
@@ -35,7 +41,8 @@ const LIBRARY: &[&str] = &[
 ];
 
 const PTRACE: &[&str] = &[
-    "rates; sizes of temporary places",
+    RATES,
+    "sizes of temporary places",
     "signals, traces and shared memory between several guests of one job fail; no debuggers",
     "no UNIX datagrams, no System V IPC, no message queues, no Landlock and no listeners of a guest's own",
     "a guest that changes its words while it is answered may learn what /proc tells everybody of other processes, and \

@@ -1,6 +1,7 @@
 //! What the record of a job says of its sandbox: which mechanism and why, and under whose policies.
 
 use crate::choose::Choice;
+use crate::limits::kept;
 use kumiko_policy::{MechanismKind, Policy};
 
 impl Choice {
@@ -23,6 +24,12 @@ impl Choice {
         );
         let layers = (!policy.layers.is_empty())
             .then(|| format!("policies, the highest first: {}", policy.layers.join("; ")));
-        std::iter::once(mechanism).chain(layers).collect()
+        let kind = MechanismKind::from_name(self.mechanism).unwrap_or_default();
+        let limits = kept(policy, kind).by;
+        let limits = (!limits.is_empty()).then(|| limits.join("; "));
+        std::iter::once(mechanism)
+            .chain(layers)
+            .chain(limits)
+            .collect()
     }
 }

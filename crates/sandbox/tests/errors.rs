@@ -218,12 +218,26 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
         "strict = true\nlimits = { memory_mib = 5 }",
         None,
         &fine,
+        Ok("namespace"),
+    );
+    check(
+        "strict = true\nlimits = { network_kbyte_s = 5 }",
+        None,
+        &fine,
         Err("policy_not_enforceable"),
+    );
+    check(
+        "strict = true\nnetwork = 'none'\nlimits = { network_kbyte_s = 5 }",
+        None,
+        &fine,
+        Ok("namespace"),
     );
     let choice = choose(&parse(figure2, "policy").unwrap(), Some("namespace"), &fine).unwrap();
     assert_eq!(
         choice.not_enforced,
-        ["disk limit of 30 KByte/s", "network limit of 30 KByte/s"]
+        [
+            "of the network limit of 30 KByte/s: what is received, what is not TCP, the first 20 ms of a connection"
+        ]
     );
     let text = "network = 'none'\n[paths]\n'/t' = { access = 'temporary', size_mib = 5 }";
     let choice = choose(&parse(text, "policy").unwrap(), Some("notify"), &fine).unwrap();

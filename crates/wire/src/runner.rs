@@ -4,7 +4,7 @@
 //! kind byte, and the body of that kind.
 
 use bytes::Bytes;
-use kumiko_job::attempt::{AttemptCommand, AttemptReport, Outcome, OutputStream};
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, EngineCause, Outcome, OutputStream};
 use kumiko_job::description::WindowSize;
 
 /// Most bytes after the length of a frame: the largest piece of stdin and its header, and nothing that needs more.
@@ -120,6 +120,13 @@ fn encode_outcome(outcome: &Outcome, out: &mut Vec<u8>) {
             text(out, message);
         }
         // What an engine did is not for a runner to say either.
+        Outcome::EngineEnded {
+            cause: EngineCause::Limit,
+            message,
+        } => {
+            out.push(8);
+            text(out, message);
+        }
         Outcome::Lost { message } | Outcome::EngineEnded { message, .. } => {
             out.push(7);
             text(out, message);
@@ -217,6 +224,10 @@ fn decode_outcome(body: &mut Body<'_>) -> Result<Outcome, RunnerFrameError> {
             message: body.text("message")?,
         },
         7 => Outcome::Lost {
+            message: body.text("message")?,
+        },
+        8 => Outcome::EngineEnded {
+            cause: EngineCause::Limit,
             message: body.text("message")?,
         },
         _ => return Err(body.value("outcome")),

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bytes::Bytes;
-use kumiko_job::attempt::{AttemptCommand, AttemptReport, Outcome, OutputStream};
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, EngineCause, Outcome, OutputStream};
 use kumiko_job::description::WindowSize;
 use kumiko_wire::runner::{
     NOT_ENFORCED_LIMIT, RunnerFrameError, STDIN_PIECE_BYTES, TEXT_LIMIT_BYTES, WHY_LIMIT,
@@ -63,6 +63,13 @@ fn reports() -> Vec<(&'static str, AttemptReport)> {
             "spool-failed",
             Outcome::SpoolFailed {
                 message: "disk full".into(),
+            },
+        ),
+        ended(
+            "limit",
+            Outcome::EngineEnded {
+                cause: EngineCause::Limit,
+                message: "memory limit of 100 MiB: it came to 120".into(),
             },
         ),
         ended(

@@ -5,9 +5,10 @@ mod check;
 
 use crate::args::{Format, Sandbox, Under};
 use crate::fail::Failure;
-use crate::output::{self, Show};
+use crate::output::{self, Show, say};
 use kumiko_entry::sandbox::{self, Run};
-use kumiko_policy::Policy;
+use kumiko_entry::wishes;
+use kumiko_policy::{Limited, Policy};
 use kumiko_sandbox::{Choice, Machine, admissions, choose};
 use serde::Serialize;
 
@@ -32,6 +33,7 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
             })
         }
         Sandbox::Check { under, vo, what } => check::check(&under, vo.as_deref(), &what, format),
+        Sandbox::Set { which, limits } => set(&which, &limits),
         Sandbox::Probe => {
             output::one(
                 format,
@@ -47,6 +49,17 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
             Ok(0)
         }
     }
+}
+
+fn set(which: &str, limits: &[(Limited, u64)]) -> Result<u8, Failure> {
+    let pid = which.strip_prefix("pid:").and_then(|pid| pid.parse().ok());
+    let Some(pid) = pid else {
+        return Err(Failure::misuse(format!(
+            "\"{which}\" is no sandbox: write pid:NUMBER, with the number of a `kumiko sandbox run`"
+        )));
+    };
+    say!("{}", wishes::ask(pid, limits)?)?;
+    Ok(0)
 }
 
 fn chosen(under: &Under, machine: &Machine) -> Result<(Policy, Choice), Failure> {

@@ -1,0 +1,189 @@
+//! Limits of `sandbox run`, on real programs (spec/policy, P50 to P55). Each guest is below a process of its own, and
+//! only bounds from above are held to: a busy machine gives less, never more.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_policy::Limited;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far more than any of this takes.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn possible(test: &str) -> bool {
+    let possible = kumiko_sandbox::Machine::probe().user_namespaces.is_ok();
+    if !possible {
+        eprintln!("SKIP {test}: missing user namespaces");
+    }
+    possible
+}
+
+fn sandbox(limits: &[&str], script: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kumiko-entry"));
+    command.args(["sandbox", "run"]);
+    for limit in limits {
+        command.args(["--limit", limit]);
+    }
+    command
+        .args(["--", "bash", "-c", script])
+        .stdin(Stdio::null());
+    command
+}
+
+/// The child does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_job_that_is_over_a_limit_ends_and_says_which() {
+    if !possible("a_job_that_is_over_a_limit_ends_and_says_which") {
+        return;
+    }
+    let check = |limit: &str, script: &str, words: &str| {
+        let Output { status, stderr, .. } = sandbox(&[limit], script).output().unwrap();
+        let said = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(137), "{limit}: {said}");
+        assert!(said.contains(words), "{limit}: {said}");
+    };
+    check("wall-time=1s", "sleep 1000", "wall time limit of 1 s");
+    check(
+        "cpu-time=1s",
+        "while :; do :; done",
+        "cpu time limit of 1 s",
+    );
+    // Of children that come and go, none of which is over it.
+    check(
+        "cpu-time=1s",
+        "while :; do (for i in {1..2000}; do :; done); done",
+        "cpu time limit of 1 s",
+    );
+    check(
+        "memory=100MiB",
+        "dd if=/dev/zero of=/dev/null bs=300M",
+        "memory limit of 100 MiB",
+    );
+    // Of several, none of which is over it.
+    check(
+        "memory=100MiB",
+        "for i in 1 2 3 4; do dd if=/dev/zero of=/dev/null bs=60M & done; wait",
+        "memory limit of 100 MiB",
+    );
+}
+
+#[test]
+fn a_job_below_its_limits_is_left_alone() {
+    if !possible("a_job_below_its_limits_is_left_alone") {
+        return;
+    }
+    let limits = [
+        "memory=1GiB",
+        "cpu=1000%",
+        "wall-time=1h",
+        "net=1GB/s",
+        "disk=1GB/s",
+    ];
+    let script = "for i in {1..20}; do (exit $i) || :; done; sleep 0.2; echo well; exit 7";
+    let output = sandbox(&limits, script).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "well\n");
+}
+
+#[test]
+fn open_files_are_bounded_by_the_kernel() {
+    if !possible("open_files_are_bounded_by_the_kernel") {
+        return;
+    }
+    // It sees the bound come; then it is its own and its children's.
+    let script = "until [ $(ulimit -n) = 20 ]; do sleep 0.01; done; bash -c 'ulimit -n'";
+    let output = sandbox(&["open-files=20", "wall-time=60s"], script)
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "20\n",
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_share_of_processors_is_of_the_whole_job() {
+    if !possible("a_share_of_processors_is_of_the_whole_job") {
+        return;
+    }
+    // Four that want a processor each, for four seconds; the shell tells what its children had.
+    let script = "for i in 1 2 3 4; do timeout 4 bash -c 'while :; do :; done' & done; wait; times";
+    let output = sandbox(&["cpu=20%"], script).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let seconds: f64 = said
+        .lines()
+        .next_back()
+        .unwrap()
+        .split_whitespace()
+        .map(|time| {
+            let (minutes, seconds) = time.trim_end_matches('s').split_once('m').unwrap();
+            minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+        })
+        .sum();
+    // 0.8 s by right; without the limit 4 s on one processor.
+    assert!(seconds < 2.0, "{seconds} s: {said}");
+}
+
+/// Bytes that come within a second, as of the clock.
+fn rate(stream: &mut TcpStream, buffer: &mut [u8]) -> f64 {
+    let begun = Instant::now();
+    let mut bytes = 0;
+    while begun.elapsed() < Duration::from_secs(1) {
+        bytes += stream.read(buffer).unwrap();
+    }
+    bytes as f64 / begun.elapsed().as_secs_f64()
+}
+
+#[test]
+fn sockets_are_paced_and_the_rate_is_changed_while_the_job_runs() {
+    if !possible("sockets_are_paced_and_the_rate_is_changed_while_the_job_runs") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("cat /dev/zero > /dev/tcp/127.0.0.1/{port}");
+    let running = Running(sandbox(&["net=1MB/s"], &script).spawn().unwrap());
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    let mut until = |what: &str, holds: &dyn Fn(f64) -> bool| {
+        let begun = Instant::now();
+        loop {
+            let rate = rate(&mut stream, &mut buffer);
+            if holds(rate) {
+                return;
+            }
+            assert!(begun.elapsed() < DEADLINE, "{what}: {rate} bytes a second");
+        }
+    };
+    // What it sent before it was found is read first.
+    until("1 MB/s", &|rate| rate < 1.3e6);
+    let wish = [(Limited::Network, 8_000)];
+    let told = kumiko_entry::wishes::ask(running.0.id(), &wish).unwrap();
+    assert!(told.contains("network limit of 8000 KByte/s"), "{told}");
+    until("8 MB/s", &|rate| (3e6..10e6).contains(&rate));
+    kumiko_entry::wishes::ask(running.0.id(), &[(Limited::Network, 500)]).unwrap();
+    until("0.5 MB/s", &|rate| rate < 0.7e6);
+}
+
+#[test]
+fn nobody_is_asked_in_vain() {
+    let error = kumiko_entry::wishes::ask(u32::MAX, &[(Limited::Cpu, 5)]).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("no `kumiko sandbox run` of yours"),
+        "{error}"
+    );
+}

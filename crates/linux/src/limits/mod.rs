@@ -1,0 +1,8 @@
+//! What limits of a whole job are kept with, from outside of it and without any right: which processes there are
+//! ([`tasks`]), what they use ([`usage`]), the pace of their sockets ([`pacing`]), bounds of each of them ([`bounds`]).
+//! Not here: what is allowed (kumiko-policy), when to do what about it (kumiko-sandbox).
+
+pub mod bounds;
+pub mod pacing;
+pub mod tasks;
+pub mod usage;

@@ -1,0 +1,160 @@
+//! The pace at which sockets of another process send: the kernel's own (SO_MAX_PACING_RATE, socket(7); TCP paces itself
+//! since Linux 4.13), set from outside on copies of its descriptors (pidfd_getfd(2)) that live for microseconds.
+//! No call of the process is touched. Not here: what each is given.
+
+use super::tasks::place;
+use crate::process;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// No limit, as the kernel writes it (sk_max_pacing_rate).
+pub const UNPACED: u64 = u64::MAX;
+
+/// Where the kernel keeps them in struct tcp_info (linux/tcp.h).
+const NOTSENT_BYTES_AT: usize = 144;
+const BYTES_SENT_AT: usize = 200;
+const TCP_INFO_BYTES: usize = 256;
+/// Its first byte: TCP_CLOSE and TCP_LISTEN (net/tcp_states.h).
+const CLOSE: u8 = 7;
+const LISTEN: u8 = 10;
+
+/// How a TCP socket does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// All bytes that it sent since it was connected, those sent again too.
+    pub bytes: u64,
+    /// Bytes that its process has given it and that wait to be sent.
+    pub waiting: u32,
+    /// It sends nothing yet, or ever: it listens, or is not connected.
+    pub apart: bool,
+}
+
+/// A process whose sockets can be reached.
+#[derive(Debug)]
+pub struct Owner {
+    pid: i32,
+    pidfd: OwnedFd,
+}
+
+impl Owner {
+    pub fn new(pid: i32) -> io::Result<Owner> {
+        let pidfd = process::pidfd(pid)?;
+        Ok(Owner { pid, pidfd })
+    }
+
+    /// Its sockets: the number of each in the kernel (inode), and by which descriptor it has it.
+    pub fn sockets(&self) -> io::Result<BTreeMap<u64, i32>> {
+        let mut all = BTreeMap::new();
+        for entry in fs::read_dir(place(self.pid).join("fd"))?.flatten() {
+            let Ok(link) = fs::read_link(entry.path()) else {
+                continue;
+            };
+            let inode = link
+                .to_str()
+                .and_then(|link| link.strip_prefix("socket:["))
+                .and_then(|link| link.strip_suffix(']'))
+                .and_then(|inode| inode.parse().ok());
+            let number = entry.file_name();
+            let number = number.to_str().and_then(|number| number.parse().ok());
+            if let (Some(inode), Some(number)) = (inode, number) {
+                all.insert(inode, number);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Paces a socket, and tells how it does. None: it is no TCP socket, and cannot be paced.
+    ///
+    /// # Errors
+    /// The descriptor is closed by now, or the process is not ours to look into.
+    pub fn pace(&self, descriptor: i32, bytes_a_second: u64) -> io::Result<Option<Sent>> {
+        let socket = process::descriptor_of(self.pidfd.as_fd(), descriptor)?;
+        let Some(sent) = sent(socket.as_fd()) else {
+            return Ok(None);
+        };
+        pace(socket.as_fd(), bytes_a_second)?;
+        Ok(Some(sent))
+    }
+}
+
+/// The most that a socket sends, bytes a second; sockets that it accepts have the same.
+pub fn pace(socket: BorrowedFd<'_>, bytes_a_second: u64) -> io::Result<()> {
+    // SAFETY: the pointer and the length are those of the live local `bytes_a_second`; rustix has no wrapper for this
+    // option.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_a_second).cast(),
+            size_of::<u64>() as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// None: no TCP socket.
+fn sent(socket: BorrowedFd<'_>) -> Option<Sent> {
+    let mut info = [0_u8; TCP_INFO_BYTES];
+    let mut length = TCP_INFO_BYTES as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which are those of the live local `info`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return None;
+    }
+    // What an older kernel does not tell stays 0.
+    let apart = matches!(info[0], CLOSE | LISTEN);
+    let waiting = info.get(NOTSENT_BYTES_AT..NOTSENT_BYTES_AT + 4)?;
+    let bytes = info.get(BYTES_SENT_AT..BYTES_SENT_AT + 8)?;
+    Some(Sent {
+        bytes: u64::from_ne_bytes(bytes.try_into().ok()?),
+        waiting: u32::from_ne_bytes(waiting.try_into().ok()?),
+        apart,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    #[test]
+    fn a_tcp_socket_is_paced_from_outside_and_tells_what_it_sent() {
+        let owner = Owner::new(std::process::id() as i32).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let sockets = owner.sockets().unwrap();
+        let number = near.as_raw_fd();
+        assert!(sockets.values().any(|descriptor| *descriptor == number));
+        near.write_all(&[7; 1000]).unwrap();
+        far.read_exact(&mut [0; 1000]).unwrap();
+        let sent = owner.pace(number, 1_000_000).unwrap().unwrap();
+        assert_eq!((sent.bytes, sent.waiting), (1000, 0));
+        assert!(!owner.pace(number, UNPACED).unwrap().unwrap().apart);
+        let listener = owner.pace(listener.as_raw_fd(), UNPACED).unwrap();
+        assert!(listener.unwrap().apart);
+    }
+
+    #[test]
+    fn what_is_no_tcp_socket_is_told_apart() {
+        let owner = Owner::new(std::process::id() as i32).unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(owner.pace(udp.as_raw_fd(), 1).unwrap(), None);
+        assert!(owner.pace(i32::MAX, 1).is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! Limits of a whole job (spec/policy, P50 to P55), kept from outside of it: by the kernel where it can, else by looking
+//! and stopping. A [`Limiter`] belongs to whoever stands by the job, and is asked when it is [`Limiter::due`].
+//! Not here: what the limits are (kumiko-policy), what becomes of a job that was over one (who stands by).
+
+mod account;
+mod bucket;
+mod pace;
+mod shares;
+mod stop;
+mod words;
+
+pub use words::{Kept, kept};
+
+use account::Account;
+use bucket::Bucket;
+use kumiko_linux::limits::{bounds, tasks, usage};
+use kumiko_policy::{Limited, Limits, Network};
+use pace::Pacer;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::{Duration, Instant};
+use stop::Stopped;
+
+/// How often the job is looked at: a change of a limit, and a socket that is new, wait for as long at most.
+const EVERY: Duration = Duration::from_millis(20);
+/// Looking costs at most one part in so many of a processor: a job of thousands of processes is looked at less often.
+const COST: u32 = 20;
+/// Memory takes longer to look at, and to fill.
+const MEMORY_EVERY: Duration = Duration::from_millis(100);
+/// What a job that rested may use at once, of its rate.
+const BURST: Duration = Duration::from_millis(50);
+
+/// A job was over a limit that ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    pub limited: Limited,
+    pub limit: u64,
+    /// In the limit's unit.
+    pub used: u64,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = Limits::words(self.limited, self.limit);
+        write!(f, "{limit}: it came to {}", self.used)
+    }
+}
+
+/// Stands by one job.
+#[derive(Debug)]
+pub struct Limiter {
+    limits: Limits,
+    /// The job is on the host's network: one of its own leads nowhere.
+    network: bool,
+    /// In a user namespace of its own the kernel counts its processes apart.
+    counted: bool,
+    /// Processes that stand by the job with us, and are no part of it.
+    helpers: BTreeSet<i32>,
+    begun: Instant,
+    due: Instant,
+    last: Instant,
+    memory_due: Instant,
+    account: Account,
+    cpu: Bucket,
+    read: Bucket,
+    written: Bucket,
+    pacer: Pacer,
+    stopped: Stopped,
+    bounded: BTreeSet<i32>,
+}
+
+impl Limiter {
+    /// For a job whose guests have just been started: each is a process below this one.
+    pub fn begin(limits: &Limits, network: Network, mechanism: &str, guests: &[i32]) -> Limiter {
+        let now = Instant::now();
+        let mut limiter = Limiter {
+            limits: Limits::default(),
+            network: network == Network::Host,
+            counted: mechanism == "namespace",
+            helpers: helpers(guests),
+            begun: now,
+            due: now,
+            last: now,
+            memory_due: now,
+            account: Account::default(),
+            cpu: Bucket::new(BURST),
+            read: Bucket::new(BURST),
+            written: Bucket::new(BURST),
+            pacer: Pacer::default(),
+            stopped: Stopped::default(),
+            bounded: BTreeSet::new(),
+        };
+        limiter.set(limits);
+        limiter
+    }
+
+    /// Other limits from now on.
+    pub fn set(&mut self, limits: &Limits) {
+        let rate = |kbyte_s: Option<u64>| kbyte_s.map(|rate| rate.saturating_mul(1_000));
+        // Billionths of a processor.
+        self.cpu.set(
+            limits
+                .cpu_percent
+                .map(|percent| percent.saturating_mul(10_000_000)),
+        );
+        self.read.set(rate(limits.disk_kbyte_s));
+        self.written.set(rate(limits.disk_kbyte_s));
+        let network = limits.network_kbyte_s.filter(|_| self.network);
+        self.pacer.set(rate(network));
+        self.limits = limits.clone();
+        self.bounded.clear();
+        self.due = Instant::now();
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// When [`Limiter::tick`] is to be called; None: there is nothing to keep.
+    pub fn due(&self) -> Option<Instant> {
+        let idle = self.limits == Limits::default() && self.stopped.is_empty();
+        (!idle || self.pacer.has_paced()).then_some(self.due)
+    }
+
+    /// Looks at the job and does what its limits ask for. Some: it was over one that ends it.
+    /// `suspended`: somebody else has stopped it, so it is not to go on.
+    pub fn tick(&mut self, now: Instant, suspended: bool) -> Option<Exceeded> {
+        let passed = now.saturating_duration_since(self.last);
+        self.last = now;
+        let all = tasks_of(&self.helpers);
+        self.bound(&all);
+        let used = self.account.look(&all);
+        self.cpu.pass(
+            passed,
+            u64::try_from(used.cpu.as_nanos()).unwrap_or(u64::MAX),
+        );
+        self.read.pass(passed, used.read_bytes);
+        self.written.pass(passed, used.written_bytes);
+        self.pacer.look(now, &all);
+        if [&self.cpu, &self.read, &self.written]
+            .iter()
+            .any(|bucket| bucket.is_over())
+        {
+            self.stopped.stop(&all, || tasks_of(&self.helpers));
+        } else if !suspended {
+            self.stopped.go_on();
+        }
+        let cost = now.elapsed();
+        self.due = now + EVERY.max(cost.saturating_mul(COST));
+        self.exceeded(now, &all)
+    }
+
+    /// What the kernel keeps of each process, once.
+    fn bound(&mut self, all: &[i32]) {
+        let Limits {
+            open_files,
+            processes,
+            ..
+        } = self.limits;
+        if open_files.is_none() && processes.is_none() {
+            return;
+        }
+        for pid in all {
+            if !self.bounded.insert(*pid) {
+                continue;
+            }
+            // It may have ended by now.
+            if let Some(most) = open_files {
+                let _ = bounds::open_files(*pid, most);
+            }
+            if let Some(most) = processes.filter(|_| self.counted) {
+                // The namespace's own first process is counted with them.
+                let _ = bounds::processes(*pid, most.saturating_add(1));
+            }
+        }
+        self.bounded.retain(|pid| all.contains(pid));
+    }
+
+    fn exceeded(&mut self, now: Instant, all: &[i32]) -> Option<Exceeded> {
+        let over = |limited: Limited, used: u64| {
+            let limit = self.limits.get(limited)?;
+            (used > limit).then_some(Exceeded {
+                limited,
+                limit,
+                used,
+            })
+        };
+        let total = self.account.total();
+        let wall = now.saturating_duration_since(self.begun).as_secs();
+        // A second has to be over to be one more than the limit, so what is reached is over.
+        let reached = |limited: Limited, used: u64| over(limited, used.saturating_add(1));
+        let first = reached(Limited::WallTime, wall)
+            .map(|over| Exceeded { used: wall, ..over })
+            .or_else(|| {
+                let used = total.cpu.as_secs();
+                let over = reached(Limited::CpuTime, used)?;
+                Some(Exceeded { used, ..over })
+            })
+            .or_else(|| over(Limited::Written, total.written_bytes >> 20));
+        if first.is_some() || now < self.memory_due {
+            return first;
+        }
+        self.memory_due = now + MEMORY_EVERY;
+        let limit = self.limits.memory_mib?;
+        let used = memory_bytes(all, limit.saturating_mul(1 << 20))?;
+        let used = used.div_ceil(1 << 20);
+        (used > limit).then_some(Exceeded {
+            limited: Limited::Memory,
+            limit,
+            used,
+        })
+    }
+}
+
+/// None: it is below the limit, whatever is shared.
+fn memory_bytes(all: &[i32], limit_bytes: u64) -> Option<u64> {
+    let sum = |of: fn(i32) -> std::io::Result<u64>| {
+        all.iter()
+            .filter_map(|pid| of(*pid).ok())
+            .fold(0, u64::saturating_add)
+    };
+    match sum(usage::resident_bytes) > limit_bytes {
+        true => Some(sum(usage::memory_bytes)),
+        false => None,
+    }
+}
+
+/// The processes of the job: those below this one that do not stand by it with us.
+fn tasks_of(helpers: &BTreeSet<i32>) -> Vec<i32> {
+    let mut all = tasks::below(own());
+    all.retain(|pid| !helpers.contains(pid));
+    all
+}
+
+fn own() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or(i32::MAX)
+}
+
+/// Who stands by with us, at the start: processes of our own program that only such ones have started, but for guests.
+/// Later none is added, whatever a guest executes.
+fn helpers(guests: &[i32]) -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let Ok(program) = tasks::program(own()) else {
+        return found;
+    };
+    let mut next = vec![own()];
+    while let Some(parent) = next.pop() {
+        for pid in tasks::children(parent) {
+            if !guests.contains(&pid) && tasks::program(pid).is_ok_and(|its| its == program) {
+                found.insert(pid);
+                next.push(pid);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,51 @@
+//! By what each limit is kept here, and what of it is not (P14, P54): for the record of a job, and for `probe`.
+
+use kumiko_policy::{Limited, Limits, MechanismKind, Network, Policy};
+
+/// In words, a line each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub by: Vec<String>,
+    pub not: Vec<String>,
+}
+
+/// What becomes of the policy's limits under a mechanism, on this machine.
+pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
+    let mut kept = Kept::default();
+    for (limited, value) in policy.limits.each() {
+        let words = Limits::words(limited, value);
+        let mut by = |what: &str| kept.by.push(format!("{words}: {what}"));
+        match limited {
+            Limited::Network if policy.network() == Network::None => {
+                by("there is no network to send to");
+            }
+            Limited::Network => {
+                by("TCP sockets paced by the kernel, the rate divided among them");
+                let raised = match kind {
+                    MechanismKind::Namespace => "",
+                    _ => ", nor what a guest sends that raises its sockets' pace itself",
+                };
+                kept.not.push(format!(
+                    "of the {words}: what is received, what is not TCP, the first 20 ms of a connection{raised}"
+                ));
+            }
+            Limited::Disk => by("the job is stopped while it is over (block devices; /proc)"),
+            Limited::Cpu => by("the job is stopped while it is over"),
+            Limited::Memory => by("looked at each 100 ms; the job ends when it is over"),
+            Limited::CpuTime | Limited::WallTime | Limited::Written => {
+                by("the job ends when it is over");
+            }
+            Limited::OpenFiles => by("RLIMIT_NOFILE of each process"),
+            Limited::Processes => match (kind, kumiko_linux::is_root()) {
+                (MechanismKind::Namespace, false) => {
+                    by("RLIMIT_NPROC in the job's own user namespace (threads count)");
+                }
+                (_, true) => kept.not.push(format!("{words} (of the account root)")),
+                _ => kept
+                    .not
+                    .push(format!("{words} (no user namespace of its own)")),
+            },
+        }
+    }
+    kept
+}
