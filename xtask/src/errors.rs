@@ -2,7 +2,7 @@
 
 use crate::fail::Failure;
 use crate::shell::{self, Shell};
-use crate::sources::Source;
+use crate::sources::{self, Source};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,9 +45,11 @@ pub fn check(shell: &Shell, sources: &[Source]) -> Result<Vec<String>, Failure> 
     let path = shell.path(PAGE);
     let rows: BTreeMap<String, Row> =
         toml::from_str(&shell::read(&path)?).map_err(|cause| Failure::Toml { path, cause })?;
+    let java = sources::java(shell)?;
     let program: Vec<&Source> = sources
         .iter()
         .filter(|s| s.path.starts_with("crates") && s.package() != "testkit")
+        .chain(&java)
         .collect();
     Ok(findings(&rows, &program))
 }
@@ -110,9 +112,19 @@ fn codes(text: &str) -> Vec<String> {
             }
         }
     }
-    for (at, _) in text.match_indices("fn code(") {
-        let rest = text.get(at..).unwrap_or("");
-        found.extend(body(rest).split('"').skip(1).step_by(2).map(str::to_owned));
+    for opening in ["fn code(", "public String code()"] {
+        for (at, _) in text.match_indices(opening) {
+            let rest = text.get(at..).unwrap_or("");
+            // Another function of this name answers with something else.
+            if rest
+                .split('{')
+                .next()
+                .is_some_and(|head| head.contains("Result<"))
+            {
+                continue;
+            }
+            found.extend(body(rest).split('"').skip(1).step_by(2).map(str::to_owned));
+        }
     }
     found.sort();
     found.dedup();
@@ -157,6 +169,10 @@ mod tests {
             (
                 r#"fn code(&self) -> &str { match self { A { .. } => "a", B => "b" } } "c""#,
                 &["a", "b"],
+            ),
+            (
+                r#"public String code() { return "in_java"; }"#,
+                &["in_java"],
             ),
             (r#"code: code.to_owned(), "not_one""#, &[]),
         ] {

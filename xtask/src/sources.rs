@@ -44,10 +44,19 @@ impl Source {
 
 /// Every Rust source, sorted by path.
 pub fn all(shell: &Shell) -> Result<Vec<Source>, Failure> {
+    below(shell, &FOLDERS, "rs")
+}
+
+/// The Java sources of Jojo's core, without its tests.
+pub fn java(shell: &Shell) -> Result<Vec<Source>, Failure> {
+    below(shell, &["java/jojo/src/main/java"], "java")
+}
+
+fn below(shell: &Shell, folders: &[&str], extension: &str) -> Result<Vec<Source>, Failure> {
     let mut sources = Vec::new();
-    for folder in FOLDERS {
+    for folder in folders {
         for path in files_below(&shell.path(folder))? {
-            if path.extension().is_some_and(|e| e == "rs") {
+            if path.extension().is_some_and(|e| e == extension) {
                 let text = shell::read(&path)?;
                 sources.push(Source {
                     path: path.strip_prefix(&shell.root).unwrap_or(&path).to_owned(),

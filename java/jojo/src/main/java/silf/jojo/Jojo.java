@@ -8,6 +8,7 @@ import java.util.Properties;
 import silf.jojo.config.ConfigException;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.config.Tree;
+import silf.jojo.core.ErrorCode;
 import silf.jojo.core.Program;
 import silf.jojo.launch.Checkup;
 import silf.jojo.launch.ProcessLauncher;
@@ -35,11 +36,11 @@ public final class Jojo {
                 }
             }
         } catch (ConfigException e) {
-            System.err.println("jojo: " + e.getMessage());
+            System.err.println("jojo: " + ErrorCode.in(e.getMessage(), "bad_tree"));
             System.exit(MISUSED);
             return;
         } catch (IOException | IllegalArgumentException e) {
-            System.err.println("jojo: could not read " + args[1] + ": " + e.getMessage());
+            System.err.println("jojo: " + ErrorCode.in("could not read " + args[1] + ": " + e.getMessage(), "bad_tree"));
             System.exit(MISUSED);
             return;
         }

@@ -368,7 +368,8 @@ final class Family {
         }
         if (end != null) {
             here.report(new Birth.Report(child.place.name(),
-                    "node " + child + (wasReady ? " is lost: " : " did not come up: ") + end, "", 1));
+                    wasReady ? ErrorCode.in("node " + child + " is lost: " + end, "node_lost") : "node " + child + " did not come up: " + end,
+                    "", 1));
         }
         if (next != null) {
             next.run();

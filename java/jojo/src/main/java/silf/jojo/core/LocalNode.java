@@ -201,7 +201,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
                     return; // it was interrupted, or its neighbours went first
                 }
             }
-            report(new Birth.Report(birth.spec().name(), "node " + birth.spec().name() + ": " + e, trace(e), 1));
+            report(new Birth.Report(birth.spec().name(), ErrorCode.in("node " + birth.spec().name() + ": " + e, "node_failed"), trace(e), 1));
         }
     }
 

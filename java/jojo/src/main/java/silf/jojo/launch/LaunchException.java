@@ -1,12 +1,13 @@
 package silf.jojo.launch;
 
 import silf.jojo.JojoException;
+import silf.jojo.core.ErrorCode;
 
 /** A node that did not come up: which, on what host, why in one word, and what to try (spec/jojo, bootstrap). */
 public final class LaunchException extends JojoException {
     private static final long serialVersionUID = 1;
 
-    /** What stood in the way. Each has its row in the guide. */
+    /** What stood in the way. Each has its table in spec/errors.toml. */
     public enum Why {
         /** The command of the template is not on this host, or cannot be executed. */
         NO_COMMAND,
@@ -29,13 +30,33 @@ public final class LaunchException extends JojoException {
         /** No answer in time. */
         SILENT,
         /** It ended in a way that none of the others describes; the message has its words. */
-        ENDED
+        ENDED;
+
+        /** Its table in spec/errors.toml. */
+        public String code() {
+            return switch (this) {
+                case NO_COMMAND -> "node_no_command";
+                case UNKNOWN_HOST -> "node_unknown_host";
+                case NO_ROUTE -> "node_no_route";
+                case TURNED_AWAY -> "node_turned_away";
+                case HOST_KEY -> "node_host_key";
+                case NOT_ADMITTED -> "node_not_admitted";
+                case NO_JAVA -> "node_no_java";
+                case OLD_JAVA -> "node_old_java";
+                case NO_PLACE -> "node_no_place";
+                case NO_SPACE -> "node_no_space";
+                case JVM_REFUSED -> "node_jvm_refused";
+                case DAMAGED -> "node_damaged_start";
+                case SILENT -> "node_silent";
+                case ENDED -> "node_ended";
+            };
+        }
     }
 
     private final Why why;
 
     public LaunchException(Why why, String message) {
-        super(message);
+        super(ErrorCode.in(message, why.code()));
         this.why = why;
     }
 

@@ -47,6 +47,7 @@ public final class LauncherTest {
     private void check(Why why, NodeSpec node) throws Exception {
         LaunchException refused = refused(node, MOST_MS);
         Check.equal(why, refused.why(), refused.getMessage());
+        Check.that(refused.getMessage().lines().findFirst().orElse("").endsWith("[" + why.code() + "]"), refused.getMessage());
         Check.that(Processes.goneWithin_ms(mark, MOST_MS) >= 0, "a JVM is left of " + node);
     }
 
