@@ -5,7 +5,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{CondorFixture, Fixture, ForkFixture, Record, SlurmFixture, id, script};
+use common::{CondorFixture, FakeFixture, Fixture, ForkFixture, Record, SlurmFixture, id, script};
 use kumiko_job::attempt::{
     AttemptCommand, AttemptReport, AttemptSpec, NOT_BEGUN, Outcome, OutputStream,
 };
@@ -52,6 +52,7 @@ macro_rules! all {
 }
 
 all!(fork, ForkFixture);
+all!(fake_slurm, FakeFixture);
 all!(slurm, SlurmFixture);
 all!(condor, CondorFixture);
 

@@ -41,6 +41,8 @@ pub fn submission(order: &Order) -> String {
         "should_transfer_files = NO".to_owned(),
         "initialdir = /".to_owned(),
         "notification = never".to_owned(),
+        // A runner does not heed SIGTERM (spec/jobs R8), so who holds, removes or evicts it here would only wait.
+        "kill_sig = SIGKILL".to_owned(),
         format!("log = {spool}/{LOG}"),
         format!("keep_claim_idle = {KEEP_CLAIM_S}"),
         format!("batch_name = {}", order.tag),
@@ -135,13 +137,21 @@ fn held(code: &str, reason: &str) -> Seen {
 pub fn last_event(log: &[u8]) -> Option<Seen> {
     let text = String::from_utf8_lossy(log);
     let mut jobs: BTreeMap<&str, Seen> = BTreeMap::new();
+    let mut evicted: BTreeMap<&str, String> = BTreeMap::new();
     let mut event: Vec<&str> = Vec::new();
     for line in text.split_inclusive('\n') {
         if line != "...\n" {
             event.push(line.trim());
             continue;
         }
-        if let Some((job, seen)) = one_event(&event) {
+        if let Some((job, mut seen)) = one_event(&event) {
+            if event.iter().any(|line| line.starts_with("004 ")) {
+                evicted.insert(job, seen.words().to_owned());
+            }
+            // Run again after that, it came to the end that nothing runs twice (spec/jobs R5).
+            if let (Seen::Over(Verdict::ByItself(_)), Some(words)) = (&seen, evicted.get(job)) {
+                seen = Seen::Over(Verdict::Ended(EngineCause::Evicted, words.clone()));
+            }
             jobs.insert(job, seen);
         }
         event.clear();

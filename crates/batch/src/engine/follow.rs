@@ -309,17 +309,12 @@ impl Live {
         rope: &mut super::bells::Rope<'_>,
         since: u64,
     ) -> Word {
-        let began = path.join("stdout").exists();
-        let counts = |seen: Seen| match began {
-            true => seen.of_one_that_began(),
-            false => seen,
-        };
         let mut word = Word::Nothing;
         if let Some(name) = E::LOG {
             let log = path.join(name);
             rope.with_log(&log, self);
             let read = read_log(&log).ok();
-            match read.and_then(|log| shared.engine.read(&log)).map(counts) {
+            match read.and_then(|log| shared.engine.read(&log)) {
                 Some(Seen::Over(verdict)) => return Word::Over(Some(verdict)),
                 Some(_) => word = Word::Living,
                 None => {}
@@ -330,10 +325,17 @@ impl Live {
             return word;
         }
         match answer {
-            Answer::Seen(seen) => match counts(seen) {
-                Seen::Over(verdict) => Word::Over(Some(verdict)),
-                _ => Word::Living,
-            },
+            Answer::Seen(seen) => {
+                // Of the answer only: while a log says that it waits, the next line may say why.
+                let seen = match path.join("stdout").exists() {
+                    true => seen.of_one_that_began(),
+                    false => seen,
+                };
+                match seen {
+                    Seen::Over(verdict) => Word::Over(Some(verdict)),
+                    _ => Word::Living,
+                }
+            }
             Answer::Absent => Word::Over(None),
             Answer::None(_) => word,
         }

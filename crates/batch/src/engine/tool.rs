@@ -29,19 +29,33 @@ const ENVIRONMENT: [&str; 7] = [
 
 /// How an engine's commands are found, and how they find their engine: what they have of an environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tools(BTreeMap<OsString, OsString>);
+pub struct Tools {
+    environment: BTreeMap<OsString, OsString>,
+    deadline: Duration,
+}
 
 impl Tools {
     /// As this process would find them.
     pub fn here() -> Tools {
         let known = ENVIRONMENT.iter();
         let set = known.filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
-        Tools(set.collect())
+        Tools {
+            environment: set.collect(),
+            deadline: DEADLINE,
+        }
     }
 
     #[must_use]
     pub fn with(mut self, name: &str, value: impl AsRef<OsStr>) -> Tools {
-        self.0.insert(name.into(), value.as_ref().to_owned());
+        self.environment
+            .insert(name.into(), value.as_ref().to_owned());
+        self
+    }
+
+    /// With another deadline for each of them.
+    #[must_use]
+    pub fn within(mut self, deadline: Duration) -> Tools {
+        self.deadline = deadline;
         self
     }
 }
@@ -69,7 +83,7 @@ pub async fn ask(
         command
             .args(arguments)
             .env_clear()
-            .envs(&tools.0)
+            .envs(&tools.environment)
             .env("LC_ALL", "C")
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -121,12 +135,12 @@ pub async fn ask(
             },
         })
     };
-    match tokio::time::timeout(DEADLINE, run).await {
+    match tokio::time::timeout(tools.deadline, run).await {
         Ok(Ok(said)) => Ok(said),
         Ok(Err(error)) => Err(unreachable(error.to_string())),
         Err(_) => Err(unreachable(format!(
-            "it did not answer within {} s",
-            DEADLINE.as_secs()
+            "it did not answer within {:?}",
+            tools.deadline
         ))),
     }
 }

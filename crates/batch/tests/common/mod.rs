@@ -122,6 +122,23 @@ impl Fixture for SlurmFixture {
 
 pub struct CondorFixture(EngineFixture);
 
+impl CondorFixture {
+    pub fn engine(&self) -> &'static Engine {
+        self.0.engine
+    }
+
+    pub fn tag(&self, id: AttemptId) -> String {
+        let site = engine::site(&self.0.root()).unwrap();
+        engine::order::tag(&site, id)
+    }
+
+    /// An expression for all of this site.
+    pub fn all(&self) -> String {
+        let site = engine::site(&self.0.root()).unwrap();
+        format!("KumikoSite == \"{site}\"")
+    }
+}
+
 impl Fixture for CondorFixture {
     type System = Condor;
 
@@ -141,6 +158,140 @@ impl Fixture for CondorFixture {
     fn kill_runner(&self, pid: u32) {
         signal(pid, 9);
     }
+}
+
+/// A Slurm of this test's own, which may be harmed.
+pub struct OwnSlurm {
+    pub engine: Engine,
+    fixture: FakeFixture,
+}
+
+impl OwnSlurm {
+    pub fn new(test: &str, environment: &[(&str, &str)]) -> Option<Self> {
+        Some(Self {
+            fixture: FakeFixture::new(test)?,
+            engine: Engine::own("slurm", environment, test)?,
+        })
+    }
+
+    pub fn open(&self, sink: Arc<Record>) -> Slurm {
+        let root = self.fixture.top.path().join("spools");
+        let site = engine::site(&root).unwrap();
+        let commands = slurm::Commands(tools(&self.engine));
+        Slurm::new(commands, site, root, self.fixture.runner.clone(), sink)
+    }
+
+    pub fn top(&self) -> &Path {
+        self.fixture.top.path()
+    }
+}
+
+/// Slurm's commands as scripts, which have faults when they are told to (tests/fakes/slurm).
+pub struct FakeFixture {
+    top: TempDir,
+    runner: PathBuf,
+}
+
+impl FakeFixture {
+    fn fake(&self) -> PathBuf {
+        self.top.path().join("slurm")
+    }
+
+    pub fn open_within(&self, sink: Arc<Record>, deadline: Duration) -> Slurm {
+        let mut path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fakes/slurm")
+            .into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap());
+        let tools = Tools::here()
+            .with("PATH", path)
+            .with("FAKE", self.fake())
+            .within(deadline);
+        let root = self.top.path().join("spools");
+        let site = engine::site(&root).unwrap();
+        Slurm::new(
+            slurm::Commands(tools),
+            site,
+            root,
+            self.runner.clone(),
+            sink,
+        )
+    }
+
+    /// Has it a fault, or not any more.
+    pub fn fault(&self, name: &str, on: bool) {
+        match on {
+            true => std::fs::write(self.fake().join(name), "").unwrap(),
+            false => std::fs::remove_file(self.fake().join(name)).unwrap(),
+        }
+    }
+
+    fn jobs(&self) -> Vec<PathBuf> {
+        let jobs = std::fs::read_dir(self.fake().join("jobs")).unwrap();
+        jobs.map(|job| job.unwrap().path()).collect()
+    }
+
+    /// What it says of its jobs.
+    pub fn states(&self) -> Vec<String> {
+        let state = |job: &PathBuf| std::fs::read_to_string(job.join("state")).unwrap();
+        self.jobs()
+            .iter()
+            .map(|job| state(job).trim().to_owned())
+            .collect()
+    }
+
+    /// Has it say so of the attempt with this spool.
+    pub fn say(&self, state: &str, spool: &Path) {
+        let spool = format!("'{}'", spool.display());
+        let is_its = |job: &&PathBuf| {
+            std::fs::read_to_string(job.join("script"))
+                .unwrap()
+                .contains(&spool)
+        };
+        let jobs = self.jobs();
+        let job = jobs.iter().find(is_its).unwrap();
+        let new = job.join("state.new");
+        std::fs::write(&new, format!("{state}\n")).unwrap();
+        std::fs::rename(new, job.join("state")).unwrap();
+    }
+}
+
+impl Fixture for FakeFixture {
+    type System = Slurm;
+
+    fn new(test: &str) -> Option<Self> {
+        let runner = program(test)?;
+        let fixture = Self {
+            top: tempfile::tempdir().unwrap(),
+            runner,
+        };
+        std::fs::create_dir_all(fixture.fake().join("jobs")).unwrap();
+        Some(fixture)
+    }
+
+    fn open(&self, sink: Arc<Record>) -> Slurm {
+        self.open_within(sink, Duration::from_secs(30))
+    }
+
+    fn top(&self) -> &Path {
+        self.top.path()
+    }
+
+    fn kill_runner(&self, pid: u32) {
+        signal(pid, 9);
+    }
+}
+
+/// Looks until it is so.
+pub async fn until(mut so: impl FnMut() -> bool) {
+    let looking = async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, looking)
+        .await
+        .expect("not in time");
 }
 
 pub fn signal(pid: u32, number: i32) {
