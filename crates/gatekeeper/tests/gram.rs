@@ -189,13 +189,13 @@ async fn a_two_phase_job_waits_fails_or_runs_as_its_client_says() {
     let contact = reply.contact.unwrap();
     let waits = client.query(&contact, &Query::Status).await.unwrap();
     assert_eq!(waits.state, Some(JobState::Unsubmitted));
-    assert!(site.jobs.jobs.lock().unwrap().is_empty());
+    assert_eq!(site.jobs.count(), 0);
     // Twice: it is submitted once.
     for _ in 0..2 {
         let answer = client.query(&contact, &commit).await.unwrap();
         assert_eq!(answer.failure, GramCode::SUCCESS);
     }
-    assert_eq!(site.jobs.jobs.lock().unwrap().len(), 1);
+    assert_eq!(site.jobs.count(), 1);
     site.jobs
         .until(JobId(1), "the end", |job| job.view.state.has_ended())
         .await;
@@ -231,7 +231,7 @@ async fn a_two_phase_job_waits_fails_or_runs_as_its_client_says() {
     );
     let refused = client.query(&late.contact.unwrap(), &commit).await.unwrap();
     assert_eq!(refused.failure, GramCode::COMMIT_TIMED_OUT);
-    assert!(site.jobs.jobs.lock().unwrap().is_empty());
+    assert_eq!(site.jobs.count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -333,7 +333,7 @@ async fn a_client_that_vanishes_anywhere_in_the_exchange_harms_nobody() {
             .unwrap(),
         Status::Ok
     );
-    assert_eq!(site.jobs.jobs.lock().unwrap().len(), 1);
+    assert_eq!(site.jobs.count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -401,7 +401,7 @@ async fn strangers_and_limited_proxies_are_refused_after_the_exchange() {
         let refused = deadline("an answer", asked).await.unwrap_err();
         assert!(refused.to_string().contains("403"), "{refused}");
     }
-    assert!(site.jobs.jobs.lock().unwrap().is_empty());
+    assert_eq!(site.jobs.count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

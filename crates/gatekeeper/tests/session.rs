@@ -233,6 +233,8 @@ async fn a_watcher_hears_each_event_once_as_it_happens_over_a_restart_too() {
     let event = deadline("an event", watch.next()).await.unwrap().unwrap();
     assert_eq!((event.number, event.outcome), (3, Some(Outcome::Cancelled)));
     client.remove(job).await.unwrap();
+    let event = deadline("an event", watch.next()).await.unwrap().unwrap();
+    assert_eq!((event.number, event.kind.as_str()), (4, "removed"));
     assert!(
         deadline("the end of the events", watch.next())
             .await

@@ -33,6 +33,8 @@ pub struct Job {
     pub read: [u64; 2],
     pub taken: u64,
     closed: bool,
+    /// Only those who watch it see it still.
+    removed: bool,
     pub signals: Vec<i32>,
     pub windows: Vec<WindowSize>,
 }
@@ -69,6 +71,12 @@ impl Fake {
         result
     }
 
+    /// Of jobs that are not removed.
+    pub fn count(&self) -> usize {
+        let jobs = self.jobs.lock().unwrap();
+        jobs.values().filter(|job| !job.removed).count()
+    }
+
     /// Waits until `look` is true of the job.
     pub async fn until(&self, job: JobId, what: &str, look: impl Fn(&Job) -> bool) {
         let mut changed = self.changed.subscribe();
@@ -94,7 +102,7 @@ impl Fake {
         let mut jobs = self.jobs.lock().unwrap();
         let found = jobs
             .get_mut(&job)
-            .filter(|j| j.view.subject == caller.subject);
+            .filter(|j| j.view.subject == caller.subject && !j.removed);
         let found =
             found.ok_or_else(|| Refusal::new("no_such_job", format!("there is no job {job}")))?;
         Ok(look(found))
@@ -201,6 +209,7 @@ impl Jobs for Fake {
             read: [0; 2],
             taken: 0,
             closed: false,
+            removed: false,
             signals: Vec::new(),
             windows: Vec::new(),
             description,
@@ -235,7 +244,7 @@ impl Jobs for Fake {
         let jobs = self.jobs.lock().unwrap();
         Ok(jobs
             .values()
-            .filter(|j| j.view.subject == caller.subject)
+            .filter(|j| j.view.subject == caller.subject && !j.removed)
             .map(|j| j.view.clone())
             .collect())
     }
@@ -350,7 +359,11 @@ impl Jobs for Fake {
                 "it has not ended: cancel it first",
             ));
         }
-        self.jobs.lock().unwrap().remove(&job);
+        self.find(caller, job, |j| {
+            let state = j.view.state;
+            j.event("removed", state, None);
+            j.removed = true;
+        })?;
         self.tell();
         Ok(())
     }
@@ -424,16 +437,17 @@ struct Events {
 impl EventStream for Events {
     async fn next(&mut self) -> Option<EventView> {
         loop {
-            let next = {
+            {
                 let jobs = self.jobs.lock().unwrap();
-                jobs.get(&self.job)?
-                    .events
-                    .get(usize::try_from(self.after).unwrap())
-                    .cloned()
-            };
-            if let Some(event) = next {
-                self.after = event.number;
-                return Some(event);
+                let job = jobs.get(&self.job)?;
+                let next = job.events.get(usize::try_from(self.after).unwrap());
+                if let Some(event) = next {
+                    self.after = event.number;
+                    return Some(event.clone());
+                }
+                if job.removed {
+                    return None;
+                }
             }
             self.changed.changed().await.ok()?;
         }
@@ -456,6 +470,7 @@ impl OutputReader for Output {
                 let mut jobs = self.jobs.lock().unwrap();
                 let job = jobs
                     .get_mut(&self.job)
+                    .filter(|job| !job.removed)
                     .ok_or_else(|| Refusal::new("no_such_job", "removed"))?;
                 let end = job.length(self.i).min(self.offset + most as u64);
                 let (from, i) = (self.offset, self.i);
