@@ -7,7 +7,7 @@ mod place;
 
 use kumiko_e2e::adversity::{refused, text};
 use kumiko_e2e::{alive, collect, finish, has_program, skip, told, until};
-use place::{FRONT, Place, killed, succeeded};
+use place::{FRONT, Place, killed, killed_together, succeeded};
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
@@ -417,13 +417,11 @@ fn kill_9_of_front_agent_and_monitor_costs_no_job_and_clients_go_on() {
         });
     });
     check("all of them", &|| {
-        for pid in [
+        killed_together(&[
             place.monitor(),
             place.front().unwrap(),
             place.agent("alice").unwrap(),
-        ] {
-            killed(pid);
-        }
+        ]);
         place.start();
     });
 }

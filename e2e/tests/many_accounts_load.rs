@@ -7,7 +7,7 @@
 mod place;
 
 use kumiko_e2e::{finish, has_program, skip, told, until};
-use place::{Place, killed, succeeded};
+use place::{Place, killed_together, succeeded};
 use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
@@ -118,13 +118,11 @@ fn check(test: &str, each: usize) {
     assert_eq!(all_views(&place, &names), before, "no job was started anew");
     assert_eq!(guests(&place, &names), each * ACCOUNTS);
 
-    for pid in [place.monitor(), place.front().unwrap()] {
-        killed(pid);
-    }
-    names
-        .iter()
-        .filter_map(|name| place.agent(name))
-        .for_each(killed);
+    let agents = names.iter().filter_map(|name| place.agent(name));
+    let all: Vec<u32> = agents
+        .chain([place.monitor(), place.front().unwrap()])
+        .collect();
+    killed_together(&all);
     let since = Instant::now();
     place.start();
     told("started after kill -9", since);

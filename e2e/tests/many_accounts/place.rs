@@ -349,6 +349,19 @@ pub fn killed(pid: u32) {
     until("it is gone", || !kumiko_e2e::alive(pid));
 }
 
+/// By one command, for some end by themselves once others are gone.
+pub fn killed_together(pids: &[u32]) {
+    let words = pids.iter().map(u32::to_string);
+    std::process::Command::new("kill")
+        .arg("-KILL")
+        .args(words)
+        .output()
+        .unwrap();
+    until("they are gone", || {
+        !pids.iter().any(|pid| kumiko_e2e::alive(*pid))
+    });
+}
+
 /// proc(5): the fourth field of stat, after a name in brackets that may hold anything.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
