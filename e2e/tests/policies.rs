@@ -1,0 +1,139 @@
+//! A job through the gatekeeper is under the policies of site, virtual organisation, user and request, and its record says
+//! so (spec/policy, P40 to P44).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_e2e::adversity::{refused, text};
+use kumiko_e2e::{Person, told};
+use std::fs;
+
+/// The subject that the grid-mapfile names first.
+fn subject(person: &Person) -> String {
+    let map = fs::read_to_string(person.kumiko_home().join("grid-mapfile")).unwrap();
+    map.split('"').nth(1).unwrap().to_owned()
+}
+
+fn restart(person: &Person) {
+    person.ok(["site", "stop"]);
+    person.start_site();
+}
+
+#[test]
+fn site_organisation_user_and_request_narrow_each_other_and_the_record_names_them() {
+    let person = Person::with_site();
+    let home = person.kumiko_home();
+    let (me, user) = (subject(&person), home.join("user"));
+    let shared = home.join("shared");
+    fs::create_dir_all(shared.join("mine")).unwrap();
+    fs::write(shared.join("news"), "all is well\n").unwrap();
+    fs::write(shared.join("mine/key"), "secret\n").unwrap();
+    // The site shows a directory, to write to; the organisation to read; the user hides a part; the job has little memory.
+    let real = shared.display();
+    let site = format!(
+        "[paths]\n\"/data\" = {{ access = \"write\", real = \"{real}\" }}\n[limits]\nmemory_mib = 4096\n"
+    );
+    fs::write(home.join("policy.toml"), site).unwrap();
+    let organisation = |member: &str| {
+        let text = format!(
+            "vo = \"lattice\"\nexpires = 2100-01-01T00:00:00Z\nmembers = [\"{member}\"]\n[policy]\nfurther_processes = true\n[policy.paths]\n\"/data\" = \"read\"\n"
+        );
+        let text = person.file("lattice.toml", &text);
+        let (cert, key) = (user.join("usercert.pem"), user.join("userkey.pem"));
+        let words = [
+            "identity",
+            "sign",
+            text.to_str().unwrap(),
+            "--cert",
+            cert.to_str().unwrap(),
+        ];
+        let out = home.join("lattice.vo");
+        let rest = [
+            "--key",
+            key.to_str().unwrap(),
+            "--out",
+            out.to_str().unwrap(),
+        ];
+        person.ok(words.into_iter().chain(rest));
+        out
+    };
+    let signed = organisation(&me);
+    let trusted = format!(
+        "organisations = [{{ name = \"lattice\", administrator = \"{me}\", policy = \"{}\" }}]\n",
+        signed.display()
+    );
+    let settings = fs::read_to_string(home.join("site.toml")).unwrap();
+    fs::write(home.join("site.toml"), trusted + &settings).unwrap();
+    let own = person.file(
+        ".config/kumiko/policy.toml",
+        "[paths]\n\"/data/mine\" = \"denied\"\n",
+    );
+    restart(&person);
+
+    let job = person.file(
+        "job.toml",
+        "vo = \"lattice\"\nlimits = { memory_mib = 512 }\n",
+    );
+    let script =
+        "cat /data/news; touch /data/new || echo no write; cat /data/mine/key || echo no key";
+    let run = [
+        "job",
+        "run",
+        "--policy",
+        job.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let output = person.run(run);
+    assert_eq!(
+        text(&output.stdout),
+        "all is well\nno write\nno key\n",
+        "{}",
+        told(&output)
+    );
+    let record = person.ok(["job", "explain", "last"]);
+    let signer = format!("policy of lattice, signed by {me}");
+    let site = home.join("policy.toml");
+    let layers = [
+        "mechanism namespace: the cheapest that this machine admits (",
+        site.to_str().unwrap(),
+        &signer,
+        own.to_str().unwrap(),
+        "the job's policy",
+        "memory limit of 512 MiB: ",
+    ];
+    let mut rest = record.as_str();
+    for words in layers {
+        let at = rest
+            .find(words)
+            .unwrap_or_else(|| panic!("{words}: {record}"));
+        rest = &rest[at..];
+    }
+
+    // What asks for more, or for what is not there, is refused with the name of who asks.
+    let refuse = |policy: &str, says: &[&str]| {
+        let policy = person.file("asks.toml", policy);
+        let words = [
+            "job",
+            "run",
+            "--policy",
+            policy.to_str().unwrap(),
+            "--",
+            "true",
+        ];
+        refused(&person.run(words), 125, says);
+    };
+    refuse(
+        "[paths]\n\"/data\" = \"write\"",
+        &["the job's policy asks for more", "/data"],
+    );
+    refuse("vo = \"other\"", &["other", "lattice"]);
+    organisation("/O=Grid/CN=Somebody Else");
+    refuse("vo = \"lattice\"", &["does not list", &me]);
+    fs::write(&signed, "not signed").unwrap();
+    refuse("", &["lattice.vo", "no signed text"]);
+    fs::remove_file(&own).unwrap();
+    organisation(&me);
+    person.ok(["job", "run", "--", "true"]);
+}
