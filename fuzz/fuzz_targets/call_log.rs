@@ -59,7 +59,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
                 legal(&ledger, respond::to_silence(known, silent_ms));
             }
             legal(&ledger, respond::to_absence(known, u64::MAX));
-            if known.attempt().is_none_or(|attempt| attempt.epoch < u32::MAX) {
+            if known
+                .attempt()
+                .is_none_or(|attempt| attempt.epoch < u32::MAX)
+            {
                 legal(&ledger, respond::placed(known, "h"));
             }
             for epoch in 0..4 {
