@@ -1,0 +1,187 @@
+//! What engines print against the vectors in spec/jobs/vectors, and what is asked of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_batch::engine::order::Order;
+use kumiko_batch::engine::seen::{Row, Seen, Verdict};
+use kumiko_batch::{condor, slurm};
+use kumiko_job::description::Resources;
+use std::path::Path;
+
+fn vector(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/jobs/vectors");
+    std::fs::read(folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// All vectors that must not be believed.
+fn invalid(ending: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/jobs/vectors/invalid");
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let found: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|e| e == ending))
+        .map(|path| std::fs::read(path).unwrap())
+        .collect();
+    assert!(!found.is_empty(), "{ending}");
+    found
+}
+
+/// A word for how far it is, and the cause of an end.
+fn kind(seen: &Seen) -> String {
+    match seen {
+        Seen::Over(Verdict::ByItself(_)) => "by itself".to_owned(),
+        Seen::Over(Verdict::Ended(cause, _)) => format!("{cause:?}").to_lowercase(),
+        Seen::Unknown(words) => format!("unknown: {words}"),
+        Seen::Held(_) => "held by a person".to_owned(),
+        Seen::Waiting(_) => "waits".to_owned(),
+        Seen::Running(_) => "runs".to_owned(),
+    }
+}
+
+fn kinds(rows: &[Row]) -> Vec<(&str, &str, String)> {
+    rows.iter()
+        .map(|row| (row.tag.as_str(), row.number.as_str(), kind(&row.seen)))
+        .collect()
+}
+
+#[test]
+fn squeue_is_understood_or_not_believed() {
+    let rows = slurm::words::rows(&vector("valid/states.squeue"), "kumiko-0a1b-").unwrap();
+    let expected = [
+        ("kumiko-0a1b-7.1", "17", "runs"),
+        ("kumiko-0a1b-8.1", "18", "waits"),
+        ("kumiko-0a1b-9.2", "19", "held by a person"),
+        ("kumiko-0a1b-10.1", "20", "limit"),
+        ("kumiko-0a1b-11.1", "21", "preempted"),
+        ("kumiko-0a1b-12.1", "22", "hostlost"),
+        ("kumiko-0a1b-13.1", "23", "removed"),
+        ("kumiko-0a1b-14.1", "24", "limit"),
+        ("kumiko-0a1b-15.1", "25", "by itself"),
+        ("kumiko-0a1b-16.1", "26", "unknown: OF_ITS_OWN (a | bar)"),
+    ];
+    assert_eq!(
+        kinds(&rows),
+        expected.map(|(tag, number, seen)| (tag, number, seen.to_owned()))
+    );
+    assert_eq!(
+        slurm::words::rows(&vector("valid/nothing.squeue"), "kumiko-"),
+        Ok(vec![])
+    );
+    for text in invalid("squeue") {
+        assert!(slurm::words::rows(&text, "kumiko-").is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn condor_q_is_understood_or_not_believed() {
+    let rows = condor::words::rows(&vector("valid/states.condorq")).unwrap();
+    let expected = [
+        ("kumiko-0a1b-7.1", "17", "runs"),
+        ("kumiko-0a1b-8.1", "18", "waits"),
+        ("kumiko-0a1b-9.1", "19", "held by a person"),
+        ("kumiko-0a1b-10.1", "20", "limit"),
+        ("kumiko-0a1b-11.1", "21", "held"),
+        ("kumiko-0a1b-12.1", "22", "removed"),
+        ("kumiko-0a1b-13.1", "23", "by itself"),
+        ("kumiko-0a1b-14.1", "24", "unknown: JobStatus 9"),
+    ];
+    assert_eq!(
+        kinds(&rows),
+        expected.map(|(tag, number, seen)| (tag, number, seen.to_owned()))
+    );
+    assert_eq!(
+        condor::words::rows(&vector("valid/nothing.condorq")),
+        Ok(vec![])
+    );
+    for text in invalid("condorq") {
+        assert!(condor::words::rows(&text).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn the_last_whole_event_of_a_log_counts() {
+    let rows = [
+        ("submitted", "waits"),
+        ("running", "runs"),
+        ("terminated", "by itself"),
+        ("evicted", "waits"),
+        ("evicted-and-run-again", "evicted"),
+        ("removed", "removed"),
+        ("held-by-person", "held by a person"),
+        ("held-over-limit", "limit"),
+        ("cut-in-the-last-event", "runs"),
+        ("one-over-and-one-waiting", "waits"),
+    ];
+    for (name, expected) in rows {
+        let seen = condor::words::last_event(&vector(&format!("valid/{name}.condorlog")));
+        assert_eq!(kind(&seen.unwrap()), expected, "{name}");
+    }
+    for text in invalid("condorlog") {
+        assert_eq!(condor::words::last_event(&text), None, "{text:?}");
+    }
+}
+
+#[test]
+fn every_resource_reaches_the_engine_in_its_own_words() {
+    let order = |resources| Order {
+        tag: "kumiko-0a1b-7.1".into(),
+        site: "0a1b".into(),
+        runner: "/opt/it's/kumiko-run".into(),
+        spool: "/srv/a $b \"c\"".into(),
+        cpus: 6,
+        time_limit_ms: Some(90_000),
+        resources,
+    };
+    let all = order(Resources {
+        cpus: Some(2),
+        memory_mib: Some(512),
+        gpus: Some(1),
+        host_count: None,
+        queue: Some("long".into()),
+        project: Some("physics".into()),
+        exclusive: true,
+    });
+    let line = slurm::words::submission(&all);
+    for word in [
+        "--job-name=kumiko-0a1b-7.1",
+        "--cpus-per-task=6",
+        "--time=2",
+        "--mem=512M",
+        "--gpus=1",
+        "--partition=long",
+        "--account=physics",
+        "--exclusive",
+        "--no-requeue",
+    ] {
+        assert!(line.iter().any(|given| given == word), "{word}: {line:?}");
+    }
+    let none = slurm::words::submission(&order(Resources::default()));
+    for name in ["--mem", "--gpus", "--partition", "--account", "--exclusive"] {
+        assert!(
+            !none.iter().any(|given| given.starts_with(name)),
+            "{name}: {none:?}"
+        );
+    }
+    assert_eq!(
+        slurm::words::script(&all),
+        "#!/bin/sh\nexec '/opt/it'\\''s/kumiko-run' '/srv/a $b \"c\"'\n"
+    );
+    let text = condor::words::submission(&all);
+    for line in [
+        "executable = /opt/it's/kumiko-run",
+        "arguments = \"'/srv/a $(DOLLAR)b \"\"c\"\"'\"",
+        "request_cpus = 6",
+        "request_memory = 512",
+        "request_gpus = 1",
+        "accounting_group = physics",
+        "allowed_job_duration = 90",
+        "+KumikoTag = \"kumiko-0a1b-7.1\"",
+        "+KumikoSite = \"0a1b\"",
+    ] {
+        assert!(text.lines().any(|given| given == line), "{line}: {text}");
+    }
+    let none = condor::words::submission(&order(Resources::default()));
+    for name in ["request_memory", "request_gpus", "accounting_group"] {
+        assert!(!none.contains(name), "{none}");
+    }
+}
