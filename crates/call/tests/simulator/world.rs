@@ -9,6 +9,7 @@ use kumiko_call::call::{Outcome, Stage};
 use kumiko_call::client::NoResult;
 use kumiko_call::event::{CallEvent, End, Event, Failure};
 use kumiko_call::id::CallId;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 pub const TICK_MS: u64 = 500;
@@ -160,14 +161,19 @@ impl Play {
         }
     }
 
+    /// From here on nothing fails.
+    fn calm(&mut self) {
+        self.server.disk.full = false;
+        self.server.dies = 0;
+        (self.net.loses, self.net.doubles, self.net.delays) = (0, 0, 0);
+        self.hosts.iter_mut().for_each(|host| host.full = false);
+    }
+
     fn tick(&mut self, now: u64) {
-        if now < QUIET {
-            self.fail(now);
-        } else if now == QUIET {
-            self.server.disk.full = false;
-            self.server.dies = 0;
-            (self.net.loses, self.net.doubles, self.net.delays) = (0, 0, 0);
-            self.hosts.iter_mut().for_each(|host| host.full = false);
+        match now.cmp(&QUIET) {
+            Ordering::Less => self.fail(now),
+            Ordering::Equal => self.calm(),
+            Ordering::Greater => {}
         }
         let (random, net) = (&mut self.random, &mut self.net);
         while let Some(packet) = net.arrive(now) {
