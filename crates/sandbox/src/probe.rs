@@ -43,7 +43,7 @@ const LIBRARY: &[&str] = &[
 const PTRACE: &[&str] = &[
     RATES,
     "sizes of temporary places",
-    "signals, traces and shared memory between several guests of one job fail; no debuggers",
+    "signals, traces and shared memory between several guests of one job fail; no debuggers, no further terminals",
     "no UNIX datagrams, no System V IPC, no message queues, no Landlock and no listeners of a guest's own",
     "a guest that changes its words while it is answered may learn what /proc tells everybody of other processes, and \
      what O_PATH tells of a hidden name",

@@ -2,7 +2,7 @@
 
 use super::processes;
 use super::resolve::{End, Look, Thing, as_place, join, resolve};
-use super::view::{Kind, View, c_string, flag};
+use super::view::{Kind, TERMINALS, View, c_string, flag};
 use kumiko_linux::supervise::calls::{self, FileKind};
 use kumiko_linux::supervise::{Call, Errno, memory};
 use std::ffi::CString;
@@ -23,7 +23,7 @@ impl Look for Caller<'_> {
         match mount.kind {
             Kind::Processes => return processes::look(self.view, mount, rest, self.tid),
             Kind::Terminals if rest == b"ptmx" => {
-                return calls::open_host(c"/dev/pts/ptmx", flag::PATH).map(Thing::Other);
+                return calls::open_host(TERMINALS, flag::PATH).map(Thing::Other);
             }
             Kind::Terminals if !rest.is_empty() => {
                 let known =

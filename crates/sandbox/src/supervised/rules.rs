@@ -3,7 +3,7 @@
 
 use super::filter::By;
 use super::resolve::join;
-use super::view::{Kind, Mount, View, c_string, flag};
+use super::view::{Kind, Mount, TERMINALS, View, c_string, flag};
 use kumiko_linux::supervise::calls;
 use kumiko_linux::supervise::domain::{self, Grant, GuestRules};
 use std::fs;
@@ -57,7 +57,7 @@ pub(super) fn domain(view: &View, by: By, terminal: Option<&OwnedFd>) -> io::Res
             rules.grant(fd.as_fd(), Grant::Read)?;
         }
         // /dev/tty is always the guest's own; other terminals it has by descriptor.
-        for path in [c"/proc", c"/dev/tty", c"/dev/pts/ptmx"] {
+        for path in [c"/proc", c"/dev/tty", TERMINALS] {
             if let Ok(fd) = calls::open_host(path, flag::PATH) {
                 rules.grant(fd.as_fd(), Grant::Write)?;
             }

@@ -170,7 +170,8 @@ fn other(c: &Caller<'_>, number: i32) -> Result<Outcome, Errno> {
 }
 
 fn of_member(pid: i32) -> Result<Outcome, Errno> {
-    if pid == 0 || processes::is_guest(pid) {
+    // A negative number is nobody: the kernel says so by the call.
+    if pid <= 0 || processes::is_guest(pid) {
         Ok(Outcome::Native)
     } else {
         Err(Errno::ESRCH)

@@ -7,7 +7,7 @@ use super::caller::Caller;
 use super::open::{self, Opening};
 use super::resolve::join;
 use super::serve::{Outcome, nr, serve};
-use super::view::{Kind, View, flag};
+use super::view::{Kind, TERMINALS, View, flag};
 use super::words;
 use kumiko_linux::supervise::stub::Stub;
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
@@ -164,10 +164,10 @@ impl Tracing<'_> {
                         let list = self.view.terminal_list().as_os_str().as_bytes();
                         (list.to_vec(), flags, 0, false)
                     }
-                    Kind::Terminals => {
-                        let name = join(b"/dev/pts", rest);
-                        (name, flags, 0, rest == b"ptmx")
+                    Kind::Terminals if rest == b"ptmx" => {
+                        (TERMINALS.to_bytes().to_vec(), flags, 0, true)
                     }
+                    Kind::Terminals => (join(b"/dev/pts", rest), flags, 0, false),
                     // Its list of processes is one of our own making.
                     Kind::Processes if rest.is_empty() => (
                         calls::read_link(&calls::own_path(caller.view.list()?.as_fd()))?,

@@ -7,7 +7,7 @@ use kumiko_linux::supervise::Errno;
 use kumiko_linux::supervise::calls;
 use kumiko_policy::Reach;
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,9 @@ use std::sync::Mutex;
 
 /// Files of [`View::made_file`] that are kept: more than a room has threads that open one at the same moment.
 const MADE_AT_ONCE: u32 = 1024;
+
+/// New terminals are had by this name: that in /dev/pts is closed on most machines (`ptmxmode`, pts(4)).
+pub(super) const TERMINALS: &CStr = c"/dev/ptmx";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
