@@ -3,8 +3,8 @@
 
 use crate::buffer::{Buffer, FRONT, LARGE, Room, SMALL};
 use crate::gate::{ASK, Call, Done, HOW_BYTES, call, how, nr, path_how, told};
-use crate::layout::{ARRIVAL_TABLE_BYTES, DATA, TABLE};
-use crate::memory;
+use crate::layout::{ARRIVAL_TABLE_BYTES, DATA, HARMLESS, HARMLESS_COUNT, TABLE};
+use crate::memory::{self, Kept};
 use crate::patch;
 use crate::table::{self, AMBIGUOUS, Index, Slot, Table};
 
@@ -49,10 +49,14 @@ fn places() -> Table<'static> {
     Table::new(bytes)
 }
 
-/// The path on the host of a path of the guest, in a buffer; it ends with a zero.
+/// A path of the guest as the host has it, in a buffer: it ends with a zero, and begins at a descriptor if it does not
+/// begin at the root.
 struct Real {
+    directory: u64,
     at: u64,
     slot: Slot,
+    /// Of its place.
+    hash: u64,
 }
 
 /// Does something with the path on the host, or asks.
@@ -77,16 +81,32 @@ fn with_long(directory: u64, path: u64, act: &dyn Fn(&Real) -> Done) -> Done {
 #[inline]
 fn find(directory: u64, path: u64, buffer: &mut Buffer) -> Option<Real> {
     memory::text(path, buffer)?;
-    let begin = match buffer.get(FRONT..FRONT + 1)? {
-        b"/" => FRONT,
-        b"\0" => return None,
-        _ => before(directory, buffer)?,
-    };
-    on_host(buffer, begin)
+    match buffer.get(FRONT..FRONT + 1)? {
+        b"/" => on_host(buffer, FRONT),
+        b"\0" => None,
+        _ => beneath(directory, buffer),
+    }
 }
 
-/// Puts the place of a directory and a slash before a relative path, and tells where it begins now.
-fn before(directory: u64, buffer: &mut Buffer) -> Option<usize> {
+/// A relative path: where nothing is mounted on its way, the kernel takes it from where it begins, which may be renamed
+/// meanwhile.
+fn beneath(directory: u64, buffer: &mut Buffer) -> Option<Real> {
+    let (begin, slot) = before(directory, buffer)?;
+    let found = places().deepest(Index::Place, buffer.path(begin)?)?;
+    if found.slot != slot {
+        return on_host(buffer, begin);
+    }
+    (slot.flags & table::ASK == 0).then(|| Real {
+        directory,
+        at: buffer.address(FRONT),
+        slot,
+        hash: found.hash,
+    })
+}
+
+/// Puts the place of a directory and a slash before a relative path; tells where it begins now, and the slot of the
+/// directory.
+fn before(directory: u64, buffer: &mut Buffer) -> Option<(usize, Slot)> {
     let mut name = [0u8; FRONT];
     let count = if directory as u32 == AT_CWD as u32 {
         // SAFETY: the kernel writes into the buffer, and no more than it holds.
@@ -118,7 +138,7 @@ fn before(directory: u64, buffer: &mut Buffer) -> Option<usize> {
     buffer.put(begin, place)?;
     // What lies over it by now is another directory than that which the descriptor is.
     let whole = table.deepest(Index::Place, buffer.get(begin..FRONT)?)?;
-    (whole.slot == found.slot).then_some(begin)
+    (whole.slot == found.slot).then_some((begin, found.slot))
 }
 
 fn link_of_descriptor(number: u32, name: &mut [u8]) -> Option<usize> {
@@ -180,14 +200,16 @@ fn on_host(buffer: &mut Buffer, begin: usize) -> Option<Real> {
         return None; // the root of the host itself
     }
     Some(Real {
+        directory: AT_CWD,
         at: buffer.address(begin),
         slot: found.slot,
+        hash: found.hash,
     })
 }
 
 fn open_how(real: &Real, how: u64) -> i64 {
     // SAFETY: a zero-terminated path, and one of the structures that there are.
-    unsafe { call(nr::OPENAT2, [AT_CWD, real.at, how, HOW_BYTES, 0, 0]) }
+    unsafe { call(nr::OPENAT2, [real.directory, real.at, how, HOW_BYTES, 0, 0]) }
 }
 
 fn close(fd: i64) {
@@ -209,12 +231,26 @@ fn open(directory: u64, path: u64, flags: u64) -> Done {
     };
     with_real(directory, path, |real| {
         let fd = open_how(real, how);
-        if fd >= 0 && real.slot.flags & table::DEVICES != 0 && is_device(fd) {
+        if fd >= 0 && real.slot.flags & table::DEVICES != 0 && !is_harmless(real, fd) {
             close(fd);
             return ASK;
         }
         believed(fd)
     })
+}
+
+/// It is no device. What guests cannot write to stays what it was.
+fn is_harmless(real: &Real, fd: i64) -> bool {
+    const KNOWN: Kept = Kept(HARMLESS, HARMLESS_COUNT);
+    let stays = real.slot.flags & table::WRITABLE == 0;
+    if stays && KNOWN.has(real.hash) {
+        return true;
+    }
+    let harmless = !is_device(fd);
+    if stays && harmless {
+        KNOWN.keep(real.hash);
+    }
+    harmless
 }
 
 /// To copy nothing from a file that is open to be read to itself is refused for what it is before anything else

@@ -58,13 +58,12 @@ pub fn is_empty(at: u64) -> bool {
 }
 
 fn is_readable(at: u64) -> bool {
+    const SEEN_PAGES: Kept = Kept(SEEN, SEEN_COUNT);
     let page = at / PAGE_BYTES;
     if page == 0 || at >= END {
         return false;
     }
-    let seen = (SEEN + page % SEEN_COUNT * 8) as *mut u64;
-    // SAFETY: within the page of data, aligned; a word is read and written whole.
-    if unsafe { seen.read_volatile() } == page {
+    if SEEN_PAGES.has(page) {
         return true;
     }
     const NO_HOW: u64 = u64::MAX;
@@ -76,7 +75,25 @@ fn is_readable(at: u64) -> bool {
     if tried == EFAULT {
         return false;
     }
-    // SAFETY: as above.
-    unsafe { seen.write_volatile(page) };
+    SEEN_PAGES.keep(page);
     true
+}
+
+/// A few numbers that are known, each in the one place where it could be: where, and how many.
+pub struct Kept(pub u64, pub u64);
+
+impl Kept {
+    fn place(&self, number: u64) -> *mut u64 {
+        (self.0 + number % self.1 * 8) as *mut u64
+    }
+
+    pub fn has(&self, number: u64) -> bool {
+        // SAFETY: within the page of data, aligned; a word is read and written whole.
+        unsafe { self.place(number).read_volatile() == number }
+    }
+
+    pub fn keep(&self, number: u64) {
+        // SAFETY: as above.
+        unsafe { self.place(number).write_volatile(number) };
+    }
 }

@@ -34,3 +34,6 @@ pub const ARRIVAL_BYTES: usize = ARRIVAL_SAVED + ARRIVAL_SAVED_MOST;
 /// Pages seen, after the arrival.
 pub const SEEN: u64 = DATA + 0x400;
 pub const SEEN_COUNT: u64 = 128;
+/// Hashes of paths whose files were seen to be no devices, after those.
+pub const HARMLESS: u64 = SEEN + 8 * SEEN_COUNT;
+pub const HARMLESS_COUNT: u64 = 128;

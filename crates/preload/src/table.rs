@@ -2,6 +2,7 @@
 //! by the supervisor, read in guests, which cannot change it. Not in it: links and `..`, which are asked for.
 //!
 //! A slot is found by the 64-bit hash of its path, never compared: the maker sees to it that no two of its own collide.
+//! Paths have no zero byte in them.
 
 /// Asked for: the supervisor alone knows what stands there.
 pub const ASK: u32 = 1;
@@ -47,7 +48,7 @@ fn name(path: &[u8], begin: usize, before: u64) -> Name {
                 let slash = u64::from(b'/') << (8 * rest.len());
                 rest.iter()
                     .rev()
-                    .fold(0, |word, byte| word << 8 | u64::from(*byte))
+                    .fold(0, |word, byte| (word << 8) | u64::from(*byte))
                     | slash
             }
         };
@@ -91,11 +92,12 @@ pub struct Slot {
     place: (usize, usize),
 }
 
-/// The slot that a path is in, and how many bytes of the path name it.
+/// The slot that a path is in, how many bytes of the path name it, and the hash of all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     pub slot: Slot,
     pub named: usize,
+    pub hash: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +169,7 @@ impl<'a> Table<'a> {
                 }
             }
         }
-        best.map(|(slot, named)| Found { slot, named })
+        best.map(|(slot, named)| Found { slot, named, hash })
     }
 
     #[inline]
@@ -200,7 +202,7 @@ impl<'a> Table<'a> {
 }
 
 const DOT: u64 = b'.' as u64;
-const TWO_DOTS: u64 = DOT << 8 | DOT;
+const TWO_DOTS: u64 = (DOT << 8) | DOT;
 
 /// Where the search for a hash begins.
 #[inline]

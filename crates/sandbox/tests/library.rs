@@ -44,6 +44,14 @@ fn scratch() -> Scratch {
     let link = |to: &str, name: &str| {
         std::os::unix::fs::symlink(to, scratch.path(name)).unwrap();
     };
+    // Where the account may make one: no guest is to open it here.
+    let _ = Command::new("mknod")
+        .args(["-m", "666", &scratch.path("shown/device"), "c", "1", "3"])
+        .stderr(std::process::Stdio::null())
+        .status();
+    drop(std::os::unix::net::UnixListener::bind(
+        scratch.path("shown/socket"),
+    ));
     link("file", "shown/link");
     link("../other/file", "shown/out");
     link("deep", "shown/way");
@@ -162,7 +170,7 @@ int main(void) {
     "{dir}/shown", "{dir}/shown/.", "{dir}//shown/./deep///er/file", "{dir}/shown/deep/../file", "{dir}/shown/../other/file",
     "{dir}/shown/link", "{dir}/shown/out", "{dir}/shown/way/er/file", "{dir}/shown/nowhere", "{dir}/shown/round", "{dir}/shown/link/x",
     "{dir}/shown/shut", "{dir}/shown/shut/key", "{dir}/shown/gone", "{dir}/shown/gone/key", "{dir}/shown/none", "{dir}/shown/none/x",
-    "{dir}/shown/file/x", "{dir}/other/file", "{dir}/other", "{dir}", "/", "/etc", "/etc/passwd", "/nothing", "/elsewhere", "/elsewhere/file",
+    "{dir}/shown/file/x", "{dir}/shown/device", "{dir}/shown/socket", "{dir}/other/file", "{dir}/other", "{dir}", "/", "/etc", "/etc/passwd", "/nothing", "/elsewhere", "/elsewhere/file",
     "/elsewhere/sub/../file", "/elsewhere/sub/file", "{dir}/written/file", "{dir}/written", "/proc/self", "/proc/self/exe", "/proc/self/status",
     "/proc/1", "/dev/null", "/dev/tty", "/tmp", "/tmp/none", "/job", "/job/file", "file", "sub/file", "./file", "../job/file", "link", "sub", "sub/",
     ".", "..", "", "none", long_name, long_path, "passwd", "shown/file", "shown/shut/key", "shown/gone/key", "real/file"};
