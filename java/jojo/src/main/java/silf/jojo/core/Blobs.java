@@ -51,6 +51,12 @@ final class Blobs {
             } while (at < blob.bytes().length);
         }
 
+        /** The receiver has it from an earlier run. */
+        void held(Blob blob) {
+            entry(HELD, blob.name(), 64);
+            entries.i64(blob.hash()).i32(blob.bytes().length).i64(0);
+        }
+
         void unavailable(String name, String why) {
             entry(UNAVAILABLE, name, 4096);
             entries.name(why.substring(0, Math.min(why.length(), 1000)));
@@ -102,6 +108,11 @@ final class Blobs {
         void blob(Blob blob);
 
         void unavailable(String name, String why);
+
+        /** It was said to be held here, by this hash. */
+        default void held(String name, long hash, int size) throws Violation {
+            throw new Violation(name + " is said to be held here");
+        }
     }
 
     /** Puts pieces together. One thread. */
@@ -122,11 +133,21 @@ final class Blobs {
                 String name = in.name();
                 switch (kind) {
                     case BYTES -> piece(name, in);
+                    case HELD -> held(name, in);
                     case ABSENT -> taker.blob(Blob.unhashed(name, null));
                     case UNAVAILABLE -> taker.unavailable(name, in.name());
                     default -> throw new Violation("an entry of kind " + kind + " among blobs");
                 }
             }
+        }
+
+        private void held(String name, In in) throws Violation {
+            long hash = in.i64();
+            int whole = in.i32();
+            if (whole < 0 || whole > BLOB_MOST || in.i64() != 0) {
+                throw new Violation(name + " is held, and has bytes all the same");
+            }
+            taker.held(name, hash, whole);
         }
 
         private void piece(String name, In in) throws Violation {

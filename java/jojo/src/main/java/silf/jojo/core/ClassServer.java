@@ -31,6 +31,8 @@ final class ClassServer {
     private boolean working;
     // Of the one thread at work.
     private final Set<String> sent = new HashSet<>();
+    /** Hashes of what the child has from earlier runs. */
+    private final Set<Long> held = new HashSet<>();
 
     ClassServer(ClassStore store, Link link) {
         this.store = store;
@@ -67,8 +69,20 @@ final class ClassServer {
         submit(() -> send(names));
     }
 
-    /** The child asks. */
-    void want(String name) {
+    /** What the child has from earlier runs. */
+    void holds(long[] hashes) {
+        submit(() -> {
+            for (long hash : hashes) {
+                held.add(hash);
+            }
+        });
+    }
+
+    /** The child asks; {@code bytes}: it does not have what it said it held. */
+    void want(String name, boolean bytes) {
+        if (bytes) {
+            submit(() -> held.remove(store.hash(name)));
+        }
         store.want(name, new ClassStore.Waiter(
                 blob -> submit(() -> {
                     sent.remove(name); // asked for is asked for
@@ -98,7 +112,7 @@ final class ClassServer {
             }
             along.put(name, blob);
             if (!blob.absent()) {
-                room -= blob.bytes().length;
+                room -= isHeld(blob) ? name.length() : blob.bytes().length;
                 if (name.endsWith(".class")) {
                     next.addAll(References.of(blob.bytes()));
                 }
@@ -109,7 +123,11 @@ final class ClassServer {
         for (int i = order.size() - 1; i >= 0; i--) {
             Blob blob = order.get(i);
             sent.add(blob.name());
-            writer.add(blob);
+            if (isHeld(blob)) {
+                writer.held(blob);
+            } else {
+                writer.add(blob);
+            }
             try {
                 link.awaitRoom();
             } catch (InterruptedException e) {
@@ -117,5 +135,9 @@ final class ClassServer {
             }
         }
         writer.flush();
+    }
+
+    private boolean isHeld(Blob blob) {
+        return !blob.absent() && blob.hash() != 0 && held.contains(blob.hash());
     }
 }

@@ -17,13 +17,22 @@ final class ClassStore implements Blobs.Taker {
         /** Asks; the answer comes by {@link #blob} or {@link #unavailable}, in another thread or this one. */
         void want(String name, ClassStore store);
 
+        /** The same for what was said to be held here and is not: the bytes themselves. */
+        default void wantBytes(String name, ClassStore store) {
+            want(name, store);
+        }
+
         /** What is there without asking anybody; null if nothing is. May read files. */
         default Blob now(String name) {
             return null;
         }
     }
 
+    /** The number in a WANT that is for bytes (J8). */
+    static final int BYTES = 1;
+
     private final Above above;
+    private final BlobCache cache;
     private final Map<String, Blob> known = new ConcurrentHashMap<>();
     /** Whoever waits for a name gets a blob, or a text that says why there is none just now. Guarded by itself. */
     private final Map<String, List<Waiter>> waiting = new HashMap<>();
@@ -33,7 +42,19 @@ final class ClassStore implements Blobs.Taker {
     record Waiter(Consumer<Blob> blob, Consumer<String> unavailable) {}
 
     ClassStore(Above above) {
+        this(above, null);
+    }
+
+    /** @param cache null where none is kept */
+    ClassStore(Above above, BlobCache cache) {
         this.above = above;
+        this.cache = cache;
+    }
+
+    /** Of what is here; else 0. */
+    long hash(String name) {
+        Blob blob = known.get(name);
+        return blob == null ? 0 : blob.hash();
     }
 
     /** Null if it is not here. */
@@ -60,6 +81,28 @@ final class ClassStore implements Blobs.Taker {
 
     @Override
     public void blob(Blob blob) {
+        if (cache != null && !blob.absent() && blob.hash() != 0) {
+            cache.put(blob);
+        }
+        here(blob);
+    }
+
+    @Override
+    public void held(String name, long hash, int size) throws Violation {
+        if (cache == null) {
+            Blobs.Taker.super.held(name, hash, size);
+            return;
+        }
+        cache.get(hash, size, bytes -> {
+            if (bytes != null) {
+                here(new Blob(name, bytes, hash));
+            } else {
+                above.wantBytes(name, this);
+            }
+        });
+    }
+
+    private void here(Blob blob) {
         known.put(blob.name(), blob);
         List<Waiter> waiters;
         synchronized (waiting) {

@@ -202,8 +202,10 @@ final class Family {
             child.going = false;
             child.classes = new ClassServer(here.store(), link);
         }
-        // What it will need is on its way before it has said a word.
-        child.classes.push(codesOf(spec, new ArrayList<>()));
+        if (!cached()) {
+            // What it will need is on its way before it has said a word.
+            child.classes.push(codesOf(spec, new ArrayList<>()));
+        }
         link.open();
         later().schedule(() -> {
             if (!child.greeted && child.link == link) {
@@ -223,7 +225,16 @@ final class Family {
         return into;
     }
 
+    /** Whether nodes keep blobs: then they are told what to hold once they have said what they have. */
+    private boolean cached() {
+        return BlobCache.isAsked(here.birth.properties());
+    }
+
     void greeted(Child child, Hello hello) {
+        if (cached()) {
+            child.classes.holds(hello.held());
+            child.classes.push(codesOf(child.launched(), new ArrayList<>()));
+        }
         child.greeted = true;
         child.link.watch();
     }

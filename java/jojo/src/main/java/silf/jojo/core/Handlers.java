@@ -22,8 +22,10 @@ final class Handlers {
     private static final long STALL_ns = 500_000;
     /** A handler up to here is quick: its link's reader may run it. */
     private static final long QUICK_ns = 1_000_000;
-    /** After one that was not, readers run none for so long. */
-    private static final long SLOW_ns = 100_000_000;
+    /** After one that was not, readers run none for a while: at first for so long, for twice as long with each more. */
+    private static final long PAUSE_LEAST_ns = 1_000_000;
+
+    private static final long PAUSE_MOST_ns = 100_000_000;
     /** A thread that was of no use for so long ends. */
     private static final long IDLE_ns = 20_000_000_000L;
 
@@ -33,6 +35,7 @@ final class Handlers {
     private final AtomicLong begun = new AtomicLong();
     /** From when on handlers are taken to be quick. */
     private volatile long quickFrom_ns = System.nanoTime();
+    private volatile long pause_ns = PAUSE_LEAST_ns;
 
     private final String name;
     private final ClassLoader loader;
@@ -105,8 +108,12 @@ final class Handlers {
                 nextVirtual();
             }
             long now = System.nanoTime();
+            long pause = pause_ns;
             if (now - begun_ns > QUICK_ns) {
-                quickFrom_ns = now + SLOW_ns;
+                quickFrom_ns = now + pause;
+                pause_ns = Math.min(2 * pause, PAUSE_MOST_ns);
+            } else if (pause > PAUSE_LEAST_ns) {
+                pause_ns = Math.max(pause - pause / 4, PAUSE_LEAST_ns);
             }
         }
     }

@@ -19,7 +19,11 @@ record Hello(int java, long incarnation, long received, long sessionHigh, long s
     private static final int FIXED = 2 + 2 + 8 + 8 + 16 + 4;
 
     static Hello here(long incarnation) {
-        return new Hello(Runtime.version().feature(), incarnation, 0, 0, 0, new long[0]);
+        return here(incarnation, new long[0]);
+    }
+
+    static Hello here(long incarnation, long[] held) {
+        return new Hello(Runtime.version().feature(), incarnation, 0, 0, 0, held);
     }
 
     byte[] frame() {

@@ -468,7 +468,11 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private void fromChild(Child child, Link link, byte[] frame) throws Violation {
         switch (Frame.type(frame)) {
             case Frame.HELLO -> family.greeted(child, Hello.read(frame));
-            case Frame.WANT -> child.classes.want(new In(frame, Frame.HEADER + 4).name());
+            case Frame.WANT -> {
+                In in = new In(frame, Frame.HEADER);
+                boolean bytes = in.i32() == ClassStore.BYTES;
+                child.classes.want(in.name(), bytes);
+            }
             case Frame.READY -> family.ready(child);
             case Frame.DONE -> {
                 family.done(child, frame.length > Frame.HEADER && frame[Frame.HEADER] == 1);

@@ -15,6 +15,9 @@ public final class NodeMain {
     /** J17: what hooks and handlers do, a JVM without a parent is gone after so long. */
     private static final long ORPHAN_MOST_ms = 3_000;
 
+    /** What a node takes at its end to keep what it was sent; its parent waits for its last words a little longer. */
+    private static final long KEEP_MOST_ms = 1_000;
+
     private NodeMain() {}
 
     /** Returns when the node is over. */
@@ -28,16 +31,28 @@ public final class NodeMain {
         }
         Birth birth = Birth.read(birthBytes);
         Wire pipe = new PipeWire(wire);
-        out.write(Hello.here(birth.seed()).frame());
+        BlobCache cache = BlobCache.isAsked(birth.properties()) ? BlobCache.ofThisAccount() : null;
+        out.write(Hello.here(birth.seed(), cache == null ? new long[0] : cache.held()).frame());
         out.flush();
         Map<String, byte[]> core = new HashMap<>(blobs);
         core.remove(Birth.BLOB);
         ProcessLauncher launcher = new ProcessLauncher((spec, line) -> System.err.println("[" + spec.name() + "] " + line));
         LocalNode[] made = new LocalNode[1];
-        ClassStore store = new ClassStore((name, asking) -> {
-            Bytes payload = new Bytes(name.length() + 16);
-            made[0].sendUp(Frame.of(Frame.WANT, payload.i32(0).name(name).toArray()));
-        });
+        ClassStore store = new ClassStore(new ClassStore.Above() {
+            @Override
+            public void want(String name, ClassStore asking) {
+                ask(0, name);
+            }
+
+            @Override
+            public void wantBytes(String name, ClassStore asking) {
+                ask(ClassStore.BYTES, name);
+            }
+
+            private void ask(int number, String name) {
+                made[0].sendUp(Frame.of(Frame.WANT, new Bytes(name.length() + 16).i32(number).name(name).toArray()));
+            }
+        }, cache);
         UserClasses classes = new UserClasses(new UserLoader(store, NodeMain.class.getClassLoader()));
         LocalNode node = new LocalNode(
                 birth, pipe, new FrameReader(in), classes, store, new LazyOpening(core, launcher), true,
@@ -58,7 +73,12 @@ public final class NodeMain {
         Output output = Output.over(node);
         System.setOut(new PrintStream(output.stream(Output.OUT), true, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(output.stream(Output.ERR), true, StandardCharsets.UTF_8));
-        node.beforeGoodbye(output::flush);
+        node.beforeGoodbye(() -> {
+            output.flush();
+            if (cache != null) {
+                cache.settle(Deadline.in_ms(KEEP_MOST_ms));
+            }
+        });
         node.run();
     }
 

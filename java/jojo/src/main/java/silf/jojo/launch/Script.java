@@ -8,7 +8,7 @@ import java.util.List;
  * unharmed, in single quotes, through whatever login shell is there (sh, csh, fish). Pure.
  *
  * <p>The jar's file is unlinked before a byte is in it, and opened again through /proc/self/fd: nothing is left behind
- * whenever the node dies. The link gets descriptors of its own; standard input is empty and standard output goes where
+ * whenever the node dies; only a SIGKILL in the very moment between the two leaves an empty one. The link gets descriptors of its own; standard input is empty and standard output goes where
  * errors go, so that programs, native code and children of the node cannot disturb it.
  */
 public final class Script {
@@ -33,11 +33,13 @@ public final class Script {
         return "umask 077; n=" + nonce + "; j=\"" + java + "\"; "
                 + "say() { echo \"" + MARK + "$n $*\"; exit 1; }; "
                 + "command -v \"$j\" >/dev/null 2>&1 || say no-java; "
-                + "f=; for d in \"${TMPDIR:-/tmp}\" /var/tmp /dev/shm \"$HOME\"; do "
+                // Signals, as they come with the end of a connection, find no file or remove it.
+                + "f=; gone() { [ -z \"$f\" ] || rm -f \"$f\"; exit 1; }; trap gone 1 2 13 15; "
+                + "for d in \"${TMPDIR:-/tmp}\" /var/tmp /dev/shm \"$HOME\"; do "
                 + "f=$(mktemp \"$d/jojo.XXXXXX\" 2>/dev/null) && break; done; "
                 + "[ -n \"$f\" ] || say no-place; "
                 + "exec 3<>\"$f\" || say no-place; p=/proc/self/fd; "
-                + "if [ -e $p/3 ]; then rm -f \"$f\"; f=; c=$p/3; else c=$f; fi; "
+                + "if [ -e $p/3 ]; then rm -f \"$f\"; f=; c=$p/3; else c=$f; fi; trap - 1 2 13 15; "
                 // Sockets, as rshd gives them, cannot be opened again: then the link stays on the standard descriptors.
                 + "if [ -e $p/3 ] && ( : <$p/0 >>$p/1 ) 2>/dev/null; then i=$p/5 o=$p/4; else i=- o=-; fi; "
                 + "dd ibs=1 obs=8192 count=" + jarBytes + " >&3 2>/dev/null || { [ -z \"$f\" ] || rm -f \"$f\"; say no-space; }; "

@@ -33,6 +33,11 @@ public final class BytesTest {
             public void unavailable(String name, String why) {
                 seen.add("unavailable " + name + ": " + why);
             }
+
+            @Override
+            public void held(String name, long hash, int size) {
+                seen.add("held " + name + " " + Long.toHexString(hash) + " " + size);
+            }
         });
         Inlane[] lane = new Inlane[1];
         Inlane.Owner owner = new Inlane.Owner() {

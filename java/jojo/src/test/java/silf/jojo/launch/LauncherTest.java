@@ -101,6 +101,24 @@ public final class LauncherTest {
         }
     }
 
+    /** The signal comes when the file has been made and nobody knows its name but mktemp. */
+    public void a_start_that_is_ended_by_a_signal_leaves_no_file() throws Exception {
+        Path place = Files.createTempDirectory("jojo-test");
+        Path tools = Files.createTempDirectory("jojo-tools");
+        Path fake = Files.writeString(tools.resolve("mktemp"), "#!/bin/sh\nf=$(PATH=${PATH#*:} mktemp \"$@\"); echo $f; kill -TERM $PPID\n");
+        Files.setPosixFilePermissions(fake, java.nio.file.attribute.PosixFilePermissions.fromString("rwx------"));
+        try {
+            check(Why.ENDED, template("TMPDIR=" + place + " PATH=" + tools + ":$PATH; export PATH; {script}"));
+            try (var files = Files.list(place)) {
+                Check.equal(List.of(), files.toList(), "files of a start that was ended");
+            }
+        } finally {
+            Files.delete(fake);
+            Files.delete(tools);
+            Files.delete(place);
+        }
+    }
+
     public void each_failure_of_a_node_is_named() throws Exception {
         check(Why.NO_JAVA, node("local", "no-such-java", "", List.of()));
         check(Why.NO_JAVA, node("local", "/etc/passwd", "", List.of()));
