@@ -13,3 +13,22 @@ engines::on! { "slurm":
     jobs_that_the_engine_holds_while_the_site_is_killed_run_once
     what_the_engine_cannot_do_is_refused
 }
+
+#[test]
+fn a_site_does_not_start_where_its_engine_has_no_commands() {
+    let mut person = kumiko_e2e::Person::new();
+    let bin = kumiko_e2e::kumiko().parent().unwrap().to_owned();
+    person.variables.push(("PATH", bin.into_os_string()));
+    let line = [
+        "site",
+        "start",
+        "--listen",
+        "127.0.0.1:0",
+        "--batch",
+        "slurm",
+    ];
+    let refused = person.run(line);
+    assert_ne!(refused.status.code(), Some(0));
+    let said = kumiko_e2e::told(&refused);
+    assert!(said.contains("sbatch is not in the site's PATH"), "{said}");
+}

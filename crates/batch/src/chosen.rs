@@ -71,9 +71,21 @@ pub struct Prepared {
 impl Prepared {
     /// `root` and `runner`: as for [`Fork::new`]; of an engine, both are there on all of its hosts.
     pub fn new(name: Name, root: PathBuf, runner: PathBuf) -> io::Result<Prepared> {
-        let site = match name {
-            Name::Fork => String::new(),
-            Name::Slurm | Name::Condor => engine::site(&root)?,
+        let command = match name {
+            Name::Fork => None,
+            Name::Slurm => Some("sbatch"),
+            Name::Condor => Some("condor_submit"),
+        };
+        let site = match command {
+            None => String::new(),
+            Some(command) if Tools::here().finds(command) => engine::site(&root)?,
+            Some(command) => {
+                let what = format!(
+                    "{command} is not in the site's PATH, and without it nothing can be handed to {}",
+                    name.as_str()
+                );
+                return Err(io::Error::new(io::ErrorKind::NotFound, what));
+            }
         };
         Ok(Prepared {
             name,

@@ -399,6 +399,7 @@ impl Live {
         for report in told.into_iter().flatten() {
             shared.sink.report(self.id, report);
         }
+        self.reach.send_replace(Reach::Over);
     }
 
     /// Takes what is over from the engine's queue.

@@ -23,7 +23,7 @@ use seen::{Row, Seen};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -96,6 +96,8 @@ struct Shared<E> {
     round: AtomicU64,
     /// Somebody wants an answer now.
     wanted: Notify,
+    /// The last question had no answer, which was said.
+    unanswered: AtomicBool,
 }
 
 impl<E: Engine> Cluster<E> {
@@ -118,6 +120,7 @@ impl<E: Engine> Cluster<E> {
             bells: Bells::new(),
             round: AtomicU64::new(0),
             wanted: Notify::new(),
+            unanswered: AtomicBool::new(false),
         });
         let asking = tokio::spawn(keep_asking(Arc::downgrade(&shared)));
         let bells = Arc::clone(&shared);
@@ -191,6 +194,9 @@ impl<E: Engine> Shared<E> {
         let all: Vec<Arc<Live>> = self.live().values().cloned().collect();
         match answer {
             Ok(rows) => {
+                if self.unanswered.swap(false, Ordering::Relaxed) {
+                    tracing::info!(engine = E::NAME, "the engine answers again");
+                }
                 let mut by_tag: HashMap<&str, &Seen> = HashMap::with_capacity(rows.len());
                 for Row { tag, seen, .. } in &rows {
                     let best = by_tag.entry(tag).or_insert(seen);
@@ -205,7 +211,9 @@ impl<E: Engine> Shared<E> {
                 }
             }
             Err(trouble) => {
-                tracing::warn!(engine = E::NAME, %trouble, "the engine does not say what becomes of its jobs");
+                if !self.unanswered.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(engine = E::NAME, %trouble, "the engine does not say what becomes of its jobs");
+                }
                 for live in all {
                     live.tell(round, Answer::None(trouble.to_string()));
                 }

@@ -45,6 +45,14 @@ impl Tools {
         }
     }
 
+    /// Whether there is such a program.
+    pub fn finds(&self, program: &str) -> bool {
+        let path = self.environment.get(OsStr::new("PATH"));
+        path.is_some_and(|path| {
+            std::env::split_paths(path).any(|folder| folder.join(program).is_file())
+        })
+    }
+
     #[must_use]
     pub fn with(mut self, name: &str, value: impl AsRef<OsStr>) -> Tools {
         self.environment
