@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_e2e::adversity::{refused, text};
-use kumiko_e2e::{Person, told};
+use kumiko_e2e::{Person, told, until};
 use std::fs;
 
 /// The subject that the grid-mapfile names first.
@@ -136,4 +136,37 @@ fn site_organisation_user_and_request_narrow_each_other_and_the_record_names_the
     fs::remove_file(&own).unwrap();
     organisation(&me);
     person.ok(["job", "run", "--", "true"]);
+}
+
+#[test]
+fn limits_of_a_job_are_changed_while_it_runs_within_what_the_site_gives() {
+    let person = Person::with_site();
+    let home = person.kumiko_home();
+    fs::write(home.join("policy.toml"), "[limits]\nmemory_mib = 1024\n").unwrap();
+    person.ok(["job", "submit", "--", "sleep", "1000"]);
+    until("it runs", || {
+        person.ok(["job", "explain", "last"]).contains("It runs.")
+    });
+    refused(
+        &person.run(["sandbox", "set", "last", "memory=2GiB"]),
+        1,
+        &["2048", "memory limit of 1024 MiB"],
+    );
+    refused(
+        &person.run(["sandbox", "set", "last", "net=fast"]),
+        2,
+        &["100Mbit/s"],
+    );
+    person.ok(["sandbox", "set", "last", "memory=512MiB", "net=10MB/s"]);
+    person.ok(["sandbox", "set", "last", "wall-time=1s"]);
+    until("it ended for its limit", || {
+        person
+            .ok(["job", "explain", "last"])
+            .contains("wall time limit of 1 s")
+    });
+    refused(
+        &person.run(["sandbox", "set", "99", "net=1MB/s"]),
+        1,
+        &["99"],
+    );
 }

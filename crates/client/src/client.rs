@@ -7,7 +7,7 @@ use crate::{ClientError, SiteAddress};
 use bytes::Bytes;
 use kumiko_identity::tls::Connector;
 use kumiko_identity::{Credential, TrustStore};
-use kumiko_job::attempt::OutputStream;
+use kumiko_job::attempt::{Limits, OutputStream};
 use kumiko_job::contract::JobView;
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
@@ -176,6 +176,17 @@ impl Client {
     pub async fn signal(&self, job: JobId, signal: i32) -> Result<(), ClientError> {
         let Done {} = self
             .one(&Request::Signal { job, signal }, Retry::No)
+            .await?;
+        Ok(())
+    }
+
+    /// Other limits of a running job: those that are named.
+    ///
+    /// # Errors
+    /// No such job, more than its policies give, or the link is lost (it may or may not have arrived).
+    pub async fn limit(&self, job: JobId, limits: Limits) -> Result<(), ClientError> {
+        let Done {} = self
+            .one(&Request::Limit { job, limits }, Retry::Yes)
             .await?;
         Ok(())
     }

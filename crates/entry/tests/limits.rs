@@ -187,3 +187,20 @@ fn nobody_is_asked_in_vain() {
         "{error}"
     );
 }
+
+#[test]
+fn a_paced_job_does_not_set_its_own_pace() {
+    if !possible("a_paced_job_does_not_set_its_own_pace") {
+        return;
+    }
+    // SOL_SOCKET, SO_MAX_PACING_RATE; perl is essential in Debian.
+    let script = "perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); print setsockopt(S, 1, 47, pack(\"L\", 9)) ? \"set\" : \"refused\"'";
+    for (limit, expected) in [("net=1GB/s", "refused"), ("cpu=1000%", "set")] {
+        let output = sandbox(&[limit], script).output().unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            expected,
+            "{limit}: {output:?}"
+        );
+    }
+}

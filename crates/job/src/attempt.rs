@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use kumiko_policy::{Limited, Limits};
+
 /// All that a runner needs, written as `attempt.json` into the spool before it is started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -189,6 +191,8 @@ pub enum AttemptCommand {
         offset: u64,
     },
     Window(WindowSize),
+    /// These limits hold from now on, in the place of those that they name.
+    Limits(Limits),
     /// `Flow` only: all bytes below `offset` are consumed and may be freed.
     Consumed {
         stream: OutputStream,

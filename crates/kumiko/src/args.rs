@@ -523,8 +523,10 @@ pub enum Sandbox {
     },
     /// Change limits of what runs, such as net=1Gbit/s.
     Set {
-        /// A job's number, or pid:NUMBER of a `kumiko sandbox run` that was started with limits.
+        /// A job (7, last), or pid:NUMBER of a `kumiko sandbox run` that was started with limits.
         which: String,
+        #[command(flatten)]
+        target: Target,
         #[arg(required = true, value_name = "NAME=AMOUNT", value_parser = limit)]
         limits: Vec<(Limited, u64)>,
     },

@@ -66,8 +66,11 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         kumiko_linux::signals::end_with_closed_pipes();
     }
     // Without a runtime: what makes namespaces is to be one thread.
-    if let Noun::Sandbox(verb) = cli.noun {
-        return sandbox::sandbox(verb, cli.output);
+    let of_job = matches!(&cli.noun, Noun::Sandbox(verb) if sandbox::is_of_job(verb));
+    if !of_job {
+        if let Noun::Sandbox(verb) = cli.noun {
+            return sandbox::sandbox(verb, cli.output);
+        }
     }
     if let Noun::Jojo(arguments) = &cli.noun {
         return jojo::jojo(arguments);
@@ -102,6 +105,11 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             Noun::Exec(exec) => exec::exec(exec, &home).await.map_err(Failure::own),
             Noun::Info(verb) => info::info(verb, cli.output, &home).await,
             Noun::Identity(verb) => identity::identity(verb, cli.output, &home),
+            Noun::Sandbox(args::Sandbox::Set {
+                which,
+                target,
+                limits,
+            }) => job::limit(which, target, &limits, &home).await,
             Noun::Sandbox(_) | Noun::Jojo(_) | Noun::Front => Ok(0), // done above
             Noun::Doctor => doctor::doctor(cli.output, &home),
             Noun::Demo => demo::demo(),

@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::staging::unavailable;
 use crate::watch::Watch;
 use bytes::Bytes;
-use kumiko_job::attempt::{AttemptCommand, OutputStream, STDIN_WINDOW_BYTES};
+use kumiko_job::attempt::{AttemptCommand, Limits, OutputStream, STDIN_WINDOW_BYTES};
 use kumiko_job::contract::{
     BatchSystem, Caller, Delegated, EventStream, JobView, Jobs, OutputReader, Refusal, StdinTaken,
 };
@@ -59,6 +59,33 @@ impl<B: BatchSystem> Manager<B> {
             return Err(no_such_job(id));
         }
         Ok(cell)
+    }
+
+    /// What was asked for with the job its owner may change; what the policies above the job's give they may not pass.
+    fn within(
+        &self,
+        caller: &Caller,
+        description: &JobDescription,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        let without = JobDescription {
+            policy: None,
+            ..description.clone()
+        };
+        let above = (self.actor.effective)(caller, &without)?.limits;
+        for (limited, asked) in limits.each() {
+            if !(1..=limited.most()).contains(&asked) {
+                let message = format!("{asked} is out of range for {}", limited.key());
+                return Err(Refusal::new("bad_policy", message));
+            }
+            if let Some(most) = above.get(limited).filter(|most| asked > *most) {
+                let most = Limits::words(limited, most);
+                let message =
+                    format!("{asked} is asked for, and the policies above the job's have a {most}");
+                return Err(Refusal::new("policy_asks_more", message));
+            }
+        }
+        Ok(())
     }
 
     /// Frees what the reader of a flowing output has, in whole steps, and never what it cannot have.
@@ -264,6 +291,14 @@ impl<B: BatchSystem> Jobs for Manager<B> {
             }
             AttemptCommand::Consumed { stream, offset } => {
                 self.consumed(attempt, cell, stream, offset).await;
+                Ok(())
+            }
+            AttemptCommand::Limits(limits) => {
+                self.within(caller, &cell.job().description, &limits)?;
+                let command = AttemptCommand::Limits(limits);
+                Arc::clone(&self.actor)
+                    .command(attempt, cell, command)
+                    .await;
                 Ok(())
             }
             AttemptCommand::Signal { .. }

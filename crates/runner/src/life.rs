@@ -9,7 +9,7 @@ use crate::start::Started;
 use crate::verdict::{Cause, End, outcome};
 use kumiko_job::attempt::{AttemptCommand, Outcome, OutputStream};
 use kumiko_linux::poll::{Event, Interest, Poll};
-use kumiko_policy::Limited;
+use kumiko_policy::{Limited, Limits};
 use kumiko_sandbox::{Ended, Guest, Limiter, Room};
 use std::fs::File;
 use std::io;
@@ -113,7 +113,7 @@ impl Life {
         self.ends = vec![None; guests.len()];
         self.guests = guests;
         self.room = Some(room);
-        self.limiter = limiter;
+        self.limiter = Some(limiter);
         self.facts.started = Some(report);
         self.grace_ms = grace_ms;
         self.time_limit =
@@ -217,6 +217,7 @@ impl Life {
                 self.feed.hand_over(&self.poll)?;
             }
             AttemptCommand::Window(size) => self.feed.resize(size),
+            AttemptCommand::Limits(limits) => self.change_limits(&limits),
             AttemptCommand::Consumed { stream, offset } => {
                 let output = &mut self.outputs[index(stream)];
                 if let Err(error) = output.consumed(offset) {
@@ -294,6 +295,19 @@ impl Life {
             self.kill();
         }
         self.keep_limits(now);
+    }
+
+    fn change_limits(&mut self, changed: &Limits) {
+        let Some(limiter) = self.limiter.as_mut().filter(|_| self.cause.is_none()) else {
+            return;
+        };
+        let mut limits = limiter.limits().clone();
+        for (limited, value) in changed.each() {
+            limits.set(limited, Some(value));
+        }
+        limiter.set(&limits);
+        let words = limits.in_words().join(", ");
+        self.spool.log(&format!("other limits hold: {words}"));
     }
 
     fn keep_limits(&mut self, now: Instant) {

@@ -4,7 +4,6 @@ use crate::output::Source;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec};
 use kumiko_job::description::{self, WindowSize};
 use kumiko_linux::{Dir, spooling};
-use kumiko_policy::Limits;
 use kumiko_sandbox::{Guest, Launch, Limiter, Machine, Room, SandboxError, Streams};
 use std::fs::File;
 use std::io::{self, Write};
@@ -70,8 +69,7 @@ pub struct Started {
     pub report: AttemptReport,
     pub grace_ms: u64,
     pub time_limit_ms: Option<u64>,
-    /// If there are limits to be kept.
-    pub limiter: Option<Limiter>,
+    pub limiter: Limiter,
 }
 
 /// Our end of live stdin. It does not block.
@@ -167,11 +165,9 @@ pub fn start(attempt: AttemptSpec) -> Result<Started, StartError> {
         Some(size) => on_terminal(&mut *room, &attempt, size)?,
         None => on_pipes(&mut *room, &attempt)?,
     };
-    let limits = &attempt.policy.limits;
-    let limiter = (*limits != Limits::default()).then(|| {
-        let pids: Vec<i32> = guests.iter().map(Guest::pid).collect();
-        Limiter::begin(limits, attempt.policy.network(), choice.mechanism, &pids)
-    });
+    let pids: Vec<i32> = guests.iter().map(Guest::pid).collect();
+    let (limits, network) = (&attempt.policy.limits, attempt.policy.network());
+    let limiter = Limiter::begin(limits, network, choice.mechanism, &pids);
     Ok(Started {
         room,
         limiter,

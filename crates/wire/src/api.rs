@@ -4,7 +4,7 @@
 //! Not here: the frames that carry them (`frame`), the binary messages of an attached job (`exec`).
 
 use bytes::Bytes;
-use kumiko_job::attempt::OutputStream;
+use kumiko_job::attempt::{Limits, OutputStream};
 use kumiko_job::contract::Refusal;
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
@@ -64,6 +64,8 @@ pub enum Request {
     },
     /// Answer: [`Done`].
     Signal { job: JobId, signal: i32 },
+    /// Other limits while it runs: those that are named. Answer: [`Done`].
+    Limit { job: JobId, limits: Limits },
     /// Answer: [`Done`].
     Remove { job: JobId },
     /// Both ways, in the messages of [`crate::exec`]. `stdin`: this client may send it.

@@ -4,7 +4,9 @@
 //! kind byte, and the body of that kind.
 
 use bytes::Bytes;
-use kumiko_job::attempt::{AttemptCommand, AttemptReport, EngineCause, Outcome, OutputStream};
+use kumiko_job::attempt::{
+    AttemptCommand, AttemptReport, EngineCause, Limited, Limits, Outcome, OutputStream,
+};
 use kumiko_job::description::WindowSize;
 
 /// Most bytes after the length of a frame: the largest piece of stdin and its header, and nothing that needs more.
@@ -54,6 +56,7 @@ const STDIN_END: u8 = 68;
 const WINDOW: u8 = 69;
 const CONSUMED: u8 = 70;
 const SETTLED: u8 = 71;
+const LIMITS: u8 = 72;
 
 /// Appends the frame of a report. Texts over their limit are cut, and a list of too many says how many it leaves out.
 pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
@@ -165,6 +168,14 @@ pub fn encode_command(command: &AttemptCommand, out: &mut Vec<u8>) {
             out.extend_from_slice(&offset.to_le_bytes());
         }),
         AttemptCommand::Settled => frame(out, SETTLED, |_| ()),
+        AttemptCommand::Limits(limits) => frame(out, LIMITS, |out| {
+            for (number, limited) in (0_u8..).zip(Limited::ALL) {
+                if let Some(value) = limits.get(limited) {
+                    out.push(number);
+                    out.extend_from_slice(&value.to_le_bytes());
+                }
+            }
+        }),
     }
 }
 
@@ -234,6 +245,25 @@ fn decode_outcome(body: &mut Body<'_>) -> Result<Outcome, RunnerFrameError> {
     })
 }
 
+/// Each limit at most once, in their order.
+fn decode_limits(body: &mut Body<'_>) -> Result<Limits, RunnerFrameError> {
+    let mut limits = Limits::default();
+    let mut least = 0;
+    while !body.rest.is_empty() {
+        let number = body.byte("limit")?;
+        let limited = Limited::ALL.get(usize::from(number)).copied();
+        let limited = limited.filter(|_| number >= least);
+        let limited = limited.ok_or_else(|| body.value("limit"))?;
+        let value = u64::from_le_bytes(body.array("limit")?);
+        if !(1..=limited.most()).contains(&value) {
+            return Err(body.value("limit"));
+        }
+        limits.set(limited, Some(value));
+        least = number + 1;
+    }
+    Ok(limits)
+}
+
 /// The command at the beginning of `bytes` and how many bytes it took; None: it is not all there yet.
 pub fn decode_command(bytes: &[u8]) -> Result<Option<(AttemptCommand, usize)>, RunnerFrameError> {
     let Some((mut body, taken)) = split(bytes)? else {
@@ -272,6 +302,7 @@ pub fn decode_command(bytes: &[u8]) -> Result<Option<(AttemptCommand, usize)>, R
             offset: u64::from_le_bytes(body.array("offset")?),
         },
         SETTLED => AttemptCommand::Settled,
+        LIMITS => AttemptCommand::Limits(decode_limits(&mut body)?),
         kind => return Err(RunnerFrameError::Kind { kind }),
     };
     body.end()?;

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bytes::Bytes;
-use kumiko_job::attempt::{AttemptCommand, AttemptReport, EngineCause, Outcome, OutputStream};
+use kumiko_job::attempt::{
+    AttemptCommand, AttemptReport, EngineCause, Limits, Outcome, OutputStream,
+};
 use kumiko_job::description::WindowSize;
 use kumiko_wire::runner::{
     NOT_ENFORCED_LIMIT, RunnerFrameError, STDIN_PIECE_BYTES, TEXT_LIMIT_BYTES, WHY_LIMIT,
@@ -108,6 +110,14 @@ fn commands() -> Vec<(&'static str, AttemptCommand)> {
             },
         ),
         ("settled", AttemptCommand::Settled),
+        (
+            "limits",
+            AttemptCommand::Limits(Limits {
+                network_kbyte_s: Some(12_500),
+                processes: Some(7),
+                ..Limits::default()
+            }),
+        ),
     ]
 }
 

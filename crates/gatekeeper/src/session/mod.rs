@@ -211,6 +211,11 @@ async fn dispatch<J: Jobs>(
                 .await?;
             out.reply(&Done {}).await
         }
+        Request::Limit { job, limits } => {
+            let command = AttemptCommand::Limits(limits);
+            desk.jobs.command(caller, job, command).await?;
+            out.reply(&Done {}).await
+        }
         Request::Remove { job } => {
             desk.jobs.remove(caller, job).await?;
             out.reply(&Done {}).await

@@ -13,7 +13,7 @@ use crate::fail::Failure;
 use crate::home::Home;
 use crate::output::{self, say};
 use kumiko_client::Client;
-use kumiko_job::attempt::OutputStream;
+use kumiko_job::attempt::{Limited, Limits, OutputStream};
 use kumiko_job::contract::JobView;
 use kumiko_job::id::JobId;
 use select::{Selector, pick};
@@ -144,6 +144,27 @@ async fn each(
         Ok(0)
     };
     on(select, home, all).await
+}
+
+/// Other limits of jobs that run.
+pub async fn limit(
+    which: String,
+    target: Target,
+    named: &[(Limited, u64)],
+    home: &Home,
+) -> Result<u8, Failure> {
+    let mut limits = Limits::default();
+    for (limited, amount) in named {
+        limits.set(*limited, Some(*amount));
+    }
+    let select = Select {
+        jobs: vec![which],
+        target,
+    };
+    each(&select, home, async |client, job| {
+        Ok(client.limit(job, limits.clone()).await?)
+    })
+    .await
 }
 
 /// The list is asked for only where a selector needs it.

@@ -8,10 +8,19 @@ use crate::fail::Failure;
 use crate::output::{self, Show, say};
 use kumiko_entry::sandbox::{self, Run};
 use kumiko_entry::wishes;
-use kumiko_policy::{Limited, Policy};
+use kumiko_policy::Policy;
 use kumiko_sandbox::{Choice, Machine, admissions, choose};
 use serde::Serialize;
 
+/// Before the number of a `sandbox run`; without it `set` is of a job.
+const PID: &str = "pid:";
+
+/// Is it of a job, and so for its site to do?
+pub fn is_of_job(verb: &Sandbox) -> bool {
+    matches!(verb, Sandbox::Set { which, .. } if !which.starts_with(PID))
+}
+
+/// What needs no site.
 pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
     match verb {
         Sandbox::Run {
@@ -33,7 +42,14 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
             })
         }
         Sandbox::Check { under, vo, what } => check::check(&under, vo.as_deref(), &what, format),
-        Sandbox::Set { which, limits } => set(&which, &limits),
+        Sandbox::Set { which, limits, .. } => {
+            let pid = which.strip_prefix(PID).and_then(|pid| pid.parse().ok());
+            let Some(pid) = pid else {
+                return Err(Failure::misuse(format!("\"{which}\": write {PID}NUMBER")));
+            };
+            say!("{}", wishes::ask(pid, &limits)?)?;
+            Ok(0)
+        }
         Sandbox::Probe => {
             output::one(
                 format,
@@ -49,17 +65,6 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
             Ok(0)
         }
     }
-}
-
-fn set(which: &str, limits: &[(Limited, u64)]) -> Result<u8, Failure> {
-    let pid = which.strip_prefix("pid:").and_then(|pid| pid.parse().ok());
-    let Some(pid) = pid else {
-        return Err(Failure::misuse(format!(
-            "\"{which}\" is no sandbox: write pid:NUMBER, with the number of a `kumiko sandbox run`"
-        )));
-    };
-    say!("{}", wishes::ask(pid, limits)?)?;
-    Ok(0)
 }
 
 fn chosen(under: &Under, machine: &Machine) -> Result<(Policy, Choice), Failure> {

@@ -84,9 +84,13 @@ const ABSENT: &[i64] = &[
     libc::SYS_clone3,
 ];
 
+/// The pace of a socket is its job's to set, where its job has one (SO_MAX_PACING_RATE). Whatever the level: no other
+/// level's option of this number (MCAST_LEAVE_SOURCE_GROUP) is missed.
+const PACE: [u32; 1] = [libc::SO_MAX_PACING_RATE as u32];
+
 /// The filter of every guest. Without `further_processes`, threads can be made and processes cannot (EAGAIN, as at a
-/// limit on processes).
-pub fn guest_filter(further_processes: bool) -> Filter {
+/// limit on processes). `paced`: a guest does not set the pace of its sockets (EPERM).
+pub fn guest_filter(further_processes: bool, paced: bool) -> Filter {
     let eperm = Verdict::Fail(libc::EPERM);
     let mut filter = Filter::new(LAST_KNOWN_CALL);
     for call in FORBIDDEN {
@@ -105,6 +109,9 @@ pub fn guest_filter(further_processes: bool) -> Filter {
             &SOCKET_FAMILIES,
             Verdict::Fail(libc::EAFNOSUPPORT),
         );
+    if paced {
+        filter = filter.on_values(libc::SYS_setsockopt, 2, &PACE, eperm);
+    }
     if !further_processes {
         let again = Verdict::Fail(libc::EAGAIN);
         filter = filter.unless_bits(libc::SYS_clone, 0, libc::CLONE_THREAD as u32, again);

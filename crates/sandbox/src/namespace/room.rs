@@ -29,7 +29,10 @@ impl NamespaceRoom {
             .and_then(|path| policy.rule_for(&path).cloned());
         NamespaceRoom {
             plan,
-            filter: guest_filter(policy.further_processes()),
+            filter: guest_filter(
+                policy.further_processes(),
+                policy.limits.network_kbyte_s.is_some(),
+            ),
             network: policy.network() == Network::Host,
             temporary: temporary
                 .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
