@@ -157,7 +157,8 @@ pub enum ToHost {
     Cancel {
         attempt: AttemptId,
     },
-    /// It is not, or no longer, the attempt that counts: end it, and forget what it made.
+    /// It is not, or no longer, the attempt that counts: end it, and forget what it made
+    /// but for checkpoints that were noted.
     Fence {
         attempt: AttemptId,
     },

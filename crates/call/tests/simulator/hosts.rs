@@ -75,7 +75,18 @@ impl Host {
 
     pub fn heard(&mut self, message: &ToHost, given: Option<Given>) {
         match message {
-            ToHost::Run { attempt, .. } => self.run(*attempt, given),
+            ToHost::Run {
+                attempt,
+                checkpoint,
+            } => {
+                let given = given.expect("an attempt is given its arguments");
+                let begun = self.seen.contains(attempt);
+                assert!(
+                    begun || checkpoint.is_some() == given.image.is_some(),
+                    "an attempt is given what it begins from"
+                );
+                self.run(*attempt, given);
+            }
             ToHost::Cancel { attempt } => {
                 if let Some(run) = self.runs.get_mut(attempt) {
                     run.ended.get_or_insert((End::Cancelled, None));
@@ -96,11 +107,10 @@ impl Host {
         }
     }
 
-    fn run(&mut self, attempt: AttemptId, given: Option<Given>) {
+    fn run(&mut self, attempt: AttemptId, given: Given) {
         if self.runs.contains_key(&attempt) {
             return;
         }
-        let given = given.expect("an attempt is given its arguments");
         let mut run = Run {
             routine: given.routine,
             step: 0,

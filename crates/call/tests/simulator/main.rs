@@ -13,7 +13,7 @@ mod world;
 use std::collections::BTreeMap;
 use world::World;
 
-/// In the default run; 10⁵ take about a minute.
+/// In the default run: seconds; 10⁵ take minutes.
 const HISTORIES: u64 = 10_000;
 
 fn variable(name: &str) -> Option<u64> {

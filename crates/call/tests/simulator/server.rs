@@ -194,11 +194,21 @@ impl Server {
         };
         self.false_alarms += answer.events.iter().filter(trusted).count() as u64;
         if let ToHost::Fence { attempt } = &answer.say {
-            self.disk.results.remove(attempt);
+            self.forget(*attempt);
         }
         if let Ok(Some(())) = self.record(now, random, &answer.events) {
             net.send(now, random, Packet::ToHost(from, answer.say, None));
         }
+    }
+
+    /// All that a fenced attempt made, but for the checkpoints that were recorded while it lived.
+    fn forget(&mut self, attempt: AttemptId) {
+        let call = self.call(attempt.call);
+        let recorded = call.map_or(Vec::new(), |call| call.checkpoints.clone());
+        self.disk.results.remove(&attempt);
+        self.disk.images.retain(|(call, id), _| {
+            *call != attempt.call || id.epoch != attempt.epoch || recorded.contains(id)
+        });
     }
 
     fn call(&self, id: CallId) -> Option<&Call> {
@@ -274,7 +284,9 @@ impl Server {
                         .get(&call.id)
                         .cloned()
                         .unwrap_or_default(),
-                    image: checkpoint.map(|one| self.disk.images[&(call.id, one)]),
+                    // It may be gone when the attempt has made two itself: then it began long ago.
+                    image: checkpoint
+                        .and_then(|one| self.disk.images.get(&(call.id, one)).copied()),
                     routine: routine_of(&call.invocation.routine),
                 };
                 let words = ToHost::Run {
