@@ -2,9 +2,9 @@
 //! Pure. Not in it: how a mechanism holds a guest to it.
 
 use crate::types::{Origin, Policy};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// Most address rules in one policy: each connection is held against all of them, in some microseconds.
