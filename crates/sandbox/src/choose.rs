@@ -5,7 +5,7 @@ use crate::error::SandboxError;
 use crate::machine::Machine;
 use crate::namespace::Namespace;
 #[cfg(target_arch = "x86_64")]
-use crate::supervised::{Library, Notify, Ptrace};
+use crate::supervised::{By, Supervised};
 use kumiko_policy::{Access, MechanismKind, Network, Policy};
 
 /// The mechanism chosen, what of the policy it does not carry out, and why the others were not chosen.
@@ -137,11 +137,11 @@ fn why_not(policy: &Policy, chosen: MechanismKind, machine: &Machine) -> Vec<(St
 pub fn open(choice: &Choice) -> Box<dyn Mechanism> {
     match choice.mechanism {
         #[cfg(target_arch = "x86_64")]
-        "notify" => Box::new(Notify),
+        "notify" => Box::new(Supervised(By::Listener)),
         #[cfg(target_arch = "x86_64")]
-        "ptrace" => Box::new(Ptrace),
+        "ptrace" => Box::new(Supervised(By::Tracer)),
         #[cfg(target_arch = "x86_64")]
-        "library" => Box::new(Library),
+        "library" => Box::new(Supervised(By::Library)),
         _ => Box::new(Namespace),
     }
 }

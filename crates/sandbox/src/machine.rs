@@ -53,26 +53,34 @@ impl Machine {
 /// What notify and ptrace have in common: walls by Landlock, and a supervisor that may look into its guests.
 #[cfg(target_arch = "x86_64")]
 fn supervision() -> Result<(), Obstacle> {
+    use kumiko_linux::supervise::domain;
+    let version = match domain::is_enough() {
+        true => Ok(()),
+        false => Err(domain::version()),
+    };
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    supervision_with(version, scope.as_deref().ok().map(str::trim))
+}
+
+/// `landlock`: is there enough of it, or which version? `scope`: what Yama says, where there is Yama.
+#[cfg(target_arch = "x86_64")]
+fn supervision_with(landlock: Result<(), i64>, scope: Option<&str>) -> Result<(), Obstacle> {
     let obstacle = |why: String, remedy: &str| {
         Err(Obstacle {
             why,
             remedy: remedy.to_owned(),
         })
     };
-    if !kumiko_linux::supervise::domain::is_enough() {
-        let version = kumiko_linux::supervise::domain::version();
-        return obstacle(
+    match (landlock, scope) {
+        (Err(version), _) => obstacle(
             format!("Landlock {version}, and 6 is needed to keep signals in a room"),
             "use Linux 6.12 or newer with Landlock among its security modules",
-        );
-    }
-    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
-    match scope.as_deref().map(str::trim) {
-        Ok(scope) if scope != "0" => obstacle(
+        ),
+        (Ok(()), Some(scope)) if scope != "0" => obstacle(
             format!("/proc/sys/kernel/yama/ptrace_scope is {scope}"),
             "ask the administrator for `sysctl kernel.yama.ptrace_scope=0`",
         ),
-        _ => Ok(()),
+        (Ok(()), _) => Ok(()),
     }
 }
 
@@ -143,5 +151,28 @@ impl From<Obstacle> for SandboxError {
             why: obstacle.why,
             remedy: obstacle.remedy,
         }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_wall_behind_it_a_supervisor_is_not_admitted() {
+        let check = |landlock, scope, expected: Option<&str>| {
+            let why = supervision_with(landlock, scope)
+                .err()
+                .map(|obstacle| obstacle.why);
+            assert_eq!(why.as_deref(), expected);
+        };
+        check(Ok(()), None, None);
+        check(Ok(()), Some("0"), None);
+        let none = "Landlock 0, and 6 is needed to keep signals in a room";
+        check(Err(0), None, Some(none));
+        let older = "Landlock 5, and 6 is needed to keep signals in a room";
+        check(Err(5), Some("1"), Some(older));
+        let scope = "/proc/sys/kernel/yama/ptrace_scope is 1";
+        check(Ok(()), Some("1"), Some(scope));
     }
 }

@@ -42,7 +42,7 @@ const USER_MODE_ONLY: u32 = 1;
 
 /// How answers are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(crate) enum By {
     Listener,
     /// As by a listener, but for what the library in the guest makes.
     Library,

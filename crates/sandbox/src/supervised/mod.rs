@@ -1,6 +1,7 @@
-//! The mechanisms `notify` and `ptrace`: no namespaces, no root. A supervisor beside the guests answers the calls that
-//! name things ([`serve`]), by a view of its own making ([`view`], [`resolve`]); a Landlock domain is the wall behind it
-//! ([`rules`]). The two differ in how calls reach it: by a seccomp listener ([`notify`]), or by tracing ([`trace`]).
+//! The mechanisms `notify`, `library` and `ptrace`: no namespaces, no root. A supervisor beside the guests answers the
+//! calls that name things ([`serve`]), by a view of its own making ([`view`], [`resolve`]); a Landlock domain is the wall
+//! behind it ([`rules`]). They differ in how calls reach it: by a seccomp listener ([`notify`]), by that where a library in
+//! the guest did not answer (library/), or by tracing ([`trace`]).
 //! Which call is answered, refused or left alone says one table ([`table`]). Not here: limits.
 
 mod attributes;
@@ -29,23 +30,21 @@ pub(crate) use serve::nr;
 use crate::contract::{Mechanism, Room};
 use crate::error::SandboxError;
 use crate::namespace;
-use filter::By;
+pub(crate) use filter::By;
 use kumiko_policy::Policy;
 use std::path::Path;
 
+/// One of the mechanisms, by how calls reach the supervisor.
 #[derive(Debug)]
-pub(crate) struct Notify;
+pub(crate) struct Supervised(pub By);
 
-/// As [`Notify`], with a library in the guests that answers what it is sure of (library/).
-#[derive(Debug)]
-pub(crate) struct Library;
-
-#[derive(Debug)]
-pub(crate) struct Ptrace;
-
-impl Mechanism for Notify {
+impl Mechanism for Supervised {
     fn name(&self) -> &'static str {
-        "notify"
+        match self.0 {
+            By::Listener => "notify",
+            By::Library => "library",
+            By::Tracer => "ptrace",
+        }
     }
 
     fn prepare(
@@ -54,51 +53,7 @@ impl Mechanism for Notify {
         job_directory: &Path,
     ) -> Result<Box<dyn Room>, SandboxError> {
         let plan = namespace::plan(policy, job_directory)?;
-        Ok(Box::new(room::SupervisedRoom::new(
-            self.name(),
-            By::Listener,
-            policy,
-            plan,
-        )))
-    }
-}
-
-impl Mechanism for Library {
-    fn name(&self) -> &'static str {
-        "library"
-    }
-
-    fn prepare(
-        &self,
-        policy: &Policy,
-        job_directory: &Path,
-    ) -> Result<Box<dyn Room>, SandboxError> {
-        let plan = namespace::plan(policy, job_directory)?;
-        Ok(Box::new(room::SupervisedRoom::new(
-            self.name(),
-            By::Library,
-            policy,
-            plan,
-        )))
-    }
-}
-
-impl Mechanism for Ptrace {
-    fn name(&self) -> &'static str {
-        "ptrace"
-    }
-
-    fn prepare(
-        &self,
-        policy: &Policy,
-        job_directory: &Path,
-    ) -> Result<Box<dyn Room>, SandboxError> {
-        let plan = namespace::plan(policy, job_directory)?;
-        Ok(Box::new(room::SupervisedRoom::new(
-            self.name(),
-            By::Tracer,
-            policy,
-            plan,
-        )))
+        let room = room::SupervisedRoom::new(self.name(), self.0, policy, plan);
+        Ok(Box::new(room))
     }
 }
