@@ -511,16 +511,14 @@ fn programs_do_not_notice_it() {
         ("tar", "tar cf - sub file | tar tvf - | wc -l"),
     ];
     for (needs, script) in scripts {
-        let host = scratch();
-        let there = Command::new("sh")
-            .args(["-c", &format!("command -v {needs}")])
-            .output();
-        if !there.unwrap().status.success() {
-            eprintln!("SKIP {test}: missing {needs}");
+        // Those that this machine has; a shell, a compiler and tar are everywhere that tests are.
+        if !std::path::Path::new("/usr/bin").join(needs).exists() {
             continue;
         }
+        let host = scratch();
         let native = Command::new("bash")
             .args(["-c", script])
+            .env("PATH", "/usr/bin:/bin")
             .current_dir(host.0.join("job"))
             .output()
             .unwrap();
