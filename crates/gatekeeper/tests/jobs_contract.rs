@@ -89,6 +89,25 @@ impl Real {
             _place: place,
         })
     }
+
+    /// A runner waits until its site has heard it out: no job is left behind.
+    async fn end(self) {
+        for caller in [alice(), bob()] {
+            for view in self.manager.list(caller).await.unwrap() {
+                let mut events = self.manager.watch(caller, view.id, 0).await.unwrap();
+                deadline("the end of a job", async {
+                    while let Some(event) = events.next().await {
+                        if event.state.has_ended() {
+                            break;
+                        }
+                    }
+                })
+                .await;
+                self.manager.remove(caller, view.id).await.unwrap();
+            }
+        }
+        self.manager.close().await;
+    }
 }
 
 impl Kept for Real {
@@ -139,7 +158,7 @@ macro_rules! duties {
                 let name = concat!("the_manager::", stringify!($duty));
                 if let Some(real) = super::Real::open(name).await {
                     super::$duty(&real).await;
-                    real.manager.close().await;
+                    real.end().await;
                 }
             })*
         }
@@ -167,6 +186,11 @@ duties! {
 fn alice() -> &'static Caller {
     static ALICE: LazyLock<Caller> = LazyLock::new(|| caller("/O=Grid/CN=Alice"));
     &ALICE
+}
+
+fn bob() -> &'static Caller {
+    static BOB: LazyLock<Caller> = LazyLock::new(|| caller("/O=Grid/CN=Bob"));
+    &BOB
 }
 
 fn caller(subject: &str) -> Caller {
@@ -238,7 +262,7 @@ async fn the_same_key_is_the_same_job(kept: &impl Kept) {
     end(kept, first).await;
     assert_eq!(submit(alice(), key()).await, first);
     assert_ne!(submit(alice(), None).await, first);
-    assert_ne!(submit(&caller("/O=Grid/CN=Bob"), key()).await, first);
+    assert_ne!(submit(bob(), key()).await, first);
 }
 
 async fn events_are_told_once_in_order_and_until_the_job_is_removed(kept: &impl Kept) {
@@ -324,26 +348,26 @@ async fn what_lives_is_not_removed_and_what_has_ended_takes_any_command(kept: &i
 }
 
 async fn a_stranger_finds_nothing(kept: &impl Kept) {
-    let (jobs, bob) = (kept.jobs(), caller("/O=Grid/CN=Bob"));
+    let (jobs, bob) = (kept.jobs(), bob());
     let job = submit(kept, kept.holds()).await;
     let signal = AttemptCommand::Signal { signal: 9 };
     for code in [
-        refused(jobs.show(&bob, job).await),
-        refused(jobs.explain(&bob, job).await),
-        refused(jobs.watch(&bob, job, 0).await),
-        refused(jobs.output(&bob, job, OutputStream::Stdout, 0).await),
-        refused(jobs.stdin_taken(&bob, job, None).await),
-        refused(jobs.directory(&bob, job).await),
-        refused(jobs.command(&bob, job, signal).await),
-        refused(jobs.attend(&bob, job).await),
-        refused(jobs.redirect(&bob, job, None, None).await),
-        refused(jobs.cancel(&bob, job, None).await),
-        refused(jobs.remove(&bob, job).await),
+        refused(jobs.show(bob, job).await),
+        refused(jobs.explain(bob, job).await),
+        refused(jobs.watch(bob, job, 0).await),
+        refused(jobs.output(bob, job, OutputStream::Stdout, 0).await),
+        refused(jobs.stdin_taken(bob, job, None).await),
+        refused(jobs.directory(bob, job).await),
+        refused(jobs.command(bob, job, signal).await),
+        refused(jobs.attend(bob, job).await),
+        refused(jobs.redirect(bob, job, None, None).await),
+        refused(jobs.cancel(bob, job, None).await),
+        refused(jobs.remove(bob, job).await),
         refused(jobs.show(alice(), JobId(u64::MAX)).await),
     ] {
         assert_eq!(code, "no_such_job");
     }
-    assert_eq!(jobs.list(&bob).await.unwrap(), Vec::new());
+    assert_eq!(jobs.list(bob).await.unwrap(), Vec::new());
     assert_eq!(jobs.list(alice()).await.unwrap().len(), 1);
     jobs.cancel(alice(), job, Some(0)).await.unwrap();
     end(kept, job).await;
