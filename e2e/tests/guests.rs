@@ -29,8 +29,8 @@ fn figure_2_of_the_paper_is_obeyed_as_printed() {
             "/etc/passwd shows /etc/hosts under {mechanism:?}"
         );
         assert!(
-            errors.contains("disk"),
-            "limits that are not carried out are said: {}",
+            errors.contains("not enforced here: of the network limit of 30 KByte/s"),
+            "what of its limits is not carried out is said: {}",
             told(&seen)
         );
     }
