@@ -118,7 +118,7 @@ fn seen(state: &str, reason: &str) -> Seen {
 
 /// Whether what `sbatch` or `squeue` complains of is that nobody was there to answer, and not an answer.
 pub fn is_unreachable(complaint: &str) -> bool {
-    const WORDS: [&str; 9] = [
+    const WORDS: [&str; 10] = [
         "Unable to contact slurm controller",
         "Connection refused",
         "Connection timed out",
@@ -126,10 +126,27 @@ pub fn is_unreachable(complaint: &str) -> bool {
         "connect failure",
         "Zero Bytes were transmitted",
         "Unable to process configuration file",
+        "Could not establish a configuration source",
         "temporarily unable to accept job",
         "Munge",
     ];
     WORDS.iter().any(|words| complaint.contains(words))
         || complaint.contains("authentication")
         || complaint.contains("ended with signal")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_unreachable;
+
+    #[test]
+    fn a_host_without_slurms_configuration_has_refused_nothing() {
+        // As Debian 12's sbatch says it where no slurm.conf is.
+        assert!(is_unreachable(
+            "sbatch: error: fetch_config: DNS SRV lookup failed\nsbatch: fatal: Could not establish a configuration source"
+        ));
+        assert!(!is_unreachable(
+            "sbatch: error: invalid partition specified: nowhere"
+        ));
+    }
 }
