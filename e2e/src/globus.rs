@@ -24,13 +24,18 @@ impl GlobusUser {
     /// With an RSA authority, as clients of the toolkit need (they sign with their proxies' keys), a running site, and a
     /// proxy. None, with a word: what is needed is not installed.
     pub fn new(test: &str) -> Option<GlobusUser> {
+        let start = ["site", "start", "--listen", "127.0.0.1:0"];
+        GlobusUser::of(Person::new(), &start, test)
+    }
+
+    /// Of that person's site, which the line starts.
+    pub fn of(person: Person, start: &[&str], test: &str) -> Option<GlobusUser> {
         for program in ["globusrun", "globus-job-run", "grid-proxy-init", "setpriv"] {
             if !crate::has_program(program) {
                 crate::skip(test, program);
                 return None;
             }
         }
-        let person = Person::new();
         let home = person.kumiko_home();
         let ca = home.join("ca");
         person.ok([
@@ -39,7 +44,7 @@ impl GlobusUser {
             OsStr::new("--rsa"),
             ca.as_os_str(),
         ]);
-        person.start_site();
+        person.ok(start);
         let folder = tempfile::Builder::new()
             .prefix("kumiko-globus-")
             .tempdir()

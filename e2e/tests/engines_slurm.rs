@@ -4,6 +4,9 @@
 
 mod engines;
 
+use kumiko_e2e::globus::GlobusUser;
+use kumiko_e2e::{finish, told, until};
+
 engines::on! { "slurm":
     a_program_runs_and_its_output_and_exit_status_come_back
     flags_and_standard_input_reach_the_job
@@ -31,4 +34,32 @@ fn a_site_does_not_start_where_its_engine_has_no_commands() {
     assert_ne!(refused.status.code(), Some(0));
     let said = kumiko_e2e::told(&refused);
     assert!(said.contains("sbatch is not in the site's PATH"), "{said}");
+}
+
+#[test]
+fn globusrun_names_the_queue_that_slurm_runs_the_job_in() {
+    let test = "globusrun_names_the_queue_that_slurm_runs_the_job_in";
+    let user = engines::user("slurm", test)
+        .and_then(|person| GlobusUser::of(person, &engines::start("slurm"), test));
+    let Some(user) = user else {
+        return;
+    };
+    let rsl = "&(executable=/bin/sh)(arguments=-c \"until test -e go; do sleep 0.02; done\")(queue=urgent)(name=queued)";
+    let submitted = user.globusrun(&["-b"], rsl);
+    assert!(submitted.status.success(), "{}", told(&submitted));
+    let contact = GlobusUser::contact(&submitted);
+    until("Slurm has it in that queue", || {
+        let asked = user.person.program("squeue", ["--noheader", "-o", "%P"]);
+        let queues = finish(&mut { asked }).stdout;
+        String::from_utf8_lossy(&queues)
+            .lines()
+            .any(|queue| queue == "urgent")
+    });
+    user.ok("globus-job-cancel", ["-f", &contact]);
+    // By Slurm, once it is asked; and by the site, before.
+    for (asked, number) in [("(queue=no-such-queue)", 17), ("(host_count=2)", 35)] {
+        let refused = user.globusrun(&["-s"], &format!("&(executable=/bin/true){asked}"));
+        let said = told(&refused);
+        assert_eq!(refused.status.code(), Some(number), "{asked}: {said}");
+    }
 }

@@ -165,6 +165,12 @@ fn globusrun_tells_states_ends_and_exit_codes() {
         ("&(arguments=a)", "(error code 81)"),
         ("&(executable=$(NOWHERE)/x)", "(error code 39)"),
         ("&(executable=/bin/true)(job_type=mpi)", "(error code 26)"),
+        ("&(executable=/bin/true)(queue=long)", "(error code 37)"),
+        (
+            "&(executable=/bin/true)(project=physics)",
+            "(error code 38)",
+        ),
+        ("&(executable=/bin/true)(host_count=2)", "(error code 35)"),
         (
             "&(executable=/bin/true)(directory=/nowhere)",
             "(error code 4)",

@@ -36,10 +36,20 @@ pub fn only(asked: &Resources, able: &Able, system: &str) -> Result<(), Refusal>
     match rows.iter().find(|(_, asked, able)| *asked && !able) {
         None => Ok(()),
         Some((name, ..)) => Err(Refusal::new(
-            "resource_refused",
+            code(name),
             format!(
                 "the job asks for {name}, which the batch system {system} of this site cannot give: leave it out"
             ),
         )),
+    }
+}
+
+/// GRAM has a number for each of these.
+fn code(name: &str) -> &'static str {
+    match name {
+        "queue" => "queue_refused",
+        "project" => "project_refused",
+        "host_count" => "host_count_refused",
+        _ => "resource_refused",
     }
 }

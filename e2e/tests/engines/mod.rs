@@ -22,8 +22,20 @@ const COUNTED: &str = "echo start >> starts; echo begun; until test -e go; do sl
 /// Fills a host of the testbed.
 const ALL_CPUS: &str = "32";
 
-/// A person with a site on that engine.
-pub fn person(engine: &'static str, test: &str) -> Option<Person> {
+/// What starts a site on that engine.
+pub fn start(engine: &'static str) -> [&'static str; 6] {
+    [
+        "site",
+        "start",
+        "--listen",
+        "127.0.0.1:0",
+        "--batch",
+        engine,
+    ]
+}
+
+/// A person who has the engine's commands, and no site yet.
+pub fn user(engine: &'static str, test: &str) -> Option<Person> {
     let testbed = Engine::shared(engine, test)?;
     let mut person = Person::new();
     person.variables = testbed.environment();
@@ -36,14 +48,13 @@ pub fn person(engine: &'static str, test: &str) -> Option<Person> {
             *value = path;
         }
     }
-    person.ok([
-        "site",
-        "start",
-        "--listen",
-        "127.0.0.1:0",
-        "--batch",
-        engine,
-    ]);
+    Some(person)
+}
+
+/// A person with a site on that engine.
+pub fn person(engine: &'static str, test: &str) -> Option<Person> {
+    let person = user(engine, test)?;
+    person.ok(start(engine));
     Some(person)
 }
 
@@ -160,7 +171,10 @@ pub fn what_waits_at_the_engine_says_so_and_is_cancelled_at_once(engine: &str, p
     assert!(!directory(person, &waiting).join("ran").exists());
 }
 
-pub fn a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down(engine: &str, person: &Person) {
+pub fn a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down(
+    engine: &'static str,
+    person: &Person,
+) {
     let job = person.ok(["job", "submit", "--", "sh", "-c", COUNTED]);
     let job = job.trim();
     until("it has begun", || {
@@ -173,20 +187,16 @@ pub fn a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down(engine: &str,
         .join("state/spool")
         .join(format!("{job}.1/status"));
     until("the runner has written the status", || status.exists());
-    person.ok([
-        "site",
-        "start",
-        "--listen",
-        "127.0.0.1:0",
-        "--batch",
-        engine,
-    ]);
+    person.ok(start(engine));
     let waited = person.run(["job", "wait", job]);
     assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
     assert_eq!(person.ok(["job", "log", job]), "begun\ndone\nstart\n");
 }
 
-pub fn jobs_that_the_engine_holds_while_the_site_is_killed_run_once(engine: &str, person: &Person) {
+pub fn jobs_that_the_engine_holds_while_the_site_is_killed_run_once(
+    engine: &'static str,
+    person: &Person,
+) {
     let jobs: Vec<String> = (0..8)
         .map(|_| {
             let job = person.ok([
@@ -202,14 +212,7 @@ pub fn jobs_that_the_engine_holds_while_the_site_is_killed_run_once(engine: &str
         .collect();
     // Some run, some wait, some may have ended, and one may be on its way to the engine.
     person.kill_site();
-    person.ok([
-        "site",
-        "start",
-        "--listen",
-        "127.0.0.1:0",
-        "--batch",
-        engine,
-    ]);
+    person.ok(start(engine));
     for job in &jobs {
         let waited = person.run(["job", "wait", job]);
         assert_eq!(waited.status.code(), Some(0), "{}", told(&waited));

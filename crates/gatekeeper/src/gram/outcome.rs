@@ -102,7 +102,11 @@ pub(super) fn refused(refusal: &Refusal) -> GramCode {
         | "policy_asks_more"
         | "policy_not_enforceable"
         | "no_such_mechanism"
-        | "mechanism_unavailable" => GramCode::SCHEDULER_SPECIFIC,
+        | "mechanism_unavailable"
+        | "resource_refused" => GramCode::SCHEDULER_SPECIFIC,
+        "queue_refused" => GramCode::INVALID_QUEUE,
+        "project_refused" => GramCode::INVALID_PROJECT,
+        "host_count_refused" => GramCode::INVALID_HOST_COUNT,
         "site_policy" => GramCode::AUTHORIZATION_DENIED,
         "no_such_job" => GramCode::JOB_CONTACT_NOT_FOUND,
         "site_draining" | "site_closing" => GramCode::JOB_QUERY_DENIAL,

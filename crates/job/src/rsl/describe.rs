@@ -81,20 +81,52 @@ impl Submission {
             .map(|minutes| minutes.saturating_mul(SECONDS_A_MINUTE));
         description.mechanism = self.sandbox.clone();
         description.name = self.name.clone();
-        description.policy = match (&self.policy, self.max_memory_mib) {
-            (Some(_), Some(_)) => {
-                let what =
-                    "policy and max_memory cannot both be given: say memory_mib in the policy";
-                return Err(refuse(GramCode::RSL_MAX_MEMORY, what));
-            }
-            (policy, None | Some(0)) => policy.clone(),
-            (None, Some(mib)) => Some(format!("[limits]\nmemory_mib = {mib}\n")),
-        };
+        description.resources.queue = self.queue.clone();
+        description.resources.project = self.project.clone();
+        description.resources.host_count = self
+            .host_count
+            .filter(|hosts| *hosts > 0)
+            .map(|hosts| u32::try_from(hosts).unwrap_or(u32::MAX));
+        description.policy = self.limited()?;
         description.validate().map_err(|error| {
             let code = code_of(&error);
             refuse(code, error.to_string())
         })?;
         Ok(description)
+    }
+
+    /// The job's policy, of which some limits have attributes of their own.
+    fn limited(&self) -> Result<Option<String>, RslError> {
+        let limits = [
+            (
+                "max_memory",
+                GramCode::RSL_MAX_MEMORY,
+                "memory_mib",
+                self.max_memory_mib,
+            ),
+            (
+                "max_cpu_time",
+                GramCode::RSL_MAX_CPU_TIME,
+                "cpu_time_s",
+                self.max_cpu_time_min
+                    .map(|minutes| minutes.saturating_mul(SECONDS_A_MINUTE)),
+            ),
+        ];
+        let mut policy = self.policy.clone();
+        for (attribute, code, limit, amount) in limits {
+            let Some(amount) = amount.filter(|amount| *amount > 0) else {
+                continue;
+            };
+            if self.policy.is_some() {
+                let what = format!(
+                    "policy and {attribute} cannot both be given: say {limit} in the policy"
+                );
+                return Err(refuse(code, what));
+            }
+            let text = policy.get_or_insert_with(|| "[limits]\n".to_owned());
+            text.push_str(&format!("{limit} = {amount}\n"));
+        }
+        Ok(policy)
     }
 
     fn possible(&self, account: &str) -> Result<(), RslError> {
@@ -112,22 +144,6 @@ impl Submission {
                 let what = "job_type condor: this site is no HTCondor pool";
                 return Err(refuse(GramCode::JOBTYPE_NOT_SUPPORTED, what));
             }
-        }
-        if self.queue.is_some() {
-            let what = "queue: this site has no queues; leave it out";
-            return Err(refuse(GramCode::INVALID_QUEUE, what));
-        }
-        if self.project.is_some() {
-            let what = "project: this site keeps no accounts of projects; leave it out";
-            return Err(refuse(GramCode::INVALID_PROJECT, what));
-        }
-        if self.host_count.is_some_and(|hosts| hosts > 1) {
-            let what = "host_count: jobs run on one host here";
-            return Err(refuse(GramCode::INVALID_HOST_COUNT, what));
-        }
-        if self.max_cpu_time_min.is_some_and(|minutes| minutes > 0) {
-            let what = "max_cpu_time: processor time is not limited here; say max_wall_time";
-            return Err(refuse(GramCode::RSL_MAX_CPU_TIME, what));
         }
         if self.gass_cache.is_some() {
             let what = "gass_cache: the cache of the account has its own place; leave it out";
@@ -250,6 +266,7 @@ fn code_of(error: &DescriptionError) -> GramCode {
         | DescriptionError::Url { path, .. }
         | DescriptionError::Bad { path, .. } => path.as_str(),
     };
+    let path = path.strip_prefix("resources.").unwrap_or(path);
     match path.split(['[', '.', ' ']).next().unwrap_or_default() {
         "executable" => GramCode::RSL_EXECUTABLE,
         "arguments" => GramCode::RSL_ARGUMENTS,
@@ -265,6 +282,9 @@ fn code_of(error: &DescriptionError) -> GramCode {
         "scratch" => GramCode::RSL_SCRATCH,
         "count" => GramCode::INVALID_COUNT,
         "time_limit_s" => GramCode::INVALID_MAX_WALL_TIME,
+        "queue" => GramCode::INVALID_QUEUE,
+        "project" => GramCode::INVALID_PROJECT,
+        "host_count" => GramCode::INVALID_HOST_COUNT,
         _ => GramCode::SCHEDULER_SPECIFIC,
     }
 }
