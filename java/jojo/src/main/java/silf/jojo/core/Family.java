@@ -236,7 +236,7 @@ final class Family {
             child.classes.push(codesOf(child.launched(), new ArrayList<>()));
         }
         child.greeted = true;
-        child.link.watch();
+        child.link.watch(Link.silentWhileStarting_ns(child.launched()));
     }
 
     void ready(Child child) {
@@ -252,9 +252,7 @@ final class Family {
         child.handle.up(child.place.name(), child.epoch);
         if (again) {
             family(List.of(all())).forEach(frame -> send(child, frame));
-            send(child, Frame.of(Frame.GO, 0, 0, 0));
-        }
-        if (again) {
+            go(child);
             sendAll(Birth.familyFrame(List.of(sibling(child))), child);
         }
         here.joined(child.handle, again);
@@ -307,7 +305,16 @@ final class Family {
         List<byte[]> news = family(ready);
         for (Child child : ready) {
             news.forEach(frame -> send(child, frame));
-            send(child, Frame.of(Frame.GO, 0, 0, 0));
+            go(child);
+        }
+    }
+
+    /** Until here its silence was that of one who starts (J16). */
+    private void go(Child child) {
+        Link link = link(child.handle.rank());
+        if (link != null) {
+            link.watch(Link.SILENT_ns);
+            link.send(Frame.of(Frame.GO, 0, 0, 0));
         }
     }
 

@@ -2,8 +2,10 @@ package silf.jojo.core;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
+import silf.jojo.config.NodeSpec;
 
 /**
  * One connection to a neighbour: frames in and out over a wire, signs of life (spec/jojo J16), resumption (J13), and one
@@ -70,8 +72,8 @@ final class Link implements Route {
     private volatile Wire wire;
     private volatile FrameReader reader;
     private volatile long heard_ns;
-    /** Signs of life are asked for; a JVM that is being started gives none. */
-    private volatile boolean watched;
+    /** For how long it may be silent; 0 while it may for ever, as a JVM that has not said its first word. */
+    private volatile long silentMost_ns;
 
     private volatile boolean closing;
     private volatile Loss said;
@@ -160,20 +162,26 @@ final class Link implements Route {
         outbox.awaitRoom();
     }
 
-    /** From now on silence is an end. */
-    void watch() {
+    /** From now on signs of life are asked for, and so long a silence is an end. */
+    void watch(long silentMost_ns) {
         heard_ns = System.nanoTime();
-        watched = true;
+        this.silentMost_ns = silentMost_ns;
+    }
+
+    /** The longest silence of a node that is still coming up: what its start may take. JVMs that start starve each other. */
+    static long silentWhileStarting_ns(NodeSpec spec) {
+        return Math.max(SILENT_ns, TimeUnit.MILLISECONDS.toNanos(spec.invocation().launchMost_ms()));
     }
 
     /** Once a second or so. */
     void tick(long now_ns) {
-        if (!watched || over.get()) {
+        long most_ns = silentMost_ns;
+        if (most_ns == 0 || over.get()) {
             return;
         }
         long quiet = now_ns - heard_ns;
-        if (quiet > SILENT_ns) {
-            cut("silent for " + SILENT_ns / 1_000_000_000 + " s");
+        if (quiet > most_ns) {
+            cut("silent for " + most_ns / 1_000_000_000 + " s");
         } else if (quiet > QUIET_ns) {
             send(Frame.ofLong(Frame.PING, 0));
         }

@@ -150,7 +150,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         ticker.start();
         if (up != null) {
             up.open();
-            up.watch();
+            up.watch(Link.silentWhileStarting_ns(birth.spec()));
         }
         family.startAll();
         starter = new Thread(this::program, "jojo start of " + birth.spec().name());
@@ -283,6 +283,9 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     }
 
     private void go() {
+        if (up != null) {
+            up.watch(Link.SILENT_ns);
+        }
         family.go();
         synchronized (this) {
             going = true;

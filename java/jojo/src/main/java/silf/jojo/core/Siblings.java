@@ -266,7 +266,7 @@ final class Siblings {
             peer.link = link;
         }
         link.open();
-        link.watch();
+        link.watch(Link.SILENT_ns);
         here.post().reroute(peer.node.path, link);
         here.sendUp(Frame.routed(
                 Frame.SWITCH, Frame.laneField(0, peer.epoch, here.birth.epoch()), peer.node.path, here.path,
