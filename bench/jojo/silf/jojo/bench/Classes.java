@@ -1,13 +1,16 @@
 package silf.jojo.bench;
 
+import java.io.Serializable;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Callable;
 import javax.tools.ToolProvider;
 import silf.jojo.Code;
+import silf.jojo.JojoException;
 import silf.jojo.Message;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.testkit.DelayProxy;
@@ -20,39 +23,52 @@ final class Classes {
 
     private Classes() {}
 
-    static void measure() throws Exception {
-        Main.note(CLASSES + " classes, each naming the next (chain) or the next two (tree), used by one call; what they take is a"
-                + " start and the call with them, less a start and a call without; the link: " + FAR_MS + " ms round trip, any rate");
-        try (SshDaemon sshd = SshDaemon.start(); DelayProxy proxy = new DelayProxy(sshd.address(), FAR_MS, 0)) {
-            List<String> ssh = sshd.command(proxy.port());
-            for (int i = 0; i < Main.rounds(10); i++) {
-                long without_ns = once(ssh, "none", i, 0);
-                for (String shape : List.of("chain", "tree")) {
-                    Main.seconds(CLASSES + " classes, " + shape, Math.max(0, once(ssh, shape, i, CLASSES) - without_ns));
-                }
+    /** Does what it is sent. */
+    public static final class Does extends Code {
+        @Override
+        public Object handle(Message message) throws JojoException {
+            try {
+                return ((Callable<?>) message.contents).call();
+            } catch (Exception e) {
+                throw new JojoException("what was sent failed", e);
             }
         }
     }
 
-    /** From nothing to the answer of a call that uses them. */
-    private static long once(List<String> ssh, String shape, int round, int count) throws Exception {
+    static void measure() throws Exception {
+        Main.note(CLASSES + " classes, each naming the next (chain) or the next two (tree); a call with an object of the first, which uses them"
+                + " all, at a node that has none of them and knows of none: from the call to its answer, the call's own round trip in it;"
+                + " the link: " + FAR_MS + " ms round trip, any rate");
+        List<String> shapes = List.of("chain", "tree");
         Path folder = Files.createTempDirectory("jojo-bench");
+        int rounds = Main.rounds(10);
+        for (int i = -1; i < rounds; i++) {
+            for (String shape : shapes) {
+                compile(folder, name(shape, i), shape);
+            }
+        }
         ClassLoader before = Thread.currentThread().getContextClassLoader();
-        String of = shape + round;
-        compile(folder, of, shape, count);
-        try (URLClassLoader loader = new URLClassLoader(new URL[] {folder.toUri().toURL()}, before)) {
+        try (SshDaemon sshd = SshDaemon.start();
+                DelayProxy proxy = new DelayProxy(sshd.address(), FAR_MS, 0);
+                URLClassLoader loader = new URLClassLoader(new URL[] {folder.toUri().toURL()}, before)) {
             Thread.currentThread().setContextClassLoader(loader);
-            long[] took_ns = new long[1];
-            long begun = System.nanoTime();
-            NodeSpec node = NodeSpec.of("far", "far", of + ".Load").withInvocation(Trees.ssh(ssh));
+            NodeSpec node = NodeSpec.of("far", "far", Does.class.getName()).withInvocation(Trees.ssh(sshd.command(proxy.port())));
             Trees.run(List.of(node), below -> {
-                Object used = below[0].call(new Message(1, null));
-                took_ns[0] = System.nanoTime() - begun;
-                if (!used.equals(Math.max(1, count))) {
-                    throw new IllegalStateException(used + " classes were used, not " + count);
+                for (int i = -1; i < rounds; i++) { // the first with what Jojo itself loads
+                    for (String shape : shapes) {
+                        Object first = loader.loadClass(name(shape, i) + ".C0").getDeclaredConstructor().newInstance();
+                        long begun = System.nanoTime();
+                        Object used = below[0].call(new Message(1, (Serializable) first));
+                        long took_ns = System.nanoTime() - begun;
+                        if (!used.equals(CLASSES)) {
+                            throw new IllegalStateException(used + " classes were used, not " + CLASSES);
+                        }
+                        if (i >= 0) {
+                            Main.seconds(CLASSES + " classes, " + shape, took_ns);
+                        }
+                    }
                 }
             });
-            return took_ns[0];
         } finally {
             Thread.currentThread().setContextClassLoader(before);
             try (var files = Files.walk(folder)) {
@@ -61,19 +77,23 @@ final class Classes {
         }
     }
 
-    private static void compile(Path folder, String of, String shape, int count) throws Exception {
+    private static String name(String shape, int round) {
+        return shape + (round < 0 ? "first" : Integer.toString(round));
+    }
+
+    private static void compile(Path folder, String of, String shape) throws Exception {
         Path sources = Files.createDirectories(folder.resolve(of));
         List<String> files = new ArrayList<>();
-        files.add(write(sources, "Load", "package " + of + "; public class Load extends " + Code.class.getName() + " { @Override public Object handle("
-                + Message.class.getName() + " m) { return " + (count == 0 ? "1" : "new C0().use()") + "; } }"));
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < CLASSES; i++) {
             StringBuilder use = new StringBuilder("1");
             for (int next : shape.equals("chain") ? new int[] {i + 1} : new int[] {2 * i + 1, 2 * i + 2}) {
-                if (next < count) {
+                if (next < CLASSES) {
                     use.append(" + new C").append(next).append("().use()");
                 }
             }
-            files.add(write(sources, "C" + i, "package " + of + "; class C" + i + " { int use() { return " + use + "; } }"));
+            String first = i > 0 ? "class C" + i + " {" : "public class C0 implements java.util.concurrent.Callable<Integer>, java.io.Serializable {"
+                    + " public Integer call() { return use(); }";
+            files.add(write(sources, "C" + i, "package " + of + "; " + first + " int use() { return " + use + "; } }"));
         }
         List<String> args = new ArrayList<>(List.of("-d", folder.toString(), "-cp", System.getProperty("java.class.path"), "--release", "17", "-proc:none"));
         args.addAll(files);
