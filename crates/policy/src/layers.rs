@@ -64,15 +64,21 @@ pub fn nest<'a>(
             Layer::Vo | Layer::User | Layer::Job => narrow(&effective, policy),
         };
         effective = laid.map_err(|problem| NestError { layer, problem })?;
+        if !of_site && effective.complete.is_none() {
+            // At no site: whose machine it is says so.
+            effective.complete = policy.complete;
+        }
     }
     Ok(effective)
 }
 
 impl Policy {
     /// May a job be under this mechanism at a site whose policy this is? `library` is no wall: only where the site says
-    /// so itself.
+    /// so itself, or that a fence will do.
     pub fn may_be_under(&self, mechanism: MechanismKind) -> bool {
-        mechanism != MechanismKind::Library || self.mechanism == MechanismKind::Library
+        mechanism != MechanismKind::Library
+            || self.mechanism == MechanismKind::Library
+            || (self.mechanism == MechanismKind::Auto && !self.complete())
     }
 }
 

@@ -4,6 +4,7 @@
 //! Not here: how a mechanism carries it out (kumiko-sandbox), rates as arithmetic (a later step).
 
 mod amount;
+pub mod choice;
 mod default;
 mod error;
 mod explain;

@@ -18,6 +18,10 @@ pub(crate) fn over_default(default: &Policy, site: &Policy) -> Result<Policy, Na
             ..site.clone()
         },
     )?;
+    if site.complete.is_some() {
+        changed.complete = site.complete;
+        take_origin(&mut changed.origins, site, "complete");
+    }
     for rule in &site.paths {
         changed
             .paths
@@ -69,6 +73,11 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         }
     }
     let mechanism = mechanism(base.mechanism, below.mechanism)?;
+    // A wall stays once it is asked for, and it is where nobody says otherwise: asking for less changes nothing.
+    let complete = match (base.complete, below.complete) {
+        (above, Some(false) | None) => above,
+        (_, Some(true)) => Some(true),
+    };
     for (key, changed) in [
         ("mechanism", mechanism != base.mechanism),
         ("network", network != base.network),
@@ -77,6 +86,7 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
             further_processes != base.further_processes,
         ),
         ("strict", below.strict && !base.strict),
+        ("complete", complete != base.complete),
     ] {
         if changed {
             take_origin(&mut origins, below, key);
@@ -90,6 +100,7 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         further_processes,
         limits,
         strict: base.strict || below.strict,
+        complete,
         vo: below.vo.clone().or_else(|| base.vo.clone()),
         origins,
         layers: base.layers.iter().chain(&below.layers).cloned().collect(),

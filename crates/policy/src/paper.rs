@@ -223,9 +223,10 @@ impl Reader<'_> {
                 self.policy.network.replace(network).is_some()
             }
             ("etc:", "strict") => std::mem::replace(&mut self.policy.strict, parsed == 1),
+            ("etc:", "complete") => self.policy.complete.replace(parsed == 1).is_some(),
             (section, found) => {
                 let expected = if section == "etc:" {
-                    "trace_fork, network or strict"
+                    "trace_fork, network, strict or complete"
                 } else {
                     "disk or net"
                 };

@@ -11,7 +11,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-const KEYS: &str = "mechanism, network, further_processes, strict, vo, paths, limits";
+const KEYS: &str = "mechanism, network, further_processes, strict, complete, vo, paths, limits";
 const RULE_KEYS: &str = "access, real, optional, size_mib";
 const NETWORK_KEYS: &str = "access, allow, deny";
 const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib, processes, open_files, cpu_time_s, \
@@ -69,7 +69,7 @@ impl Reader<'_> {
         let name = key.get_ref().as_ref();
         if matches!(
             name,
-            "mechanism" | "network" | "further_processes" | "strict"
+            "mechanism" | "network" | "further_processes" | "strict" | "complete"
         ) {
             self.note(policy, name, key.span());
         }
@@ -87,6 +87,7 @@ impl Reader<'_> {
             "network" => self.network(policy, (key, value))?,
             "further_processes" => policy.further_processes = Some(self.boolean((key, value))?),
             "strict" => policy.strict = self.boolean((key, value))?,
+            "complete" => policy.complete = Some(self.boolean((key, value))?),
             "vo" => policy.vo = Some(self.name((key, value))?),
             "paths" => {
                 for (path, rule) in self.table((key, value))? {

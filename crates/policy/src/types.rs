@@ -41,6 +41,9 @@ pub struct Policy {
     pub limits: Limits,
     /// Refuse to start when something asked for cannot be enforced (P14).
     pub strict: bool,
+    /// Is a wall asked for, where the mechanism is left to us (P88)? `Some(false)`: a fence will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete: Option<bool>,
     /// The virtual organisation that it speaks for, or under whose policy it asks to be put (P43).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vo: Option<String>,
@@ -53,7 +56,9 @@ pub struct Policy {
 }
 
 /// How system calls are reached. The paper's `type:` numbers in [`MechanismKind::from_number`] (P3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum MechanismKind {
     /// The cheapest that carries out the policy.
@@ -331,6 +336,7 @@ impl Policy {
             further_processes: None,
             limits: Limits::default(),
             strict: false,
+            complete: None,
             vo: None,
             origins: BTreeMap::new(),
             layers: Vec::new(),
@@ -348,6 +354,11 @@ impl Policy {
     /// What holds for the network when nothing was said (P11).
     pub fn network(&self) -> Network {
         self.network.unwrap_or(Network::Host)
+    }
+
+    /// What holds when nothing was said: a wall.
+    pub fn complete(&self) -> bool {
+        self.complete.unwrap_or(true)
     }
 
     /// What holds for further processes when nothing was said.

@@ -317,3 +317,38 @@ fn what_is_no_policy_of_an_organisation_is_refused() {
     check("network = 'none'", "unknown key");
     check("[policy]\nnet = 'none'", "vo:2:1: unknown key");
 }
+
+#[test]
+fn a_fence_will_do_only_where_whoever_owns_the_machine_says_so_and_nobody_below_asks_for_a_wall() {
+    let policy = |text: &str| parse(text, "text").unwrap();
+    let check = |layers: &[(Layer, &str)], complete: bool| {
+        let layers: Vec<_> = layers
+            .iter()
+            .map(|(at, text)| (*at, policy(text)))
+            .collect();
+        let effective = nest(layers.iter().map(|(at, policy)| (*at, policy))).unwrap();
+        assert_eq!(effective.complete(), complete, "{layers:?}");
+        let fence = effective.may_be_under(MechanismKind::Library);
+        assert_eq!(fence, !complete, "{layers:?}");
+    };
+    let (fence, wall) = ("complete = false", "complete = true");
+    check(&[(Layer::Site, "")], true);
+    check(&[(Layer::Site, fence)], false);
+    check(&[(Layer::Site, "etc:\ncomplete 0\n")], false);
+    check(&[(Layer::Site, fence), (Layer::User, "")], false);
+    check(&[(Layer::Site, fence), (Layer::User, fence)], false);
+    check(&[(Layer::Site, fence), (Layer::User, wall)], true);
+    check(
+        &[
+            (Layer::Site, fence),
+            (Layer::User, wall),
+            (Layer::Job, fence),
+        ],
+        true,
+    );
+    check(&[(Layer::Site, ""), (Layer::Job, fence)], true);
+    check(&[(Layer::Site, wall), (Layer::Job, fence)], true);
+    // At no site: a person at their own machine.
+    check(&[(Layer::Job, fence)], false);
+    check(&[(Layer::Job, wall), (Layer::Job, fence)], true);
+}

@@ -1,0 +1,11 @@
+known = "guessed"
+opens = 12
+looks = 3
+answers = 4
+processes = 2
+execs = 1
+at_once = 2
+by_library = true
+under = "ptrace"
+wall_us = 20000
+user_us = 9000
