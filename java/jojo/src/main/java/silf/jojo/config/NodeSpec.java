@@ -90,6 +90,11 @@ public record NodeSpec(
         public static final Invocation USUAL =
                 new Invocation(LOCAL, "java", List.of(), List.of(), 60_000, Map.of());
 
+        /** Whether the command only leads to the JVM, so that another may lead to the same one (spec/jojo J13). */
+        public boolean reconnects() {
+            return protocol.equals("ssh") || protocol.equals("rsh");
+        }
+
         public Invocation {
             javaOptions = List.copyOf(javaOptions);
             command = List.copyOf(command);

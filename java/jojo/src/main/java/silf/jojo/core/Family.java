@@ -189,7 +189,7 @@ final class Family {
                 child.path.toString(), epoch, random.nextLong(), spec, here.birth.spec().name(), here.birth.epoch(), siblings,
                 here.birth.properties());
         Wire wire = start.start(spec, birth.bytes(), deadline);
-        Link link = new Link(wire, here);
+        Link link = Resumption.toChild(wire, spec, here.birth.properties(), here);
         synchronized (this) {
             if (ending || child.state == Child.State.GONE) {
                 wire.close();
@@ -235,6 +235,7 @@ final class Family {
             child.classes.holds(hello.held());
             child.classes.push(codesOf(child.launched(), new ArrayList<>()));
         }
+        child.link.session(hello);
         child.greeted = true;
         child.link.watch(Link.silentWhileStarting_ns(child.launched()));
     }

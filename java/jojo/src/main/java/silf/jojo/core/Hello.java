@@ -74,6 +74,10 @@ record Hello(int java, long incarnation, long received, long sessionHigh, long s
         return sessionHigh == other.sessionHigh && sessionLow == other.sessionLow;
     }
 
+    Hello withSession(long high, long low) {
+        return new Hello(java, incarnation, received, high, low, held);
+    }
+
     Hello withReceived(long count) {
         return new Hello(java, incarnation, count, sessionHigh, sessionLow, held);
     }

@@ -16,9 +16,6 @@ final class Link implements Route {
     static final long QUIET_ns = 2_000_000_000L;
 
     static final long SILENT_ns = 7_000_000_000L;
-    /** How long a cut link may take to come back: less than what a silent one is given up after. */
-    static final long RESUME_MOST_ms = 7_000;
-
     /** A peer that is at fault may not even read why. */
     private static final long LAST_WORD_MOST_ms = 300;
 
@@ -51,17 +48,41 @@ final class Link implements Route {
 
     /** How a cut link gets another wire; absent for wires that are their peer's life line. */
     interface Redial {
-        /** A new wire with both HELLOs said, or an exception when there is none before the deadline. */
+        /**
+         * A new wire with both HELLOs said, or an exception when there is none before the deadline; after {@link Wire.Gone} it is
+         * not asked again.
+         */
         Resumed again(Hello ours, Deadline deadline) throws IOException, InterruptedException;
 
+        /** How long a cut link may take to come back. */
+        long most_ms();
+
+        /** Whether one that was silent for too long is worth it. */
+        boolean afterSilence();
+
         /** @param received what the peer's HELLO said */
-        record Resumed(Wire wire, FrameReader reader, long received) {}
+        record Resumed(Wire wire, FrameReader reader, long received) {
+            /** Reads the peer's HELLO. */
+            static Resumed greeted(Wire wire, Hello ours) throws IOException {
+                FrameReader reader = new FrameReader(wire.in());
+                byte[] frame = reader.next();
+                if (frame == null) {
+                    throw new IOException("closed before HELLO");
+                }
+                Hello theirs = Hello.read(frame);
+                if (!theirs.sameSession(ours)) {
+                    throw new Violation("HELLO of another session");
+                }
+                return new Resumed(wire, reader, theirs.received());
+            }
+        }
     }
 
     final String name;
     private final Owner owner;
     private final Redial redial;
-    private final Hello hello;
+    /** Ours, with the session; null until it is known. */
+    private volatile Hello hello;
     private final Outbox outbox;
     /** The reader that is away on errands: whoever takes it out reads on. */
     private final AtomicReference<LinkReader> lent = new AtomicReference<>();
@@ -87,7 +108,7 @@ final class Link implements Route {
         this(wire, new FrameReader(wire.in()), owner, null, null);
     }
 
-    /** @param redial with {@code hello}, whose session both sides know, for a link that can be resumed; else null */
+    /** @param redial for a link that can be resumed, with its session in {@code hello} or {@link #session} later; else null */
     Link(Wire wire, FrameReader reader, Owner owner, Redial redial, Hello hello) {
         this.name = wire.name();
         this.wire = wire;
@@ -107,6 +128,11 @@ final class Link implements Route {
                 closing = true;
             }
         });
+    }
+
+    /** The peer has said by what session this link can be resumed. */
+    void session(Hello theirs) {
+        hello = Hello.here(0).withSession(theirs.sessionHigh(), theirs.sessionLow());
     }
 
     /** Begins to read. */
@@ -181,7 +207,12 @@ final class Link implements Route {
         }
         long quiet = now_ns - heard_ns;
         if (quiet > most_ns) {
-            cut("silent for " + most_ns / 1_000_000_000 + " s");
+            String why = "silent for " + most_ns / 1_000_000_000 + " s";
+            if (redial != null && !redial.afterSilence()) {
+                end(why, false);
+            } else {
+                cut(why);
+            }
         } else if (quiet > QUIET_ns) {
             send(Frame.ofLong(Frame.PING, 0));
         }
@@ -327,11 +358,16 @@ final class Link implements Route {
 
     /** Another wire may be cut as well before it is in use; then there is another, until it is too late. */
     private boolean resume() {
-        Deadline deadline = Deadline.in_ms(RESUME_MOST_ms);
+        Deadline deadline = Deadline.in_ms(redial.most_ms());
+        heard_ns = System.nanoTime();
+        Hello ours = hello;
+        if (ours == null || !wire.wasCut()) {
+            return false;
+        }
         while (!over.get() && !deadline.passed()) {
             shut(wire);
             try {
-                Redial.Resumed next = redial.again(hello.withReceived(received), deadline);
+                Redial.Resumed next = redial.again(ours.withReceived(received), deadline);
                 wire = next.wire();
                 reader = next.reader();
                 if (over.get()) {
@@ -341,6 +377,8 @@ final class Link implements Route {
                 outbox.resume(wire.out(), next.received());
                 heard_ns = System.nanoTime();
                 return true;
+            } catch (Wire.Gone e) {
+                return false;
             } catch (IOException e) {
                 // Once more.
             } catch (InterruptedException e) {

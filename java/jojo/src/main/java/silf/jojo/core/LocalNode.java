@@ -74,8 +74,15 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private int grace_ms = HANDLERS_MOST_ms;
     private String lost;
 
-    /** @param up to the parent, not yet open; null at the client */
-    LocalNode(Birth birth, Wire up, FrameReader reader, UserClasses classes, ClassStore store, Family.Start start,
+    /**
+     * The way to the parent.
+     *
+     * @param redial with {@code hello}, for a link that can be resumed; else null
+     */
+    record Up(Wire wire, FrameReader reader, Link.Redial redial, Hello hello) {}
+
+    /** @param up null at the client */
+    LocalNode(Birth birth, Up up, UserClasses classes, ClassStore store, Family.Start start,
             boolean virtually, Outside outside) {
         this.birth = birth;
         this.path = Path.parse(birth.path());
@@ -87,7 +94,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         this.inbox = new Inbox(this, post, handlers);
         this.loopback = new Loopback(frame -> post.deliver(frame, path, Frame.HEADER + 2 * path.size()));
         this.neighbours = new Neighbours(this);
-        this.up = up == null ? null : new Link(up, reader, this, null, null);
+        this.up = up == null ? null : new Link(up.wire(), up.reader(), this, up.redial(), up.hello());
         this.family = new Family(this, start);
         this.tree = new TreeCalls(this);
         this.direct = new Siblings(this);

@@ -1,5 +1,6 @@
 package silf.jojo.core;
 
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -13,7 +14,10 @@ import silf.jojo.launch.ProcessLauncher;
 /** A node in a JVM of its own, as the bootstrap hands over to it (spec/jojo J3). */
 public final class NodeMain {
     /** J17: what hooks and handlers do, a JVM without a parent is gone after so long. */
-    private static final long ORPHAN_MOST_ms = 3_000;
+    private static final long ORPHAN_MOST_ms = 1_500;
+
+    /** Set by the bootstrap where another wire can be had: the file in which shells that bring one leave their numbers. */
+    private static final String SHELLS = "jojo.shells";
 
     /** What a node takes at its end to keep what it was sent; its parent waits for its last words a little longer. */
     private static final long KEEP_MOST_ms = 1_000;
@@ -24,15 +28,18 @@ public final class NodeMain {
     public static void main(
             InputStream in, OutputStream out, PrintStream stdout, Map<String, byte[]> blobs, byte[] start)
             throws IOException, InterruptedException {
-        Wire wire = Wire.of("parent", in, out, in::close);
         byte[] birthBytes = blobs.get(Birth.BLOB);
         if (birthBytes == null) {
             throw new Violation("START without " + Birth.BLOB);
         }
         Birth birth = Birth.read(birthBytes);
-        Wire pipe = new PipeWire(wire);
         BlobCache cache = BlobCache.isAsked(birth.properties()) ? BlobCache.ofThisAccount() : null;
-        out.write(Hello.here(birth.seed(), cache == null ? new long[0] : cache.held()).frame());
+        LocalNode.Up up = up(birth, in, out);
+        Hello hello = Hello.here(birth.seed(), cache == null ? new long[0] : cache.held());
+        if (up.hello() != null) {
+            hello = hello.withSession(up.hello().sessionHigh(), up.hello().sessionLow());
+        }
+        out.write(hello.frame());
         out.flush();
         Map<String, byte[]> core = new HashMap<>(blobs);
         core.remove(Birth.BLOB);
@@ -55,7 +62,7 @@ public final class NodeMain {
         }, cache);
         UserClasses classes = new UserClasses(new UserLoader(store, NodeMain.class.getClassLoader()));
         LocalNode node = new LocalNode(
-                birth, pipe, new FrameReader(in), classes, store, new LazyOpening(core, launcher), true,
+                birth, up, classes, store, new LazyOpening(core, launcher), true,
                 new LocalNode.Outside() {
                     @Override
                     public void note(String text) {
@@ -80,6 +87,23 @@ public final class NodeMain {
             }
         });
         node.run();
+    }
+
+    /** With a session of this start's number and the JVM's process, where the link can be resumed (J13). */
+    private static LocalNode.Up up(Birth birth, InputStream in, OutputStream out) throws IOException {
+        Wire wire = new Resumption.NodesWire(in, out);
+        long most_ms = Resumption.most_ms(birth.spec(), birth.properties());
+        if (most_ms == 0) {
+            return new LocalNode.Up(wire, new FrameReader(in), null, null);
+        }
+        String shells = System.getProperty(SHELLS);
+        if (shells == null) {
+            return new LocalNode.Up(wire, new FrameReader(in), new Resumption.Never(), null);
+        }
+        // Quicker than ProcessHandle, which a JVM that is just starting would load for it.
+        long process = Long.parseLong(new File("/proc/self").getCanonicalFile().getName());
+        Hello session = Hello.here(birth.seed()).withSession(birth.seed(), process);
+        return new LocalNode.Up(wire, new FrameReader(in), new Resumption.OfNode(shells, most_ms), session);
     }
 
     private static void halt() {
@@ -113,33 +137,6 @@ public final class NodeMain {
         public Wire start(silf.jojo.config.NodeSpec spec, byte[] birth, Deadline deadline)
                 throws silf.jojo.JojoException {
             return opening().start(spec, birth, deadline);
-        }
-    }
-
-    private record PipeWire(Wire wire) implements Wire {
-        @Override
-        public InputStream in() {
-            return wire.in();
-        }
-
-        @Override
-        public OutputStream out() {
-            return wire.out();
-        }
-
-        @Override
-        public String name() {
-            return wire.name();
-        }
-
-        @Override
-        public boolean parksWriter() {
-            return false;
-        }
-
-        @Override
-        public void close() throws IOException {
-            wire.close();
         }
     }
 }

@@ -33,7 +33,7 @@ public final class Program {
         Birth birth = new Birth(Path.ROOT.toString(), 0, new java.security.SecureRandom().nextLong(), root, null, 0, List.of(), strings);
         ClassStore store = new ClassStore(new ClassPath(loader, core));
         this.node = new LocalNode(
-                birth, null, null, new UserClasses(loader), store, start, true, new LocalNode.Outside() {
+                birth, null, new UserClasses(loader), store, start, true, new LocalNode.Outside() {
                     @Override
                     public void note(String text) {
                         err.println("jojo: " + text);

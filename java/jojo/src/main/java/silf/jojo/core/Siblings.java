@@ -32,6 +32,8 @@ final class Siblings {
     /** A cut link is dialled for so long before it goes by the tree. */
     private static final long DIAL_MOST_ms = 1_500;
     private static final long DIAL_PAUSE_ms = 100;
+    /** How long a cut link may take to come back: no longer than what a silent one is given up after. */
+    private static final long RESUME_MOST_ms = 7_000;
     private static final int PIECE = 16 << 10;
 
     /** A sibling with which a direct link is, or may be. Guarded by itself. */
@@ -84,7 +86,7 @@ final class Siblings {
                 }
                 List<Object> mine = mine();
                 Object theirs = node.call(Post.TREE, 0, Arrays.asList(MEET, mine.get(0), mine.get(1), mine.get(2)))
-                        .touch(java.time.Duration.ofMillis(Link.RESUME_MOST_ms));
+                        .touch(java.time.Duration.ofMillis(RESUME_MOST_ms));
                 if (theirs instanceof List<?> list && list.size() == 5
                         && list.get(3) instanceof Long high && list.get(4) instanceof Long low) {
                     remember(peer, list, 0, high, low);
@@ -184,25 +186,11 @@ final class Siblings {
         SSLSocket socket = door().dial(peer.addresses, peer.port, peer.certificate);
         try {
             socket.getOutputStream().write(hello.frame());
-            return greeted(wire(peer, socket), hello);
+            return Link.Redial.Resumed.greeted(wire(peer, socket), hello);
         } catch (IOException | RuntimeException e) {
             Door.shut(socket);
             throw e;
         }
-    }
-
-    /** Reads the peer's HELLO. */
-    private Link.Redial.Resumed greeted(Wire wire, Hello hello) throws IOException {
-        FrameReader reader = new FrameReader(wire.in());
-        byte[] frame = reader.next();
-        if (frame == null) {
-            throw new IOException("closed before HELLO");
-        }
-        Hello theirs = Hello.read(frame);
-        if (!theirs.sameSession(hello)) {
-            throw new Violation("HELLO of another session");
-        }
-        return new Link.Redial.Resumed(wire, reader, theirs.received());
     }
 
     private static Wire wire(Peer peer, SSLSocket socket) throws IOException {
@@ -222,7 +210,7 @@ final class Siblings {
                     }
                     ours = peer.hello;
                 }
-                Link.Redial.Resumed come = greeted(wire(peer, socket), ours);
+                Link.Redial.Resumed come = Link.Redial.Resumed.greeted(wire(peer, socket), ours);
                 if (!again(peer, come)) {
                     socket.getOutputStream().write(ours.frame());
                     begin(peer, come.wire(), come.reader());
@@ -255,6 +243,16 @@ final class Siblings {
             @Override
             public Resumed again(Hello ours, Deadline deadline) throws IOException, InterruptedException {
                 return peer.dials() ? redial(peer, ours, deadline) : await(peer, ours, deadline);
+            }
+
+            @Override
+            public long most_ms() {
+                return RESUME_MOST_ms;
+            }
+
+            @Override
+            public boolean afterSilence() {
+                return true;
             }
         }, peer.hello);
         link.peer = peer;
@@ -290,7 +288,7 @@ final class Siblings {
         }
         Tunnel tunnel = tunnel(peer);
         tunnel.out().write(ours.frame());
-        return greeted(tunnel, ours);
+        return Link.Redial.Resumed.greeted(tunnel, ours);
     }
 
     private static Link.Redial.Resumed await(Peer peer, Hello ours, Deadline deadline) throws IOException, InterruptedException {
@@ -446,7 +444,7 @@ final class Siblings {
         if (first && !peer.dials()) {
             background("tunnel of " + peer.node.name(), () -> {
                 try {
-                    again(peer, greeted(tunnel, peer.hello));
+                    again(peer, Link.Redial.Resumed.greeted(tunnel, peer.hello));
                 } catch (IOException e) {
                     tunnel.close();
                 }
@@ -515,7 +513,7 @@ final class Siblings {
             return;
         }
         background("last messages to siblings", () -> {
-            Deadline deadline = Deadline.in_ms(Link.RESUME_MOST_ms);
+            Deadline deadline = Deadline.in_ms(RESUME_MOST_ms);
             try {
                 for (Link link : links) {
                     link.settle(deadline);

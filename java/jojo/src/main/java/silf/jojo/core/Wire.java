@@ -34,6 +34,33 @@ public interface Wire extends Closeable {
         return "";
     }
 
+    /**
+     * Once its end was seen: whether it was cut on the way, so that the peer may be there still. May wait a moment. A wire for
+     * which no other can be had need not know.
+     */
+    default boolean wasCut() {
+        return true;
+    }
+
+    /**
+     * Another wire to the same JVM, as the one that began this one (spec/jojo J13).
+     *
+     * @param process the JVM's number over there, as it said
+     * @throws Gone when there is no such JVM any more, or no other wire can be had
+     */
+    default Wire again(long process, Deadline deadline) throws IOException {
+        throw new Gone(name() + " cannot be had again");
+    }
+
+    /** There is nobody to be connected to. */
+    final class Gone extends IOException {
+        private static final long serialVersionUID = 1;
+
+        public Gone(String text) {
+            super(text);
+        }
+    }
+
     /** Ends both directions, at once; a reader that waits gets an end or an exception. More than once is fine. */
     @Override
     void close() throws IOException;

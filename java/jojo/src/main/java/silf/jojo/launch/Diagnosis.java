@@ -30,6 +30,7 @@ record Diagnosis(Why why, String what, String advice) {
             Sign.of("^old-java (\\S+)", Why.OLD_JAVA, "its Java is $1; 17 is the oldest that will do", "name a newer one: javaPath"),
             Sign.of("^no-place", Why.NO_PLACE, "no file can be made in $TMPDIR, /tmp, /var/tmp, /dev/shm or the home there",
                     "make one of them writable, or set TMPDIR there"),
+            Sign.of("^gone", Why.ENDED, "the JVM there has ended", "see why: its last words"),
             Sign.of("^no-space", Why.NO_SPACE, "the disk or the quota of $TMPDIR or /tmp is full there",
                     "free some, or set TMPDIR there"));
 

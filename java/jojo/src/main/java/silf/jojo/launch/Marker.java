@@ -2,12 +2,17 @@ package silf.jojo.launch;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 
-/** Finds the marker of spec/jojo J2 in a stream, and keeps what login scripts wrote before it. */
-final class Marker {
+/** Writes the marker of spec/jojo J2, or finds it in a stream, and keeps what login scripts wrote before it. */
+public final class Marker {
     private static final byte[] BYTES = {0, 'J', 'O', 'J', 'O', '/', '1', '\n'};
 
     private Marker() {}
+
+    public static void write(OutputStream out) throws IOException {
+        out.write(BYTES);
+    }
 
     /**
      * Reads to the marker's last byte and not one further.

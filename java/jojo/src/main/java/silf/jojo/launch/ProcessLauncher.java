@@ -77,7 +77,7 @@ public final class ProcessLauncher implements Launcher {
             over = true;
             all = Set.copyOf(running);
         }
-        all.forEach(ProcessWire::end);
+        all.forEach(process -> ProcessWire.end(process, 0));
     }
 
     private Process start(List<String> command) throws IOException {
@@ -101,7 +101,22 @@ public final class ProcessLauncher implements Launcher {
         new SecureRandom().nextBytes(random);
         String nonce = HexFormat.of().formatHex(random);
         byte[] jar = FirstStage.jar();
-        List<String> command = Template.of(node, Script.of(nonce, jar.length, java(node), node.invocation().javaOptions()));
+        String script = Script.of(nonce, jar.length, java(node), node.invocation().javaOptions(), node.invocation().reconnects());
+        return open(node, nonce, script, List.of(jar, opening), deadline);
+    }
+
+    /** Another way to a JVM that was started by {@code nonce}. */
+    private Wire again(NodeSpec node, String nonce, long number, Deadline deadline) throws IOException {
+        try {
+            return open(node, nonce, Script.again(nonce, number), List.of(), deadline);
+        } catch (LaunchException e) {
+            throw e.why() == Why.ENDED ? new Wire.Gone(e.getMessage()) : new IOException(e.getMessage(), e);
+        }
+    }
+
+    /** @param first what is written at once */
+    private Wire open(NodeSpec node, String nonce, String script, List<byte[]> first, Deadline deadline) throws LaunchException {
+        List<String> command = Template.of(node, script);
         Process process;
         try {
             process = start(command);
@@ -115,7 +130,7 @@ public final class ProcessLauncher implements Launcher {
         CompletableFuture<Void> written = new CompletableFuture<>();
         CompletableFuture<Void> silent = new CompletableFuture<>();
         thread("words of " + node.name(), () -> listen(process, node, said, up, silent));
-        thread("first stage to " + node.name(), () -> write(process, jar, opening, written));
+        thread("first stage to " + node.name(), () -> write(process, first, written));
         thread("marker of " + node.name(), () -> {
             try {
                 up.complete(Marker.find(process.getInputStream(), stray));
@@ -130,14 +145,15 @@ public final class ProcessLauncher implements Launcher {
             if (well) {
                 written.get(deadline.left_ms(), TimeUnit.MILLISECONDS);
                 tell(node, stray.text());
-                return new ProcessWire(node.name() + " (" + node.invocation().protocol() + ")", process, said);
+                return new ProcessWire(node, process, said,
+                        (number, until) -> again(node, nonce, number, until));
             }
         } catch (TimeoutException e) {
             late = true;
         } catch (ExecutionException e) {
             well = false; // it ended while it was written to
         } catch (InterruptedException e) {
-            ProcessWire.end(process);
+            ProcessWire.end(process, 0);
             Thread.currentThread().interrupt();
             throw new LaunchException(Why.SILENT, node.name() + ": its start was interrupted");
         }
@@ -157,7 +173,7 @@ public final class ProcessLauncher implements Launcher {
         } catch (ExecutionException | TimeoutException e) {
             // something that it started holds its stderr: what has come will do
         }
-        ProcessWire.end(process);
+        ProcessWire.end(process, 0);
         Diagnosis diagnosis = Diagnosis.of(nonce, stray.text(), said.text(), status);
         StringBuilder message = new StringBuilder();
         message.append(node.name()).append(node.host().equals(node.name()) ? "" : " on " + node.host()).append(": ").append(diagnosis.what())
@@ -181,11 +197,12 @@ public final class ProcessLauncher implements Launcher {
         return same ? Path.of(System.getProperty("java.home"), "bin", "java").toString() : path;
     }
 
-    private static void write(Process process, byte[] jar, byte[] opening, CompletableFuture<Void> written) {
+    private static void write(Process process, List<byte[]> first, CompletableFuture<Void> written) {
         try {
             OutputStream out = process.getOutputStream();
-            out.write(jar);
-            out.write(opening);
+            for (byte[] bytes : first) {
+                out.write(bytes);
+            }
             out.flush();
             written.complete(null);
         } catch (IOException e) {

@@ -19,12 +19,21 @@ public final class Script {
 
     private Script() {}
 
+    /** The descriptors of a shell of ours that are the link. */
+    public static final int IN = 5;
+
+    public static final int OUT = 4;
+
+    /** What the far command ends with when the JVM was ended by a signal: one from 128 on would be taken for ssh's own end. */
+    private static final int BY_SIGNAL = 99;
+
     /**
+     * @param stays whether the shell stays beside the JVM, so that the command's status tells the JVM's end from the connection's
      * @param nonce letters and digits, fresh for each start
      * @param jarBytes how many bytes of standard input are the jar
      * @param java path of the JVM, or its name; {@link #unfit} is null for it and for each option
      */
-    static String of(String nonce, int jarBytes, String java, List<String> options) {
+    static String of(String nonce, int jarBytes, String java, List<String> options, boolean stays) {
         StringBuilder words = new StringBuilder();
         for (String option : options) {
             words.append('"').append(option).append("\" ");
@@ -45,7 +54,25 @@ public final class Script {
                 + "dd ibs=1 obs=8192 count=" + jarBytes + " >&3 2>/dev/null || { [ -z \"$f\" ] || rm -f \"$f\"; say no-space; }; "
                 + "[ $i = - ] || exec 4>&1 5<&0 1>&2 </dev/null; "
                 // No file of counters in /tmp, which also takes 10 ms.
-                + "exec \"$j\" -XX:-UsePerfData " + words + "-cp \"$c\" " + MAIN + " $n $i $o ${f:+\"$f\"}";
+                + (stays ? "" : "exec ") + "\"$j\" -XX:-UsePerfData " + words + "-cp \"$c\" " + MAIN + " $n $i $o ${f:+\"$f\"}"
+                + (stays ? "; s=$?; [ $s -lt 128 ] || s=" + BY_SIGNAL + "; exit $s" : "");
+    }
+
+    /**
+     * Brings the ends of another wire to a JVM whose own was cut (spec/jojo J13): tells it this shell's number, through the
+     * unlinked file that it came from, and stays until it has ended, which the end of what it first wrote to tells.
+     *
+     * @param nonce of its start
+     * @param process its number
+     */
+    static String again(String nonce, long process) {
+        return "umask 077; n=" + nonce + "; p=/proc/" + process + "; "
+                + "gone() { echo \"" + MARK + "$n gone\"; exit 1; }; "
+                + "grep -q $n $p/cmdline 2>/dev/null || gone; "
+                + "( : </proc/self/fd/0 >>/proc/self/fd/1 ) 2>/dev/null || gone; "
+                + "exec " + OUT + ">&1 " + IN + "<&0 >/dev/null </dev/null; "
+                + "echo $$ >>$p/fd/3 || gone; "
+                + "exec cat $p/fd/" + OUT;
     }
 
     /** As one command for a login shell. */

@@ -91,7 +91,7 @@ final class Transport {
         out.flush();
         UserClasses classes = new UserClasses(Transport.class.getClassLoader());
         LocalNode node = new LocalNode(
-                birth, far, new FrameReader(in), classes, new ClassStore((name, store) -> {}),
+                birth, new LocalNode.Up(far, new FrameReader(in), null, null), classes, new ClassStore((name, store) -> {}),
                 Opening.ofNode(blobs, below), true, text -> System.err.println("jojo: " + spec.name() + ": " + text));
         NODES.put(spec.name(), node);
         node.run();

@@ -35,9 +35,14 @@ public final class TemplateTest {
     }
 
     public void the_script_passes_through_single_quotes_of_any_shell() {
-        String script = Script.of("0123456789abcdef", 5000, "$HOME/jdk/bin/java", List.of("-Xmx64m", "-Da=b c"));
-        for (String foul : List.of("'", "\\", "!", "\n")) {
-            Check.that(!script.contains(foul), "the script has " + foul);
+        List<String> scripts = List.of(
+                Script.of("0123456789abcdef", 5000, "$HOME/jdk/bin/java", List.of("-Xmx64m", "-Da=b c"), true),
+                Script.of("0123456789abcdef", 5000, "java", List.of(), false),
+                Script.again("0123456789abcdef", 1234));
+        for (String script : scripts) {
+            for (String foul : List.of("'", "\\", "!", "\n")) {
+                Check.that(!script.contains(foul), "the script has " + foul);
+            }
         }
     }
 }
