@@ -4,15 +4,18 @@
 use crate::wishes::Listening;
 use kumiko_linux::terminal;
 use kumiko_policy::{Layer, Limited, Limits, NestError, Origin, Policy, PolicyError};
-use kumiko_sandbox::{Ended, Launch, Machine, SandboxError, Streams, Wishes, choose};
+use kumiko_sandbox::{
+    Choice, Cost, Ended, Launch, Machine, Measured, OfProgram, Program, SandboxError, Streams,
+    Wishes, choose_by,
+};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What was typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,31 +139,95 @@ pub fn environment(given: &[String]) -> Result<BTreeMap<String, String>, Environ
     given.iter().map(pair).collect()
 }
 
+/// Where measurements are kept: in the state directory of the account's site (spec/policy, P83). `home`: what the command
+/// line says; None: as the environment says. None: nobody says.
+pub fn measured(home: Option<&Path>) -> Option<Measured> {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let root = home
+        .map(Path::to_path_buf)
+        .or_else(|| from("KUMIKO_HOME").map(PathBuf::from))
+        .or_else(|| from("XDG_DATA_HOME").map(|data| PathBuf::from(data).join("kumiko")))
+        .or_else(|| from("HOME").map(|home| PathBuf::from(home).join(".local/share/kumiko")))?;
+    let state = match root == Path::new("/etc/kumiko") {
+        true => PathBuf::from("/var/lib/kumiko"),
+        false => root.join("state"),
+    };
+    Some(Measured::at(state.join("sandbox")))
+}
+
+/// How a command came to its end, and what its mechanism did.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its exit status; 128 and the signal if it was killed.
+    pub status: u8,
+    /// Where its streams were given: whoever gives them looks at it.
+    pub cost: Cost,
+    /// From before the start.
+    pub wall: Duration,
+}
+
 /// Runs it to its end; returns its exit status, 128 and the signal if it was killed.
 pub fn run(run: &Run) -> Result<u8, RunError> {
     let policy = effective(&run.said, None)?;
-    let choice = choose(&policy, run.mechanism.as_deref(), &Machine::assume())?;
-    for what in &choice.not_enforced {
-        eprintln!("kumiko: not enforced here: {what}");
+    let measured = measured(None);
+    let path = run
+        .environment
+        .iter()
+        .find_map(|item| item.strip_prefix("PATH="));
+    let (program, arguments) = run.command.split_first().ok_or(RunError::NoCommand)?;
+    let evidence = OfProgram {
+        measured: measured.as_ref(),
+        program: Program {
+            policy: &policy,
+            job_directory: run.directory.as_deref().unwrap_or(Path::new("")),
+            program,
+            arguments,
+            path,
+        },
+    };
+    let mut machine = Machine::glance();
+    loop {
+        let choice = choose_by(&policy, run.mechanism.as_deref(), &machine, &evidence)?;
+        for what in &choice.not_enforced {
+            eprintln!("kumiko: not enforced here: {what}");
+        }
+        match run_under(run, &policy, &choice, None) {
+            // Where the choice was ours, it is made again with what was learnt.
+            Err(RunError::Sandbox(error))
+                if choice.predicted.is_some() && machine.learn(&error) => {}
+            ended => return ended.map(|ran| ran.status),
+        }
     }
+}
+
+/// Runs it under a mechanism that was chosen. `streams`: stdin, stdout and stderr of the guest; None: our own.
+pub fn run_under(
+    run: &Run,
+    policy: &Policy,
+    choice: &Choice,
+    given: Option<[BorrowedFd<'_>; 3]>,
+) -> Result<Ran, RunError> {
+    let begun = Instant::now();
     let mut environment = environment(&run.environment)?;
     let throwaway = match &run.directory {
         Some(_) => None,
         None => Some(Throwaway::new()?),
     };
-    let given = run.directory.as_deref();
-    let directory = given.or(throwaway.as_ref().map(|place| place.0.as_path()));
+    let own = run.directory.as_deref();
+    let directory = own.or(throwaway.as_ref().map(|place| place.0.as_path()));
     let (program, arguments) = run.command.split_first().ok_or(RunError::NoCommand)?;
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
     // With all three on a terminal the guest gets one of its own, with job control; ours stays out of its reach.
-    let ours = stdin.is_terminal() && stdout.is_terminal() && stderr.is_terminal();
+    let ours =
+        given.is_none() && stdin.is_terminal() && stdout.is_terminal() && stderr.is_terminal();
     let size = ours.then(|| terminal::size(&stdin).ok());
+    let [input, output, errors] = given.unwrap_or([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()]);
     let streams = match size.flatten() {
         Some((rows, columns)) => Streams::Terminal { rows, columns },
         None => Streams::Given {
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
+            stdin: input,
+            stdout: output,
+            stderr: errors,
         },
     };
     if let (Streams::Terminal { .. }, Ok(term)) = (streams, std::env::var("TERM")) {
@@ -168,7 +235,7 @@ pub fn run(run: &Run) -> Result<u8, RunError> {
     }
     let environment: Vec<(String, String)> = environment.into_iter().collect();
     let mut room =
-        kumiko_sandbox::open(&choice).prepare(&policy, directory.unwrap_or(Path::new("")))?;
+        kumiko_sandbox::open(choice).prepare(policy, directory.unwrap_or(Path::new("")))?;
     let launch = Launch {
         program,
         arguments,
@@ -183,11 +250,13 @@ pub fn run(run: &Run) -> Result<u8, RunError> {
     let ending = kumiko_sandbox::attend(
         &mut *room,
         &launch,
-        &policy,
+        policy,
         choice.mechanism,
         wishes.as_mut().map(|wishes| wishes as &mut dyn Wishes),
     )?;
-    if throwaway.is_none() {
+    let wall = begun.elapsed();
+    let cost = given.map(|_| room.cost()).unwrap_or_default();
+    if throwaway.is_none() && given.is_none() {
         // This process ends now, and then the kernel kills what the guest left (duty 7 of a mechanism): no need to wait
         // for what only we would see.
         std::mem::forget(room);
@@ -195,10 +264,11 @@ pub fn run(run: &Run) -> Result<u8, RunError> {
     if let Some(exceeded) = ending.exceeded {
         eprintln!("kumiko: ended for being over its {exceeded}");
     }
-    Ok(match ending.ended {
+    let status = match ending.ended {
         Ended::Exited(status) => (status & 0xff) as u8,
         Ended::Signalled(signal) => (128 + (signal & 0x7f)) as u8,
-    })
+    };
+    Ok(Ran { status, cost, wall })
 }
 
 /// Whoever cannot be heard is told; the limits hold all the same.
@@ -212,10 +282,16 @@ fn listening(said: &Said) -> Option<Listening> {
     listening.ok()
 }
 
-struct Throwaway(PathBuf);
+/// A folder for a guest, removed with it.
+#[derive(Debug)]
+pub struct Throwaway(PathBuf);
 
 impl Throwaway {
-    fn new() -> Result<Throwaway, RunError> {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn new() -> Result<Throwaway, RunError> {
         // A clock before 1970 makes a name as good.
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let name = format!(

@@ -33,6 +33,13 @@ pub fn account_name() -> String {
         .into_owned()
 }
 
+/// The kernel's release and version (uname(2)).
+pub fn kernel() -> String {
+    let told = rustix::system::uname();
+    let words = [told.release(), told.version()].map(CStr::to_string_lossy);
+    words.join(" ")
+}
+
 /// The host's name as the kernel has it (uname(2)).
 pub fn host_name() -> String {
     rustix::system::uname()

@@ -3,8 +3,10 @@
 use crate::error::SandboxError;
 use crate::guest::Guest;
 use kumiko_policy::Policy;
+use kumiko_policy::choice::Profile;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::time::Duration;
 
 /// A way to stand between guests and the kernel.
 ///
@@ -30,8 +32,23 @@ pub trait Mechanism: Send + Sync {
 pub trait Room: Send {
     /// Returns when the program runs, or says why it does not.
     fn start(&mut self, launch: &Launch<'_>) -> Result<Guest, SandboxError>;
+    /// What the mechanism has done so far. Where nobody stands by the guests, nothing is known.
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
     /// Kills every process of the room; returns at once. Guests are then reported ended by their own `try_wait`.
     fn kill_all(&mut self);
+}
+
+/// What a mechanism has done for the guests of a room.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Time of processors that its supervisor took.
+    pub supervisor_cpu: Option<Duration>,
+    /// Calls that it answered.
+    pub answered: Option<u64>,
+    /// The guests' work, where all of it was seen.
+    pub profile: Option<Profile>,
 }
 
 /// What to start. HOME, PATH and TMPDIR are added to `environment` where it does not name them.

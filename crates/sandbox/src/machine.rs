@@ -12,6 +12,9 @@ pub struct Machine {
     pub user_namespaces: Result<(), Obstacle>,
     /// Ok: guests can be supervised without namespaces.
     pub supervision: Result<(), Obstacle>,
+    /// Not to be used, whatever the machine admits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<MechanismKind>,
 }
 
 /// What stands in the way, and what to try.
@@ -28,7 +31,44 @@ impl Machine {
         Machine {
             user_namespaces: tried.map_err(|error| Obstacle::from_errno(&error)),
             supervision: supervision(),
+            left_out: Vec::new(),
         }
+    }
+
+    /// Looks at the kernel's switches alone: what it refuses for another reason is then told by `start`. For a start that
+    /// should cost next to nothing extra.
+    pub fn glance() -> Machine {
+        // The account root is bound by none but the number of namespaces, which `start` tells of.
+        let closed = closed_switch().filter(|_| !kumiko_linux::is_root());
+        let closed = closed.map(|(file, value, remedy)| Obstacle {
+            why: format!("{file} is {value}"),
+            remedy: remedy.to_owned(),
+        });
+        Machine {
+            user_namespaces: closed.map_or(Ok(()), Err),
+            supervision: supervision(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Learns from a start that failed. Was it news, and may another mechanism do?
+    pub fn learn(&mut self, error: &SandboxError) -> bool {
+        match error {
+            SandboxError::UserNamespaces { why, remedy } if self.user_namespaces.is_ok() => {
+                self.user_namespaces = Err(Obstacle {
+                    why: why.clone(),
+                    remedy: remedy.clone(),
+                });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// As a machine that does not admit this one.
+    pub fn without(mut self, kind: MechanismKind) -> Machine {
+        self.left_out.push(kind);
+        self
     }
 
     /// Tries nothing: what is missing is then told by `start`. For a start that should cost nothing extra.
@@ -36,11 +76,18 @@ impl Machine {
         Machine {
             user_namespaces: Ok(()),
             supervision: Ok(()),
+            left_out: Vec::new(),
         }
     }
 
     /// Can this mechanism be used here?
     pub fn admits(&self, kind: MechanismKind) -> Result<(), Obstacle> {
+        // What a library does not answer comes by a listener.
+        let needs_listener = kind == MechanismKind::Library;
+        let left_out = |kind| self.left_out.contains(&kind);
+        if left_out(kind) || (needs_listener && left_out(MechanismKind::Notify)) {
+            return Err(Obstacle::left_out());
+        }
         match kind {
             MechanismKind::Notify | MechanismKind::Ptrace | MechanismKind::Library => {
                 self.supervision.clone()
@@ -112,16 +159,29 @@ const SWITCHES: [(&str, &str, &str); 3] = [
     ),
 ];
 
+/// The first of them that keeps this account from making user namespaces, as it stands.
+fn closed_switch() -> Option<(&'static str, &'static str, &'static str)> {
+    let mut all = SWITCHES.into_iter();
+    all.find(|(file, closed, _)| {
+        std::fs::read_to_string(file).is_ok_and(|value| value.trim() == *closed)
+    })
+}
+
 impl Obstacle {
+    fn left_out() -> Obstacle {
+        Obstacle {
+            why: "it was left out".to_owned(),
+            remedy: "name another mechanism, or leave none out".to_owned(),
+        }
+    }
+
     /// Why the kernel refused, as far as its switches tell.
     pub(crate) fn from_errno(error: &io::Error) -> Obstacle {
-        for (file, closed, remedy) in SWITCHES {
-            if std::fs::read_to_string(file).is_ok_and(|value| value.trim() == closed) {
-                return Obstacle {
-                    why: format!("{error}; {file} is {closed}"),
-                    remedy: remedy.to_owned(),
-                };
-            }
+        if let Some((file, closed, remedy)) = closed_switch() {
+            return Obstacle {
+                why: format!("{error}; {file} is {closed}"),
+                remedy: remedy.to_owned(),
+            };
         }
         let remedy = "look whether this is a container or a chroot whose own rules forbid it, or whether \
                       /proc/sys/user/max_user_namespaces is reached";

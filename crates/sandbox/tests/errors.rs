@@ -3,7 +3,7 @@
 
 mod common;
 use common::*;
-use kumiko_policy::{Policy, parse};
+use kumiko_policy::{MechanismKind, Policy, parse};
 use kumiko_sandbox::{Launch, Machine, Obstacle, SandboxError, Streams, choose};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -178,6 +178,7 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
     let open = Machine {
         user_namespaces: obstacle(),
         supervision: Ok(()),
+        left_out: Vec::new(),
     };
     let closed = Machine {
         supervision: obstacle(),
@@ -201,6 +202,14 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
     check("mechanism = 'notify'", None, &fine, Ok("notify"));
     check("", Some("library"), &fine, Ok("library"));
     check("", None, &open, Ok("notify"));
+    check("complete = false", None, &open, Ok("library"));
+    check("complete = false\nstrict = true", None, &open, Ok("notify"));
+    let traced = open.clone().without(MechanismKind::Notify);
+    check("", None, &traced, Ok("ptrace"));
+    check("complete = false", None, &traced, Ok("ptrace"));
+    check("", Some("notify"), &traced, Err("mechanism_unavailable"));
+    let allow = "network = { access = 'host', allow = ['192.0.2.1:80'] }";
+    check(allow, None, &fine, Ok("notify"));
     check("", Some("ptrace"), &closed, Err("mechanism_unavailable"));
     check("", Some("magic"), &fine, Err("no_such_mechanism"));
     check("", None, &closed, Err("user_namespaces_not_permitted"));
@@ -236,7 +245,7 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
     assert_eq!(
         choice.not_enforced,
         [
-            "of the network limit of 30 KByte/s: what is received, what is not TCP, the first 20 ms of a connection"
+            "of the network limit of 30 KByte/s: what is not TCP, what a connection sends in its first 20 ms"
         ]
     );
     let text = "network = 'none'\n[paths]\n'/t' = { access = 'temporary', size_mib = 5 }";

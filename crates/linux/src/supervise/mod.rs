@@ -4,6 +4,7 @@
 //! Not in it: which call means what, and what a guest may do (kumiko-sandbox).
 
 pub mod calls;
+pub mod counters;
 pub mod domain;
 mod errno;
 pub mod listener;

@@ -1,6 +1,7 @@
 //! A room of the namespace mechanism: one cell of kumiko-linux, made with the first guest.
 
 use super::plan::{About, Plan, c_string};
+use crate::PATH;
 use crate::contract::{Launch, Room, Streams};
 use crate::error::SandboxError;
 use crate::guest::Guest;
@@ -8,9 +9,6 @@ use crate::machine;
 use kumiko_linux::cell::{self, Cell, Failure, Filter, Program, Stage, guest_filter};
 use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy};
 use std::ffi::CString;
-
-/// Where bare names are looked up when the environment does not say.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// New files of a guest are its own to write and everybody's to read, as logins have it.
 const UMASK: u32 = 0o022;
 

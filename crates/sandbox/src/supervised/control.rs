@@ -2,6 +2,7 @@
 //! guest. It ends with the room. Not in it: what is answered.
 
 use super::caller::Caller;
+use super::counts::Counts;
 use super::execute::{self, Missing};
 use super::filter::{By, filter};
 use super::notify;
@@ -37,6 +38,7 @@ pub(super) struct Charge {
     pub further_processes: bool,
     /// The room's own directory: there, and empty.
     pub scratch: PathBuf,
+    pub counts: Option<Arc<Counts>>,
 }
 
 /// Does all of it, and ends this process.
@@ -85,6 +87,9 @@ impl Supervisor {
     fn new(charge: &Charge, files: OpenFiles) -> Result<Supervisor, Failure> {
         let mut view = build::build(&charge.steps.steps, &charge.scratch)?;
         view.set_reach(charge.reach.clone());
+        if let Some(counts) = &charge.counts {
+            view.count_in(Arc::clone(counts));
+        }
         if charge.by == By::Library {
             view.keep_code();
         }

@@ -8,6 +8,7 @@ mod attributes;
 mod build;
 mod caller;
 mod control;
+mod counts;
 mod execute;
 mod filter;
 mod names;

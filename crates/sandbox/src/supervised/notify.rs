@@ -60,6 +60,9 @@ impl Answering<'_> {
             self.starting = None;
             return self.executed_as_it_stands(asked);
         }
+        if let Some(counts) = self.view.counts() {
+            counts.call(asked.tid, &asked.call);
+        }
         let caller = Caller {
             view: self.view,
             tid: asked.tid,

@@ -2,26 +2,30 @@
 //! first guest. Not in it: what the supervisor does.
 
 use super::control::{self, Charge};
+use super::counts::Counts;
 use super::filter::By;
 use super::protocol::{KILL, Order, Reply, send_order};
-use crate::contract::{Launch, Room, Streams};
+use crate::PATH;
+use crate::contract::{Cost, Launch, Room, Streams};
 use crate::error::SandboxError;
 use crate::guest::Guest;
 use crate::namespace::{About, Plan};
 use kumiko_linux::cell::{Failure, Stage};
+use kumiko_linux::limits::usage;
 use kumiko_linux::packets::Packets;
 use kumiko_linux::process;
 use kumiko_linux::supervise::spawn;
-use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy, Reach};
+use kumiko_policy::choice::Profile;
+use kumiko_policy::{
+    Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, Reach,
+};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Where bare names are looked up when the environment does not say.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 /// Has the C library ask for names by TCP (resolv.conf(5)): where addresses are held to, there are no datagrams.
 const RESOLVER: &str = "RES_OPTIONS";
@@ -37,6 +41,8 @@ pub(super) struct SupervisedRoom {
     temporary: bool,
     running: Option<Running>,
     killed: bool,
+    /// None: there is no memory for it.
+    counts: Option<Arc<Counts>>,
 }
 
 struct Running {
@@ -67,6 +73,7 @@ impl SupervisedRoom {
                 .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
             running: None,
             killed: false,
+            counts: Counts::new().ok().map(Arc::new),
         }
     }
 
@@ -92,6 +99,7 @@ impl SupervisedRoom {
             reach: self.reach.clone(),
             further_processes: self.further_processes,
             scratch: scratch.clone(),
+            counts: self.counts.clone(),
         };
         let started = spawn::supervisor(&[theirs.as_fd()], |files| {
             control::run(&charge, &theirs, files)
@@ -280,6 +288,23 @@ impl Room for SupervisedRoom {
                 }
                 Err(self.told(&failure, Some(launch)))
             }
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        let supervisor = self.running.as_ref().map(|running| running.supervisor);
+        // An error: it has ended.
+        let cpu = supervisor.and_then(|pid| usage::cpu(pid).ok());
+        let counts = self.counts.as_deref();
+        // A library answers in the guest, where nobody counts.
+        let counted = counts.filter(|_| self.by != By::Library);
+        Cost {
+            supervisor_cpu: cpu.map(|cpu| cpu.own),
+            answered: counts.map(Counts::answered),
+            profile: counted.map(|counts| Profile {
+                under: MechanismKind::from_name(self.name),
+                ..counts.profile(self.by == By::Tracer)
+            }),
         }
     }
 

@@ -74,7 +74,13 @@ impl Tracing<'_> {
                     self.stubs.extend(Stub::put(tid).map(|stub| (tid, stub)));
                     tracee::go(tid, 0)
                 }
-                Stop::Started(_) => tracee::go(tid, 0),
+                Stop::Started(_) => {
+                    let counts = self.view.counts();
+                    if let Some(counts) = counts.filter(|_| makes_a_process(tid)) {
+                        counts.process();
+                    }
+                    tracee::go(tid, 0)
+                }
                 Stop::Halted => {
                     // A new one tells so itself: what its parent is told of it may come later than what it does.
                     if !self.stubs.contains_key(&tid) {
@@ -108,6 +114,9 @@ impl Tracing<'_> {
         let call = before.call();
         if call.number == nr::EXECVE && tid == self.started_by {
             return tracee::go(tid, 0);
+        }
+        if let Some(counts) = self.view.counts() {
+            counts.call(tid, &call);
         }
         let caller = Caller {
             view: self.view,
@@ -254,6 +263,17 @@ impl Tracing<'_> {
         }
         tracee::go(tid, 0)
     }
+}
+
+/// A thread stands after a call that started something: was it a process?
+fn makes_a_process(tid: i32) -> bool {
+    const CLONE: i32 = 56;
+    const CLONE_THREAD: u64 = 0x0001_0000;
+    tracee::registers(tid).is_ok_and(|registers| {
+        let call = registers.call();
+        let [flags, ..] = call.arguments;
+        call.number != CLONE || flags & CLONE_THREAD == 0
+    })
 }
 
 /// Most files that are opened are plainly there: one word of the call is changed, and it need not be stopped again.

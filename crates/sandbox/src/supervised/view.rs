@@ -2,6 +2,7 @@
 //! back. Everything below a mount is opened beneath its root, through no link. Not in it: links (resolve.rs), /proc
 //! (processes.rs), how the table is made (build.rs).
 
+use super::counts::Counts;
 use super::resolve::{join, parent};
 use kumiko_linux::supervise::Errno;
 use kumiko_linux::supervise::calls;
@@ -11,7 +12,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Files of [`View::made_file`] that are kept: more than a room has threads that open one at the same moment.
 const MADE_AT_ONCE: u32 = 1024;
@@ -57,6 +58,8 @@ pub(crate) struct View {
     terminals: Mutex<BTreeSet<u32>>,
     /// Which addresses its guests may connect to.
     reach: Vec<Reach>,
+    /// What its guests ask for is counted here.
+    counts: Option<Arc<Counts>>,
     /// What is listed of /dev/pts.
     terminal_list: PathBuf,
     /// Guests write to no program's memory but by its own instructions.
@@ -76,6 +79,7 @@ impl View {
             above: BTreeSet::new(),
             terminals: Mutex::default(),
             reach: Vec::new(),
+            counts: None,
             terminal_list: PathBuf::new(),
             code_is_kept: false,
             made_in: PathBuf::new(),
@@ -202,6 +206,14 @@ impl View {
 
     pub(super) fn reach(&self) -> &[Reach] {
         &self.reach
+    }
+
+    pub(super) fn count_in(&mut self, counts: Arc<Counts>) {
+        self.counts = Some(counts);
+    }
+
+    pub(super) fn counts(&self) -> Option<&Counts> {
+        self.counts.as_deref()
     }
 
     pub(super) fn set_reach(&mut self, reach: Vec<Reach>) {
