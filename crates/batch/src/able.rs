@@ -3,11 +3,13 @@
 use kumiko_job::contract::Refusal;
 use kumiko_job::description::Resources;
 
-/// Which resources a batch system can give. Those of one host are all or none: an engine reserves, `fork` does not.
+/// Which resources a batch system can give, besides processors and memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Able {
-    /// Processors, memory and graphics processors are set aside.
-    pub reserves: bool,
+    /// Graphics processors are set aside.
+    pub gpus: bool,
+    /// Parts of a processor, rates, and numbers of processes are.
+    pub shares: bool,
     pub queues: bool,
     pub projects: bool,
     pub exclusive: bool,
@@ -16,13 +18,15 @@ pub struct Able {
 /// Refuses what is asked for beyond that.
 pub fn only(asked: &Resources, able: &Able, system: &str) -> Result<(), Refusal> {
     let rows = [
-        ("cpus", asked.cpus.is_some(), able.reserves),
-        ("memory_mib", asked.memory_mib.is_some(), able.reserves),
+        ("cpu_percent", asked.cpu_percent.is_some(), able.shares),
         (
-            "gpus",
-            asked.gpus.is_some_and(|gpus| gpus > 0),
-            able.reserves,
+            "network_kbyte_s",
+            asked.network_kbyte_s.is_some(),
+            able.shares,
         ),
+        ("disk_kbyte_s", asked.disk_kbyte_s.is_some(), able.shares),
+        ("processes", asked.processes.is_some(), able.shares),
+        ("gpus", asked.gpus.is_some_and(|gpus| gpus > 0), able.gpus),
         ("queue", asked.queue.is_some(), able.queues),
         ("project", asked.project.is_some(), able.projects),
         ("exclusive", asked.exclusive, able.exclusive),

@@ -140,6 +140,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         queue: Some("long".into()),
         project: Some("physics".into()),
         exclusive: true,
+        ..Resources::default()
     });
     let line = slurm::words::submission(&all);
     for word in [

@@ -78,6 +78,8 @@ impl Real {
         let setup = Setup {
             directory: place.path().join("state"),
             limits: Limits::default(),
+            capacity: kumiko_job::admission::Capacity::UNBOUNDED,
+            closed: Box::new(|| None),
             effective: Box::new(|_, _| Ok(Policy::default())),
             transfer: None,
             after_commit: None,

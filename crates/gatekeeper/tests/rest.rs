@@ -174,6 +174,15 @@ async fn the_whole_life_of_a_job(test: &str, version: &'static str) {
             .with(kumiko_job::id::JobId(deaf), |j| j.signals.clone()),
         [12]
     );
+    let limits = ["--json", "{\"network_kbyte_s\": 10000}"];
+    let answer = curl.ask(&format!("/v1/jobs/{deaf}/limits"), &limits).await;
+    assert_eq!((answer.status, answer.json()), (200, json!({})));
+    let asked = curl
+        .site
+        .jobs
+        .with(kumiko_job::id::JobId(deaf), |j| j.limits.clone());
+    let rates: Vec<_> = asked.iter().map(|limits| limits.network_kbyte_s).collect();
+    assert_eq!(rates, [Some(10_000)]);
     let mut events = curl.command(
         &format!("/v1/jobs/{deaf}/events?after=1"),
         &["-N", "-H", "Accept: text/event-stream"],
@@ -255,6 +264,13 @@ async fn what_is_wrong_has_a_status_and_a_code() {
             400,
             "bad_request",
         ),
+        (
+            "/v1/jobs/1/limits",
+            vec!["--json", "{\"net\": 1}"],
+            400,
+            "bad_request",
+        ),
+        ("/v1/jobs/1/limits", vec!["-X", "GET"], 405, "bad_method"),
         ("/v1/jobs/1/files/none", vec![], 404, "no_such_file"),
         ("/v1/jobs/1/files/link", vec![], 404, "no_such_file"),
         (

@@ -13,6 +13,8 @@ pub enum Action {
     /// Let the job find the credential that event `number` gave it in place of an earlier one. The first is put there
     /// before an attempt runs.
     Place { job: JobId, number: u64 },
+    /// Let the limits hold that event `number` changed last.
+    Limit { attempt: AttemptId, number: u64 },
     /// Tell in time that the credential of event `number` ends.
     Remind { job: JobId, number: u64 },
     /// Tell in time that nobody has been attached to the job for `after_s`.
@@ -57,8 +59,8 @@ pub fn decide(job: &Job) -> Vec<Action> {
             actions.extend(attempt.map(|of| Action::Settle(job.attempt_id(of.epoch))));
             actions
         }
-        // The two are recorded in one transaction (spec/jobs J42): a waiting job is never seen alone.
-        Stage::Waiting { .. } => Vec::new(),
+        // Its first attempt is planned by whoever knows what is left (`admission`).
+        Stage::Waiting { .. } => attended(job).into_iter().chain(reminder(job)).collect(),
         Stage::Planned(attempt) | Stage::Running(attempt, _) => {
             let attempt = job.attempt_id(attempt.epoch);
             let mut actions = vec![Action::Run(attempt)];
@@ -66,6 +68,8 @@ pub fn decide(job: &Job) -> Vec<Action> {
                 job.cancel_grace_ms
                     .map(|grace_ms| Action::Cancel { attempt, grace_ms }),
             );
+            let number = job.limits.number;
+            actions.extend((number > 0).then_some(Action::Limit { attempt, number }));
             actions.extend(streams(job));
             actions.extend(attended(job));
             if let Some(credential) = &job.credential {

@@ -123,6 +123,18 @@ pub struct Resources {
     /// For all instances together, MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
+    /// Of one processor, for all instances together; instead of `cpus`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_percent: Option<u64>,
+    /// Of what the job sends, for all instances together; 1 KByte is 1,000 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_kbyte_s: Option<u64>,
+    /// Reading and writing each, for all instances together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_kbyte_s: Option<u64>,
+    /// At once, of all instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
     /// For all instances together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,

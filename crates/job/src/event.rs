@@ -6,6 +6,7 @@ use crate::contract::{Caller, EventView, JobState};
 use crate::description::{Destination, JobDescription};
 use crate::id::JobId;
 use crate::staging::Item;
+use kumiko_policy::Limits;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -56,6 +57,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stderr: Option<Vec<Destination>>,
     },
+    /// What the job reserves is not left yet: its first attempt is planned once it is. In the place of that.
+    Queued {},
     /// From here on an attempt of this epoch may exist on `batch`. `boot` names the run of the machine that planned it.
     Planned {
         epoch: u32,
@@ -72,6 +75,11 @@ pub enum Event {
         /// Why this mechanism, what keeps the limits, and whose policies hold.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         why: Vec<String>,
+    },
+    /// Other limits hold from now on: those that are named.
+    LimitsSet {
+        by: LimitsBy,
+        limits: Limits,
     },
     Suspended {
         epoch: u32,
@@ -108,6 +116,16 @@ pub enum Event {
     Removed {
         expired: bool,
     },
+}
+
+/// Who changed a job's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitsBy {
+    /// The job's owner.
+    Owner,
+    /// The policies above the job's, which were changed.
+    Policies,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -160,8 +178,10 @@ impl Event {
             Event::TransferFailed { .. } => "transfer_failed",
             Event::Redirected { .. } => "redirected",
             Event::StagedOut { .. } => "staged_out",
+            Event::Queued {} => "queued",
             Event::Planned { .. } => "planned",
             Event::Started { .. } => "started",
+            Event::LimitsSet { .. } => "limits_set",
             Event::Suspended { .. } => "suspended",
             Event::Resumed { .. } => "resumed",
             Event::Unattended { .. } => "unattended",
@@ -181,6 +201,7 @@ impl Event {
                 | Event::Planned { epoch: 1, .. }
                 | Event::CredentialGiven { .. }
                 | Event::Redirected { .. }
+                | Event::LimitsSet { .. }
                 | Event::CancelRequested { .. }
                 | Event::Removed { .. }
         )

@@ -2,10 +2,11 @@
 
 use crate::attempt::Outcome;
 use crate::description::Destination;
-use crate::event::{Event, Record};
+use crate::event::{Event, LimitsBy, Record};
 use crate::respond::CREDENTIAL_WARNING_MS;
 use crate::staging::Item;
 use crate::state::{Job, Stage};
+use kumiko_policy::Limits;
 
 /// One event in words.
 pub fn event(event: &Event) -> String {
@@ -50,6 +51,7 @@ pub fn event(event: &Event) -> String {
             outcome: Outcome::StagingFailed { .. },
         } => "not all is sent".to_owned(),
         Event::StagedOut { .. } => "all is sent".to_owned(),
+        Event::Queued {} => "it waits until what it reserves is left".to_owned(),
         Event::Planned { epoch, batch, .. } => format!("attempt {epoch} goes to {batch}"),
         Event::Started {
             epoch,
@@ -70,6 +72,13 @@ pub fn event(event: &Event) -> String {
                 text.push_str(why);
             }
             text
+        }
+        Event::LimitsSet { by, limits } => {
+            let who = match by {
+                LimitsBy::Owner => "its owner",
+                LimitsBy::Policies => "changed policies of the site, the organisation or the user",
+            };
+            format!("other limits hold, by {who}: {}", of_limits(limits))
         }
         Event::Suspended { epoch } => format!("attempt {epoch} is stopped by a signal"),
         Event::Resumed { epoch } => format!("attempt {epoch} goes on"),
@@ -98,6 +107,15 @@ fn words(list: &[&str]) -> String {
         [] => "nobody".to_owned(),
         list => list.join(", "),
     }
+}
+
+/// The largest that can be said is no limit.
+fn of_limits(limits: &Limits) -> String {
+    let each = limits.each().map(|(of, value)| match value == of.most() {
+        true => format!("no {} limit", of.short_name()),
+        false => Limits::words(of, value),
+    });
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// An outcome in words.
@@ -166,7 +184,7 @@ fn conclusion(job: &Job, unattended_s: Option<u64>) -> String {
                 left.len()
             )
         }
-        Stage::Waiting { .. } => "It waits for an attempt to be planned.".to_owned(),
+        Stage::Waiting { .. } => "It waits until what it reserves is left.".to_owned(),
         Stage::Planned(attempt) => format!(
             "It waits for {} to begin attempt {}{}.",
             attempt.batch,

@@ -4,6 +4,7 @@
 //! An [`event::Event`] is a fact; [`state::apply`] makes the next state of it; [`decide::decide`] says what a state asks to
 //! be done; [`respond::respond`] says which events follow from what a client or a runner says. Recovery is replay.
 
+pub mod admission;
 pub mod attempt;
 pub mod contract;
 pub mod decide;
@@ -11,6 +12,7 @@ pub mod description;
 pub mod event;
 pub mod explain;
 pub mod id;
+pub mod limits;
 pub mod respond;
 pub mod rsl;
 pub mod staging;

@@ -16,7 +16,8 @@ pub const MAX_ATTEMPTS: u32 = 5;
 /// A person needs some minutes to make a new proxy and renew (as `kumiko` says it of a caller's own).
 pub const CREDENTIAL_WARNING_MS: u64 = 30 * 60 * 1000;
 
-/// The events of a submission. Recorded together: a job that was acknowledged has its first attempt planned.
+/// The events of a submission. Recorded together: a job that was acknowledged has its first attempt planned, or waits for
+/// its files or for what it reserves.
 /// `credential_ends_ms` is there if the description names a credential.
 pub fn submit(
     caller: &Caller,
@@ -34,12 +35,28 @@ pub fn submit(
     }];
     events.extend(given.map(|(name, not_after_ms)| Event::CredentialGiven { name, not_after_ms }));
     events.push(match files {
-        0 => planned(1, here),
+        0 => first(here),
         files => Event::StagingIn {
             files: u32::try_from(files).unwrap_or(u32::MAX),
         },
     });
     events
+}
+
+/// What follows when nothing is left to fetch.
+fn first(here: Here<'_>) -> Event {
+    match here.has_room {
+        true => planned(1, here),
+        false => Event::Queued {},
+    }
+}
+
+/// What a waiting job reserves is left; none, if it does not wait.
+pub fn admit(job: &Job, here: Here<'_>) -> Vec<Event> {
+    match job.stage {
+        Stage::Waiting { last_epoch: 0 } => vec![planned(1, here)],
+        _ => Vec::new(),
+    }
 }
 
 fn planned(epoch: u32, here: Here<'_>) -> Event {
@@ -82,7 +99,7 @@ pub fn moved(
     };
     let mut events = vec![event];
     match &job.stage {
-        Stage::StagingIn(_) if is_last && failure.is_none() => events.push(planned(1, here)),
+        Stage::StagingIn(_) if is_last && failure.is_none() => events.push(first(here)),
         Stage::StagingOut(end, moved) if is_last => events.push(Event::StagedOut {
             outcome: outcome_after(&end.outcome, moved.failure.clone().or(failure)),
         }),
@@ -235,6 +252,8 @@ pub struct Here<'a> {
     pub batch: &'a str,
     /// Names the machine's present run, from boot to going down (/proc/sys/kernel/random/boot_id, random(4)).
     pub boot: &'a str,
+    /// What the job reserves is left for it (`admission`).
+    pub has_room: bool,
 }
 
 /// Bytes in the spool at the end of an attempt.

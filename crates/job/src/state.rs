@@ -6,6 +6,7 @@ use crate::contract::{Caller, EventView, JobState, JobView, Refusal, StagingView
 use crate::description::{Destination, JobDescription};
 use crate::event::{Event, Record};
 use crate::id::{AttemptId, JobId};
+use crate::limits::{self, ChangedLimits};
 use crate::staging::{self, Item};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Job {
     pub credential: Option<GivenCredential>,
     /// Where the output streams go, if it was changed since the submission.
     pub redirected: Option<Redirected>,
+    /// Limits that were changed since the submission.
+    pub limits: ChangedLimits,
     /// Number of the last event.
     pub last_event: u64,
     pub stage: Stage,
@@ -52,7 +55,8 @@ pub struct GivenCredential {
 pub enum Stage {
     /// Files are fetched; no attempt was ever planned.
     StagingIn(Moved),
-    /// No attempt is planned. `last_epoch` is 0 before the first.
+    /// No attempt is planned: it waits until what it reserves is left. `last_epoch` is 0 before the first; with another
+    /// one it is never seen alone, since the next attempt is planned in the same transaction.
     Waiting {
         last_epoch: u32,
     },
@@ -305,6 +309,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
                 cancel_grace_ms: None,
                 credential: None,
                 redirected: None,
+                limits: ChangedLimits::default(),
                 last_event: 1,
                 stage: Stage::Waiting { last_epoch: 0 },
             }),
@@ -340,6 +345,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
     };
     Ok(Job {
         last_event: record.number,
+        limits: job.limits.after(record),
         stage,
         cancel_grace_ms,
         credential,
@@ -480,6 +486,15 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             ended_ms: record.at_ms,
             ..end.clone()
         })),
+        (
+            Stage::StagingIn(_) | Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Event::LimitsSet { limits, .. },
+        ) => limits::check(limits).map(|()| job.stage.clone()),
+        (Stage::Waiting { last_epoch: 0 }, Event::Queued {}) => Ok(job.stage.clone()),
+        (Stage::StagingIn(_), Event::Queued {}) => match job.to_move().is_empty() {
+            true => Ok(Stage::Waiting { last_epoch: 0 }),
+            false => Err("not all files are there"),
+        },
         (Stage::Waiting { last_epoch: 0 }, Event::StagingIn { files }) => {
             let known = staging::items_in(&job.description).len();
             if usize::try_from(*files) != Ok(known) {

@@ -4,6 +4,7 @@
 use crate::contract::Refusal;
 use crate::description::{JobDescription, Stdin};
 use crate::url::UrlError;
+use kumiko_policy::Limited;
 
 /// Bytes of a whole description: what execve takes at most (ARG_MAX with the default 8 MiB stack is 2 MiB), once.
 pub const MAX_DESCRIPTION_BYTES: usize = 2 * 1024 * 1024;
@@ -277,8 +278,40 @@ impl JobDescription {
                 range(name, number.into(), least, MAX_CPUS.into())?;
             }
         }
-        if let Some(memory) = resources.memory_mib {
-            range("resources.memory_mib", memory, 1, MAX_MEMORY_MIB)?;
+        let rates = [
+            ("resources.memory_mib", resources.memory_mib, MAX_MEMORY_MIB),
+            (
+                "resources.cpu_percent",
+                resources.cpu_percent,
+                Limited::Cpu.most(),
+            ),
+            (
+                "resources.network_kbyte_s",
+                resources.network_kbyte_s,
+                Limited::Network.most(),
+            ),
+            (
+                "resources.disk_kbyte_s",
+                resources.disk_kbyte_s,
+                Limited::Disk.most(),
+            ),
+            (
+                "resources.processes",
+                resources.processes,
+                Limited::Processes.most(),
+            ),
+        ];
+        for (name, number, most) in rates {
+            if let Some(number) = number {
+                range(name, number, 1, most)?;
+            }
+        }
+        if resources.cpus.is_some() && resources.cpu_percent.is_some() {
+            return Err(DescriptionError::Conflict {
+                path: "resources.cpus",
+                other: "resources.cpu_percent",
+                hint: "say one of them: 100 % are one processor",
+            });
         }
         for (name, value) in [
             ("resources.queue", &resources.queue),

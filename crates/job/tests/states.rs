@@ -5,16 +5,19 @@ use kumiko_job::attempt::{AttemptReport, Outcome};
 use kumiko_job::contract::{Caller, JobState};
 use kumiko_job::decide::{Action, decide};
 use kumiko_job::description::JobDescription;
-use kumiko_job::event::{Event, Record};
+use kumiko_job::event::{Event, LimitsBy, Record};
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::limits;
 use kumiko_job::respond::{self, Here, MAX_ATTEMPTS, OutputBytes};
 use kumiko_job::state::{Job, replay};
+use kumiko_policy::Limits;
 use std::sync::Arc;
 
 const ID: JobId = JobId(7);
 const HERE: Here<'static> = Here {
     batch: "fork",
     boot: "b",
+    has_room: true,
 };
 
 fn submitted() -> Event {
@@ -85,6 +88,17 @@ fn cancel(grace_ms: u64) -> Event {
     Event::CancelRequested { grace_ms }
 }
 
+/// 0: of nothing.
+fn limits_set(memory_mib: u64) -> Event {
+    Event::LimitsSet {
+        by: LimitsBy::Owner,
+        limits: Limits {
+            memory_mib: (memory_mib > 0).then_some(memory_mib),
+            ..Limits::default()
+        },
+    }
+}
+
 const ENDS_MS: u64 = 1_790_000_000_000;
 const ENDING: Event = Event::CredentialEnding {
     not_after_ms: ENDS_MS,
@@ -118,6 +132,19 @@ fn lives_that_are_legal_lead_to_their_state() {
     let rows = [
         (vec![submitted()], JobState::Pending),
         (vec![submitted(), cancel(5)], JobState::Cancelled),
+        (vec![submitted(), Event::Queued {}], JobState::Pending),
+        (
+            vec![submitted(), Event::Queued {}, planned(1), started(1)],
+            JobState::Active,
+        ),
+        (
+            vec![submitted(), Event::Queued {}, limits_set(1), planned(1)],
+            JobState::Pending,
+        ),
+        (
+            vec![submitted(), Event::Queued {}, cancel(5)],
+            JobState::Cancelled,
+        ),
         (
             vec![submitted(), planned(1), cancel(5), cancel(4)],
             JobState::Pending,
@@ -169,7 +196,16 @@ fn what_cannot_follow_is_illegal() {
         (vec![planned(1)], "a job begins with"),
         (vec![submitted(), submitted()], "no attempt in the stage"),
         (vec![submitted(), planned(2)], "epochs count"),
+        (
+            vec![submitted(), planned(1), Event::Queued {}],
+            "no attempt in the stage",
+        ),
         (vec![submitted(), started(1)], "no attempt in the stage"),
+        (vec![submitted(), limits_set(0)], "it changes nothing"),
+        (
+            vec![submitted(), cancel(5), limits_set(1)],
+            "the job has ended",
+        ),
         (
             vec![submitted(), planned(1), planned(2)],
             "no attempt in the stage",
@@ -293,6 +329,7 @@ fn only_what_never_began_is_tried_again_and_not_for_ever() {
         let here = Here {
             batch: "fork",
             boot,
+            has_room: true,
         };
         let report = AttemptReport::Ended(outcome);
         let events = respond::report(&job, job.last_epoch(), report, OutputBytes::default(), here);
@@ -414,4 +451,39 @@ fn a_credential_is_given_again_told_of_once_and_is_nothing_to_an_ended_job() {
     );
     assert_eq!(over.view(0, 0).credential_ends_ms, None);
     assert!(decide(&over).contains(&Action::Discard { job: ID }));
+}
+
+#[test]
+fn limits_of_policies_give_way_to_nothing_and_what_the_owner_asked_for_is_remembered() {
+    let memory = |memory_mib| Limits {
+        memory_mib: Some(memory_mib),
+        ..Limits::default()
+    };
+    let set = |by, memory_mib| Event::LimitsSet {
+        by,
+        limits: memory(memory_mib),
+    };
+    let events = vec![
+        submitted(),
+        planned(1),
+        set(LimitsBy::Owner, 512),
+        set(LimitsBy::Policies, 256),
+    ];
+    let job = job(events);
+    assert_eq!(job.limits.asked.memory_mib, Some(512));
+    assert_eq!(job.limits.hold.memory_mib, Some(256));
+    let number = 4;
+    let attempt = AttemptId { job: ID, epoch: 1 };
+    assert!(decide(&job).contains(&Action::Limit { attempt, number }));
+    let again = |by, mib| limits::set(&job, by, &memory(mib)).unwrap();
+    assert_eq!(again(LimitsBy::Policies, 256), []);
+    assert_eq!(
+        again(LimitsBy::Owner, 256),
+        [set(LimitsBy::Owner, 256)],
+        "they want no more when the policies give it back"
+    );
+    assert_eq!(
+        limits::set(&job, LimitsBy::Owner, &Limits::default()).unwrap(),
+        []
+    );
 }

@@ -248,7 +248,7 @@ pub struct Select {
     pub target: Target,
 }
 
-/// What a cluster's engine is asked for.
+/// What is set aside for the job: by the site, or by its cluster's engine.
 #[derive(Debug, Args)]
 pub struct Resources {
     /// Processors, for each instance.
@@ -257,6 +257,10 @@ pub struct Resources {
     /// For all instances together, MiB.
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u64>,
+    /// For all instances together, such as net=100Mbit/s, disk=20MB/s, cpu=50%, memory=1GiB, processes=64; the job waits
+    /// until it is left, and has no more.
+    #[arg(long = "reserve", value_name = "NAME=AMOUNT", value_parser = limit)]
+    pub reserve: Vec<(Limited, u64)>,
     /// For all instances together.
     #[arg(long)]
     pub gpus: Option<u32>,

@@ -135,6 +135,10 @@ impl Home {
             false => self.root.join("info"),
         }
     }
+    /// What the site tells its info server, while it is up.
+    pub fn told(&self) -> PathBuf {
+        self.run.join("told.json")
+    }
     /// While this file is there, no new jobs are taken.
     pub fn draining(&self) -> PathBuf {
         self.run.join("draining")

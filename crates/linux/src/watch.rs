@@ -33,6 +33,12 @@ impl Watch {
         Ok(WatchId(inotify::add_watch(&self.0, path, flags)?))
     }
 
+    /// Names of a directory that get new contents, whole: by rename, or as whoever wrote them lets go of them.
+    pub fn contents(&self, path: &Path) -> io::Result<WatchId> {
+        let flags = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+        Ok(WatchId(inotify::add_watch(&self.0, path, flags)?))
+    }
+
     /// What is written to a file.
     pub fn file(&self, path: &Path) -> io::Result<WatchId> {
         Ok(WatchId(inotify::add_watch(
@@ -79,6 +85,23 @@ impl AsRawFd for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contents_are_told_when_they_are_whole() {
+        use std::io::Write;
+        let top = std::env::temp_dir().join(format!("kumiko-contents-{}", std::process::id()));
+        std::fs::create_dir_all(&top).unwrap();
+        let watch = Watch::new().unwrap();
+        let id = watch.contents(&top).unwrap();
+        let mut file = std::fs::File::create(top.join("a")).unwrap();
+        file.write_all(b"half").unwrap();
+        assert_eq!(watch.happened().unwrap(), []);
+        drop(file);
+        assert_eq!(watch.happened().unwrap(), [id]);
+        std::fs::rename(top.join("a"), top.join("b")).unwrap();
+        assert_eq!(watch.happened().unwrap(), [id]);
+        std::fs::remove_dir_all(top).unwrap();
+    }
 
     #[test]
     fn what_appears_and_what_grows_is_told_by_its_watch() {

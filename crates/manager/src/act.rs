@@ -6,18 +6,20 @@ use crate::cell::{Cell, Face};
 use crate::credentials::{Credentials, PROXY, now_ms};
 use crate::files::Files;
 use crate::keeper::{Act, Ask};
-use crate::setup::{Effective, Limits};
+use crate::setup::{self, Closed, Effective};
+use kumiko_job::admission::Capacity;
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome};
 use kumiko_job::contract::{BatchError, BatchSystem, Refusal};
 use kumiko_job::decide::Action;
 use kumiko_job::description::Stdin;
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::limits::{self, Given};
 use kumiko_job::respond::CREDENTIAL_WARNING_MS;
 use kumiko_job::staging::{EXECUTABLE, STDIN, in_job_directory};
 use kumiko_job::state::Job;
 use kumiko_job::transfer::Transfer;
 use kumiko_job::url::looks_like_url;
-use kumiko_policy::{JOB_DIRECTORY, Policy};
+use kumiko_policy::{JOB_DIRECTORY, Limited, Limits, Policy};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -32,7 +34,9 @@ pub struct Actor<B> {
     pub files: Files,
     pub credentials: Arc<Credentials>,
     pub effective: Effective,
-    pub limits: Limits,
+    pub closed: Closed,
+    pub capacity: Capacity,
+    pub limits: setup::Limits,
     pub transfer: Option<Arc<dyn Transfer>>,
     pub runtime: Handle,
     pub asks: Sender<Ask>,
@@ -64,6 +68,10 @@ impl<B: BatchSystem> Act for Actor<B> {
                     cell,
                     AttemptCommand::Cancel { grace_ms },
                 )));
+            }
+            Action::Limit { attempt, .. } => {
+                let limits = cell.job().limits.hold.clone();
+                drop(runtime.spawn(self.command(attempt, cell, AttemptCommand::Limits(limits))));
             }
             Action::Place { job, .. } => match planned {
                 // `renew` does it, for who renews is to hear whether it is done.
@@ -148,10 +156,20 @@ impl<B: BatchSystem> Actor<B> {
         policy: Option<Policy>,
     ) -> Result<AttemptSpec, Refusal> {
         let description = &job.description;
-        let policy = match policy {
+        let mut policy = match policy {
             Some(policy) => policy,
             None => (self.effective)(&job.caller, description)?,
         };
+        if job.limits.number > 0 {
+            let given = Given {
+                at_first: Limits::default(),
+                now: policy.limits.clone(),
+                above: self.above(&job.caller, description)?,
+            };
+            for of in Limited::ALL {
+                policy.limits.set(of, limits::allowed(job, &given, of));
+            }
+        }
         let job_directory = self.job_directory(job)?;
         let mut environment = description.environment.clone();
         if let Some(scratch) = description.scratch.as_deref().and_then(in_job_directory) {
@@ -268,14 +286,18 @@ impl<B: BatchSystem> Actor<B> {
         cell: Arc<Cell>,
         command: AttemptCommand,
     ) {
+        if self.is_known(attempt, &cell).await {
+            self.batch.command(attempt, command).await;
+        }
+    }
+
+    /// Waits until the batch system knows the attempt; false: it is over.
+    pub async fn is_known(&self, attempt: AttemptId, cell: &Cell) -> bool {
         let over = |face: &Face| face.job.attempt() != Some(attempt) || face.closing;
         let mut face = cell.watch();
-        let known = match face.wait_for(|face| face.ready || over(face)).await {
+        match face.wait_for(|face| face.ready || over(face)).await {
             Ok(face) => !over(&face),
             Err(_) => false,
-        };
-        if known {
-            self.batch.command(attempt, command).await;
         }
     }
 

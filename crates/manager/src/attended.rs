@@ -56,6 +56,7 @@ mod tests {
         let here = Here {
             batch: "fork",
             boot: "b",
+            has_room: true,
         };
         let description = Arc::new(JobDescription::new("/bin/true", &[]));
         let events = submit(&caller, None, description, None, here);

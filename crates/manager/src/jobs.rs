@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::staging::unavailable;
 use crate::watch::Watch;
 use bytes::Bytes;
-use kumiko_job::attempt::{AttemptCommand, Limits, OutputStream, STDIN_WINDOW_BYTES};
+use kumiko_job::attempt::{AttemptCommand, OutputStream, STDIN_WINDOW_BYTES};
 use kumiko_job::contract::{
     BatchSystem, Caller, Delegated, EventStream, JobView, Jobs, OutputReader, Refusal, StdinTaken,
 };
@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 const FLOW_STEP_BYTES: u64 = 512 * 1024;
 
 impl<B: BatchSystem> Manager<B> {
-    async fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, Refusal> {
+    pub(crate) async fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, Refusal> {
         let closing = || {
             Refusal::new(
                 "site_closing",
@@ -59,33 +59,6 @@ impl<B: BatchSystem> Manager<B> {
             return Err(no_such_job(id));
         }
         Ok(cell)
-    }
-
-    /// What was asked for with the job its owner may change; what the policies above the job's give they may not pass.
-    fn within(
-        &self,
-        caller: &Caller,
-        description: &JobDescription,
-        limits: &Limits,
-    ) -> Result<(), Refusal> {
-        let without = JobDescription {
-            policy: None,
-            ..description.clone()
-        };
-        let above = (self.actor.effective)(caller, &without)?.limits;
-        for (limited, asked) in limits.each() {
-            if !(1..=limited.most()).contains(&asked) {
-                let message = format!("{asked} is out of range for {}", limited.key());
-                return Err(Refusal::new("bad_policy", message));
-            }
-            if let Some(most) = above.get(limited).filter(|most| asked > *most) {
-                let most = Limits::words(limited, most);
-                let message =
-                    format!("{asked} is asked for, and the policies above the job's have a {most}");
-                return Err(Refusal::new("policy_asks_more", message));
-            }
-        }
-        Ok(())
     }
 
     /// Frees what the reader of a flowing output has, in whole steps, and never what it cannot have.
@@ -164,9 +137,13 @@ impl<B: BatchSystem> Jobs for Manager<B> {
                 "the site takes no new jobs: submit elsewhere, or later",
             ));
         }
+        if let Some(refusal) = (self.actor.closed)() {
+            return Err(refusal);
+        }
         description.validate()?;
         key.as_deref().map_or(Ok(()), check_key)?;
         self.actor.batch.admits(&description)?;
+        self.actor.capacity.admits(&description)?;
         if asks_for_files(&description) && self.actor.transfer.is_none() {
             return Err(unavailable());
         }
@@ -233,10 +210,12 @@ impl<B: BatchSystem> Jobs for Manager<B> {
             .map_err(|error| damaged(&error))?;
         let (job, records) = read.ok_or_else(|| no_such_job(job))?;
         let mut lines = kumiko_job::explain::job(&job, &records);
-        if let Stage::Planned(attempt) = &job.stage {
-            let waits = self.actor.batch.waits(job.attempt_id(attempt.epoch));
-            lines.extend(waits.map(|words| format!("Now {words}.")));
-        }
+        let waits = match &job.stage {
+            Stage::Planned(attempt) => self.actor.batch.waits(job.attempt_id(attempt.epoch)),
+            Stage::Waiting { .. } => self.ask(|reply| Ask::Waits { job: job.id, reply }).await?,
+            _ => None,
+        };
+        lines.extend(waits.map(|words| format!("Now {words}.")));
         Ok(lines)
     }
 
@@ -277,6 +256,12 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         command: AttemptCommand,
     ) -> Result<(), Refusal> {
         let cell = self.find(caller, job).await?;
+        if let AttemptCommand::Limits(limits) = command {
+            self.within(caller, &cell.job().description, &limits)?;
+            return self
+                .ask(|reply| Ask::SetLimits { job, limits, reply })
+                .await;
+        }
         let Some(attempt) = cell.job().attempt() else {
             return Ok(());
         };
@@ -293,15 +278,8 @@ impl<B: BatchSystem> Jobs for Manager<B> {
                 self.consumed(attempt, cell, stream, offset).await;
                 Ok(())
             }
-            AttemptCommand::Limits(limits) => {
-                self.within(caller, &cell.job().description, &limits)?;
-                let command = AttemptCommand::Limits(limits);
-                Arc::clone(&self.actor)
-                    .command(attempt, cell, command)
-                    .await;
-                Ok(())
-            }
             AttemptCommand::Signal { .. }
+            | AttemptCommand::Limits(_)
             | AttemptCommand::StdinEnd { .. }
             | AttemptCommand::Window(_) => {
                 Arc::clone(&self.actor)
@@ -486,7 +464,7 @@ async fn synced(credential: Option<Unsynced>) -> Result<(), Refusal> {
 }
 
 /// Work on files.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work)

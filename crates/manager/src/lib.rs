@@ -11,6 +11,7 @@ mod credentials;
 mod files;
 mod jobs;
 mod keeper;
+mod limits;
 mod log;
 mod output;
 mod setup;
@@ -19,7 +20,7 @@ mod staging;
 mod watch;
 
 pub use keeper::Stats;
-pub use setup::{AfterCommit, Effective, Limits, OpenError, Setup};
+pub use setup::{AfterCommit, Closed, Effective, Limits, OpenError, Setup};
 pub use sink::Sink;
 
 use act::Actor;
@@ -27,6 +28,7 @@ use cell::{Cell, Cells};
 use credentials::Credentials;
 use files::{Files, Uploads};
 use keeper::{Ask, Counts, Keeper, Memory};
+use kumiko_job::admission::Ledger;
 use kumiko_job::contract::BatchSystem;
 use log::{Log, Reader};
 use std::collections::HashSet;
@@ -77,6 +79,8 @@ impl<B: BatchSystem> Manager<B> {
         let Setup {
             directory,
             limits,
+            capacity,
+            closed,
             effective,
             transfer,
             after_commit,
@@ -102,7 +106,9 @@ impl<B: BatchSystem> Manager<B> {
 
         let cells = Arc::new(Cells::default());
         let mut wanted = HashSet::new();
+        let mut ledger = Ledger::new(capacity);
         for (job, records) in loaded.jobs {
+            ledger.step(None, &job);
             wanted.extend(job.description.input.clone().filter(|_| job.is_live()));
             cells.add(job.id, Cell::new(Arc::new(job), &records));
         }
@@ -120,6 +126,8 @@ impl<B: BatchSystem> Manager<B> {
             credentials: Arc::clone(&credentials),
             files,
             effective,
+            closed,
+            capacity,
             limits: limits.clone(),
             transfer,
             runtime: Handle::current(),
@@ -133,6 +141,8 @@ impl<B: BatchSystem> Manager<B> {
         let keeper = Keeper {
             log,
             counts: Counts::new(loaded.kept, live),
+            capacity,
+            ledger,
             cells: Arc::clone(&cells),
             uploads: Arc::clone(&uploads),
             credentials,
@@ -167,6 +177,11 @@ impl<B: BatchSystem> Manager<B> {
 
     pub fn stats(&self) -> Stats {
         *self.stats.borrow()
+    }
+
+    /// The same, told whenever anything is recorded.
+    pub fn watch_stats(&self) -> tokio::sync::watch::Receiver<Stats> {
+        self.stats.clone()
     }
 
     /// Takes no new jobs from now on, and returns when none lives.

@@ -1,5 +1,6 @@
 //! What a manager is given when it is opened, and why opening can fail.
 
+use kumiko_job::admission::Capacity;
 use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::description::JobDescription;
 use kumiko_job::event::{BadEvent, Record};
@@ -18,10 +19,16 @@ pub type Effective = Box<dyn Fn(&Caller, &JobDescription) -> Result<Policy, Refu
 /// Is told of each event right after it is recorded and before anybody else is. For tests that kill the site there.
 pub type AfterCommit = Box<dyn Fn(JobId, &Record) + Send>;
 
+/// Says why no job is taken now; jobs there are go on.
+pub type Closed = Box<dyn Fn() -> Option<Refusal> + Send + Sync>;
+
 pub struct Setup {
     /// Holds `events.db`, `lock`, `jobs/`, `uploads/` and `credentials/`; made (0700) if missing.
     pub directory: PathBuf,
     pub limits: Limits,
+    /// What jobs can reserve. Where an engine keeps account of that, [`Capacity::UNBOUNDED`].
+    pub capacity: Capacity,
+    pub closed: Closed,
     pub effective: Effective,
     /// Moves files for jobs; None: jobs that need it are refused.
     pub transfer: Option<Arc<dyn Transfer>>,

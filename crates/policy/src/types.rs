@@ -159,10 +159,14 @@ pub enum Network {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_kbyte_s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_kbyte_s: Option<u64>,
     /// Of one processor: 250 is two and a half.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
     /// Processes at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]

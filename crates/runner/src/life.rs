@@ -303,7 +303,10 @@ impl Life {
         };
         let mut limits = limiter.limits().clone();
         for (limited, value) in changed.each() {
-            limits.set(limited, Some(value));
+            limits.set(limited, (value < limited.most()).then_some(value));
+        }
+        if limits == *limiter.limits() {
+            return;
         }
         limiter.set(&limits);
         let words = limits.in_words().join(", ");

@@ -18,7 +18,8 @@ pub struct Commands(pub Tools);
 impl Engine for Commands {
     const NAME: &'static str = "condor";
     const ABLE: Able = Able {
-        reserves: true,
+        gpus: true,
+        shares: false,
         queues: false,
         projects: true,
         exclusive: false,

@@ -114,7 +114,12 @@ impl BatchSystem for Fork {
     }
 
     fn admits(&self, description: &JobDescription) -> Result<(), Refusal> {
-        only(&description.resources, &Able::default(), self.name())
+        // What is left of the host is the site's to know (kumiko_job::admission).
+        let able = Able {
+            shares: true,
+            ..Able::default()
+        };
+        only(&description.resources, &able, self.name())
     }
 
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {

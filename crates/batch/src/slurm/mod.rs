@@ -18,7 +18,8 @@ pub struct Commands(pub Tools);
 impl Engine for Commands {
     const NAME: &'static str = "slurm";
     const ABLE: Able = Able {
-        reserves: true,
+        gpus: true,
+        shares: false,
         queues: true,
         projects: true,
         exclusive: true,

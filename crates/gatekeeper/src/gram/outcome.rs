@@ -103,6 +103,7 @@ pub(super) fn refused(refusal: &Refusal) -> GramCode {
         | "policy_not_enforceable"
         | "no_such_mechanism"
         | "mechanism_unavailable"
+        | "never_fits"
         | "resource_refused" => GramCode::SCHEDULER_SPECIFIC,
         "queue_refused" => GramCode::INVALID_QUEUE,
         "project_refused" => GramCode::INVALID_PROJECT,

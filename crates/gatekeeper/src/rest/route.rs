@@ -141,6 +141,13 @@ async fn routed<J: Jobs>(
                 .await?;
             done()
         }
+        ("POST", ["jobs", id, "limits"]) => {
+            let limits = fields(body::whole(body, SMALL_BODY_BYTES, stall).await?, false)?;
+            desk.jobs
+                .command(caller, job(id)?, AttemptCommand::Limits(limits))
+                .await?;
+            done()
+        }
         ("GET", ["jobs", id, "stdout"]) => {
             output(desk, visitor, job(id)?, OutputStream::Stdout, &target).await
         }
@@ -192,7 +199,7 @@ async fn routed<J: Jobs>(
         ) => Ok(bad_method(&head.method, path, "GET")),
         (_, ["jobs"]) => Ok(bad_method(&head.method, path, "GET, POST")),
         (_, ["jobs", _]) => Ok(bad_method(&head.method, path, "GET, DELETE")),
-        (_, ["jobs", _, "cancel" | "signal"] | ["uploads"]) => {
+        (_, ["jobs", _, "cancel" | "signal" | "limits"] | ["uploads"]) => {
             Ok(bad_method(&head.method, path, "POST"))
         }
         _ => Err(no_such_resource(path)),

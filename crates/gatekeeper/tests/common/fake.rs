@@ -36,6 +36,7 @@ pub struct Job {
     /// Only those who watch it see it still.
     removed: bool,
     pub signals: Vec<i32>,
+    pub limits: Vec<kumiko_job::attempt::Limits>,
     pub windows: Vec<WindowSize>,
 }
 
@@ -211,6 +212,7 @@ impl Jobs for Fake {
             closed: false,
             removed: false,
             signals: Vec::new(),
+            limits: Vec::new(),
             windows: Vec::new(),
             description,
         };
@@ -296,6 +298,7 @@ impl Jobs for Fake {
         self.find(caller, job, |j| match command {
             AttemptCommand::Signal { signal } => j.signals.push(signal),
             AttemptCommand::Window(size) => j.windows.push(size),
+            AttemptCommand::Limits(limits) => j.limits.push(limits),
             AttemptCommand::Stdin { offset, data } if j.description.executable == "cat" => {
                 let known = usize::try_from(j.taken.saturating_sub(offset))
                     .unwrap()

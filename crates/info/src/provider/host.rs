@@ -191,9 +191,7 @@ impl HostProvider {
             .with("kumiko-load-1min", [loads[0]])
             .with("kumiko-load-5min", [loads[1]])
             .with("kumiko-load-15min", [loads[2]])
-            .with("kumiko-boot-seconds", boot(&self.file("stat")?))
-            .with("kumiko-reserve-cpus", [count])
-            .with("kumiko-reserve-memMB", [memory.size_mib]);
+            .with("kumiko-boot-seconds", boot(&self.file("stat")?));
         let gpus = gpus(&self.proc);
         merged.add("kumiko-gpu-count", [gpus.len()]);
         merged.add("kumiko-gpu", gpus.iter().filter(|g| !g.is_empty()));

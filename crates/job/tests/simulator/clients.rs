@@ -19,6 +19,7 @@ impl World {
         let here = Here {
             batch: "simulated",
             boot: &boot,
+            has_room: true,
         };
         let mut description = if index == STAGED {
             staging::description(&self.description)

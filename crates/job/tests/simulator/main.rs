@@ -260,7 +260,7 @@ impl World {
                 self.stage(job, action);
             }
             Action::Discard { job } => drop(self.given.remove(&job)),
-            Action::Settle(_) | Action::Unstage { .. } => {}
+            Action::Settle(_) | Action::Unstage { .. } | Action::Limit { .. } => {}
             Action::Erase { job, last_epoch } => self.erase(job, last_epoch),
         }
     }
@@ -335,6 +335,7 @@ impl World {
         let here = Here {
             batch: "simulated",
             boot: &boot,
+            has_room: true,
         };
         let bytes = OutputBytes::default();
         let events = respond::report(&job, attempt.epoch, report.clone(), bytes, here);

@@ -51,6 +51,7 @@ impl World {
             let here = Here {
                 batch: "simulated",
                 boot: &boot,
+                has_room: true,
             };
             // Should the site be killed here, the transfer is done again.
             if self.dice.one_in(8) {

@@ -4,10 +4,12 @@
 use crate::home::{Home, Running};
 use crate::job::view::now_ms;
 use crate::site;
+use crate::site::told::Told;
 use kumiko_directory::provider::{Provider, ReadError, Reading};
 use kumiko_directory::{Dn, Entry, Stamp};
 use kumiko_info::HostFacts;
 use kumiko_linux::this_process;
+use kumiko_policy::Limited;
 use kumiko_sandbox::{Machine, admissions};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,8 +18,38 @@ use std::time::Duration;
 /// Two small files are looked at.
 const EVERY: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(5);
-/// What `batch` implements today; a site has all of it.
-const BATCH_SYSTEMS: [&str; 1] = ["fork"];
+/// What is told of what is left to reserve: the attribute, what it is of, and its unit in that of limits.
+const RESERVES: [(&str, Limited, Unit); 5] = [
+    ("kumiko-reserve-cpus", Limited::Cpu, Unit::Hundred),
+    ("kumiko-reserve-memMB", Limited::Memory, Unit::One),
+    (
+        "kumiko-reserve-netBytesPerSec",
+        Limited::Network,
+        Unit::Thousandth,
+    ),
+    (
+        "kumiko-reserve-diskBytesPerSec",
+        Limited::Disk,
+        Unit::Thousandth,
+    ),
+    ("kumiko-reserve-processes", Limited::Processes, Unit::One),
+];
+
+enum Unit {
+    Hundred,
+    One,
+    Thousandth,
+}
+
+impl Unit {
+    fn words(&self, amount: u64) -> String {
+        match self {
+            Unit::Hundred => (amount as f64 / 100.0).to_string(),
+            Unit::One => amount.to_string(),
+            Unit::Thousandth => amount.saturating_mul(1000).to_string(),
+        }
+    }
+}
 
 /// The site of a home, looked at again and again.
 #[derive(Clone)]
@@ -57,6 +89,11 @@ impl SiteProvider {
         lives.then_some(running)
     }
 
+    /// What a personal site tells. Agents of one for many accounts keep account each for itself, and tell nobody.
+    fn told(&self) -> Option<Told> {
+        Told::read(&self.home).ok()?.filter(|_| !self.many)
+    }
+
     /// Where clients reach it from elsewhere, if they can.
     fn contact(&self, running: &Running) -> Option<(String, u16)> {
         let address: SocketAddr = running.address.parse().ok()?;
@@ -77,10 +114,12 @@ impl SiteProvider {
         let contact = self.running().and_then(|r| self.contact(&r));
         if let Some((host, port)) = contact {
             facts.push(("kumiko-contact".to_owned(), vec![format!("{host}:{port}")]));
-            if self.home.draining().exists() {
-                for name in ["kumiko-reserve-cpus", "kumiko-reserve-memMB"] {
-                    facts.push((name.to_owned(), vec!["0".to_owned()]));
-                }
+            let told = self.told();
+            let drains = self.home.draining().exists();
+            for (name, of, unit) in RESERVES {
+                let left = told.iter().find_map(|told| told.left.get(of.key()));
+                let left = left.map(|left| unit.words(if drains { 0 } else { *left }));
+                facts.extend(left.map(|left| (name.to_owned(), vec![left])));
             }
         }
         facts
@@ -95,6 +134,7 @@ impl SiteProvider {
             true => "yes",
             false => "no",
         };
+        let batch = self.told().map_or("fork".to_owned(), |told| told.batch);
         let dn = Dn::default()
             .child("Mds-Host-hn", &self.host)
             .child("Mds-Software-deployment", "gatekeeper");
@@ -107,7 +147,7 @@ impl SiteProvider {
             .with("Mds-Service-port", [port])
             .with("kumiko-site", [&self.site])
             .with("kumiko-contact", [format!("{host}:{port}")])
-            .with("kumiko-batch", BATCH_SYSTEMS)
+            .with("kumiko-batch", [batch])
             .with("kumiko-mechanism", &self.mechanisms)
             .with("kumiko-draining", [draining]);
         vec![entry.stamped(Stamp {

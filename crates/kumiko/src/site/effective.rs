@@ -2,16 +2,20 @@
 //! P40). Refused here, before anything is recorded.
 
 use crate::home::Home;
+use crate::site::edited::{Stamp, stamp};
 use crate::site::organisations::Organisations;
 use crate::site::settings::Settings;
+use kumiko_batch::chosen::Name;
+use kumiko_job::admission::Amounts;
 use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::description::JobDescription;
-use kumiko_policy::{Layer, MAX_TEXT_BYTES, MechanismKind, NarrowError, Policy, nest};
+use kumiko_policy::{
+    Layer, Limits, MAX_TEXT_BYTES, MechanismKind, NarrowError, Origin, Policy, nest,
+};
 use kumiko_sandbox::Machine;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::SystemTime;
 
 /// The site's policy file, read again when it changes, those below it, and what this machine can do.
 pub struct Policies {
@@ -20,9 +24,11 @@ pub struct Policies {
     /// The account's own; need not be there.
     user: Option<PathBuf>,
     machine: Machine,
+    /// Jobs reserve parts of this host.
+    reserves: bool,
     /// While this is there, no job is taken.
     draining: PathBuf,
-    read: Mutex<(Option<SystemTime>, Policy)>,
+    read: Mutex<(Stamp, Policy)>,
 }
 
 impl Policies {
@@ -38,6 +44,7 @@ impl Policies {
             organisations: Organisations::new(settings.organisations.clone(), home.certificates()),
             user: crate::config::folder().map(|folder| folder.join("policy.toml")),
             machine: Machine::probe(),
+            reserves: settings.batch == Name::Fork,
             draining: draining.to_owned(),
             read,
         })
@@ -47,18 +54,22 @@ impl Policies {
         &self.machine
     }
 
+    /// Why no job is taken now.
+    pub fn closed(&self) -> Option<Refusal> {
+        self.draining.exists().then(|| {
+            Refusal::new(
+                "site_draining",
+                "the site takes no new jobs (its owner drains it)".to_owned(),
+            )
+        })
+    }
+
     /// What a job may see and use, for the manager.
     pub fn effective(
         &self,
         caller: &Caller,
         description: &JobDescription,
     ) -> Result<Policy, Refusal> {
-        if self.draining.exists() {
-            return Err(Refusal::new(
-                "site_draining",
-                "the site takes no new jobs (its owner drains it)".to_owned(),
-            ));
-        }
         let site = self.site()?;
         let user = self.user()?;
         let job = match &description.policy {
@@ -67,9 +78,11 @@ impl Policies {
         };
         let asked = job.vo.as_deref().or(user.vo.as_deref());
         let vo = self.organisations.policy_of(&caller.subject, asked)?;
+        let reserved = self.reserved(description);
         let layers = [(Layer::Site, Some(&site)), (Layer::Vo, vo.as_ref())]
             .into_iter()
             .chain([(Layer::User, Some(&user)), (Layer::Job, Some(&job))])
+            .chain([(Layer::Job, reserved.as_ref())])
             .filter_map(|(layer, policy)| policy.map(|policy| (layer, policy)));
         let effective = nest(layers).map_err(|e| Refusal::new(e.code(), e.to_string()))?;
         let asked = description.mechanism.as_deref();
@@ -82,6 +95,23 @@ impl Policies {
         kumiko_sandbox::choose(&effective, description.mechanism.as_deref(), &self.machine)
             .map_err(|e| Refusal::new(e.code(), e.to_string()))?;
         Ok(effective)
+    }
+
+    /// What a job reserves is the most that it has (P72); with an engine, that is the engine's to see to.
+    fn reserved(&self, description: &JobDescription) -> Option<Policy> {
+        let limits = Amounts::of(description).limits();
+        if !self.reserves || limits == Limits::default() {
+            return None;
+        }
+        let source = "what the job reserves".to_owned();
+        let origin = Origin { source, line: 0 };
+        let keys = limits.each().map(|(limited, _)| limited.full_key());
+        Some(Policy {
+            origins: keys.map(|key| (key, origin.clone())).collect(),
+            limits,
+            layers: vec![origin.source.clone()],
+            ..Policy::empty()
+        })
     }
 
     /// A file that has become unreadable refuses jobs: the last one may have been more generous.
@@ -113,10 +143,6 @@ impl Policies {
             )),
         }
     }
-}
-
-fn stamp(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
 fn parse(text: &str, source: &str) -> Result<Policy, Refusal> {

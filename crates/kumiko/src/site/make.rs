@@ -22,9 +22,8 @@ const POLICY: &str = r#"# What every job of this site may see and use at most; a
 #
 # network = "none"
 #
-# [[path]]
-# path = "/opt/tools"
-# access = "read"
+# [paths]
+# "/opt/tools" = "read"
 "#;
 
 /// True if this was the first start.

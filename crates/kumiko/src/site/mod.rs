@@ -1,6 +1,8 @@
 //! `kumiko site ...`: start and look after a site, a personal one or one for many accounts.
 
+mod capacity;
 mod control;
+mod edited;
 mod effective;
 mod gram;
 mod gridftp;
@@ -10,6 +12,7 @@ mod organisations;
 mod serve;
 mod settings;
 mod staging;
+pub mod told;
 
 pub use control::{Throwaway, site, which};
 pub use make::make;

@@ -5,12 +5,15 @@ use crate::fail::{Failure, While};
 use crate::home::{Contact, Home, Running, write_whole};
 use crate::info::{self, Kept};
 use crate::job::view::now_ms;
+use crate::site::capacity;
 use crate::site::control::listen_address;
+use crate::site::edited;
 use crate::site::effective::Policies;
 use crate::site::gram::gram;
 use crate::site::gridftp::{self, GridFtp};
 use crate::site::settings::Settings;
 use crate::site::staging::mover;
+use crate::site::told;
 use kumiko_batch::chosen::{Chosen, Prepared};
 use kumiko_gatekeeper::{Config, Front};
 use kumiko_linux::this_process;
@@ -76,6 +79,12 @@ pub async fn serve(
         None => None,
     };
     let running = announce(home, front.local_addr())?;
+    let telling = tokio::spawn(told::tell(
+        home.told(),
+        settings.batch,
+        manager.watch_stats(),
+    ));
+    let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
     ready(&running)?;
     tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");
     let end = async {
@@ -92,7 +101,10 @@ pub async fn serve(
     if let Some(gridftp) = gridftp {
         gridftp.stop().await;
     }
+    telling.abort();
+    following.abort();
     manager.close().await;
+    let _ = std::fs::remove_file(home.told());
     let _ = std::fs::remove_file(home.running());
     tracing::info!("the site is down; running jobs go on");
     Ok(())
@@ -138,9 +150,13 @@ pub async fn open_manager(
         tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, "no mechanism can be used here: jobs will be refused");
     }
     let spool = state.join("spool");
+    let policies = Arc::new(policies);
+    let draining = Arc::clone(&policies);
     let setup = Setup {
         directory: state,
         limits: settings.limits(),
+        capacity: capacity::of(settings)?,
+        closed: Box::new(move || draining.closed()),
         effective: Box::new(move |caller, description| policies.effective(caller, description)),
         transfer: Some(mover),
         after_commit: None,

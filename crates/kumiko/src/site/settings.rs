@@ -2,6 +2,7 @@
 
 use crate::fail::{Failure, While};
 use crate::home::{Home, read_optional};
+use crate::site::capacity::Reservable;
 use crate::site::organisations::Organisation;
 use kumiko_batch::chosen::Name;
 use serde::de::Error as _;
@@ -51,6 +52,11 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # a list of { name, administrator (a subject), policy (the signed file) }. Of several that list somebody, the one that
 # the job's policy names, else the first.
 # organisations = []
+
+# What jobs can reserve of this host, where fork runs them: cpu_percent (100: one processor), memory_mib,
+# network_kbyte_s, disk_kbyte_s, processes. What is left out: the processors and the memory that the host has, and
+# nothing of the others. At a site for many accounts it is of each account, and nothing where nothing is said.
+# capacity = {}
 "#;
 
 /// Written after the others at the first start of a site for many accounts.
@@ -98,6 +104,7 @@ pub struct Settings {
     pub live_jobs_per_caller: usize,
     pub keep_h: u64,
     pub organisations: Vec<Organisation>,
+    pub capacity: Reservable,
     /// There: a site for many accounts.
     pub accounts: Option<Many>,
 }
@@ -158,6 +165,7 @@ impl Default for Settings {
             live_jobs_per_caller: 10_000,
             keep_h: 168,
             organisations: Vec::new(),
+            capacity: Reservable::default(),
             accounts: None,
         }
     }

@@ -8,8 +8,9 @@ use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::decide::Action;
 use kumiko_job::description::{Destination, JobDescription};
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::limits::Given;
 use kumiko_job::staging::Item;
-use kumiko_policy::Policy;
+use kumiko_policy::{Limits, Policy};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -61,10 +62,26 @@ pub enum Ask {
         stderr: Option<Vec<Destination>>,
         reply: Reply<()>,
     },
+    /// The owner wants other limits: those that are named.
+    SetLimits {
+        job: JobId,
+        limits: Limits,
+        reply: Reply<()>,
+    },
+    /// Policies were changed, and give a job this now.
+    PoliciesChanged {
+        job: JobId,
+        given: Box<Given>,
+    },
     /// Brings an ended job back into memory.
     Load {
         job: JobId,
         reply: Reply<Option<Arc<Cell>>>,
+    },
+    /// What a job waits for that is not left; None: it does not.
+    Waits {
+        job: JobId,
+        reply: Reply<Option<String>>,
     },
     /// Spools and directory of a removed job are gone.
     Erased {
@@ -96,12 +113,15 @@ impl Ask {
             | Ask::Remove { .. }
             | Ask::Renew { .. }
             | Ask::Redirect { .. }
+            | Ask::SetLimits { .. }
+            | Ask::PoliciesChanged { .. }
             // It may bring the first attempt with it.
             | Ask::Moved { .. }
             | Ask::Sweep => true,
             Ask::Report { .. }
             | Ask::CredentialEnding { .. }
             | Ask::Load { .. }
+            | Ask::Waits { .. }
             | Ask::Erased { .. }
             | Ask::Close { .. } => false,
         }

@@ -1,5 +1,6 @@
 //! How many jobs there are, of whom: what the limits are measured by.
 
+use kumiko_job::admission::Capacity;
 use kumiko_job::state::{Job, Stage};
 use std::collections::HashMap;
 
@@ -12,6 +13,10 @@ pub struct Stats {
     pub kept: usize,
     pub events_recorded: u64,
     pub commits: u64,
+    /// Jobs that wait until what they reserve is left.
+    pub queued: usize,
+    /// What is left to reserve.
+    pub left: Capacity,
     /// Reports that wait for a log that cannot be written (full disk).
     pub unrecorded_reports: usize,
 }

@@ -6,8 +6,9 @@ use crate::log::ReadError;
 use kumiko_job::attempt::{AttemptReport, OutputStream};
 use kumiko_job::contract::{Caller, Refusal};
 use kumiko_job::description::JobDescription;
-use kumiko_job::event::{Event, Record};
+use kumiko_job::event::{Event, LimitsBy, Record};
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::limits::{self, ProgramOver};
 use kumiko_job::respond::{self, NoRedirect, NoRenewal, OutputBytes};
 use kumiko_job::staging::Item;
 use kumiko_job::state::{Job, Stage, apply};
@@ -164,6 +165,23 @@ impl Keeper {
                 draft.answers.push(Answer::Done(reply, done));
                 failed
             }
+            Ask::SetLimits { job, limits, reply } => {
+                let done = self.change(draft, job, |job| {
+                    limits::set(job, LimitsBy::Owner, &limits).map_err(|why| no_limits(job.id, why))
+                });
+                let (done, failed) = answer(done);
+                draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::PoliciesChanged { job, given } => {
+                let done = self.change(draft, job, |job| Ok(limits::policies_changed(job, &given)));
+                let (done, failed) = answer(done);
+                if let Err(refusal) = done {
+                    tracing::error!(%job, %refusal, "changed limits could not be recorded");
+                }
+                draft.keep.push(Ask::PoliciesChanged { job, given });
+                failed
+            }
             Ask::Moved {
                 job,
                 item,
@@ -198,6 +216,11 @@ impl Keeper {
             Ask::Sweep => self.sweep(draft),
             Ask::Load { job, reply } => {
                 self.load(job, reply);
+                Ok(())
+            }
+            Ask::Waits { job, reply } => {
+                // Whoever asked may have gone.
+                let _ = reply.send(Ok(self.ledger.waits(job)));
                 Ok(())
             }
             Ask::Close { reply } => {
@@ -238,7 +261,9 @@ impl Keeper {
             draft.claimed.push(input.clone());
         }
         let id = JobId(self.last_job + 1);
-        let events = respond::submit(caller, key, description, credential_ends_ms, self.here());
+        let has_room = self.ledger.has_room(id, &description);
+        let here = self.here(has_room);
+        let events = respond::submit(caller, key, description, credential_ends_ms, here);
         self.write(draft, id, None, events)?;
         self.last_job = id.0;
         draft.fresh.push(caller.subject.clone());
@@ -295,7 +320,7 @@ impl Keeper {
         if job.attempt() == Some(attempt) && matches!(report, AttemptReport::Ended(_)) {
             output = self.output_bytes(attempt);
         }
-        let events = respond::report(&job, attempt.epoch, report.clone(), output, self.here());
+        let events = respond::report(&job, attempt.epoch, report.clone(), output, self.here(true));
         self.write(draft, attempt.job, Some(job), events)
     }
 
@@ -310,8 +335,26 @@ impl Keeper {
         let Some(job) = self.current(draft, id)? else {
             return Ok(());
         };
-        let events = respond::moved(&job, item, given, how, self.here());
+        let here = self.here(self.ledger.has_room(id, &job.description));
+        let events = respond::moved(&job, item, given, how, here);
         self.write(draft, id, Some(job), events)
+    }
+
+    /// Plans the first attempts of those that wait and need not any more, whatever the reason.
+    pub(super) fn admit_waiting(&mut self, draft: &mut Draft) -> rusqlite::Result<()> {
+        for id in self.ledger.next() {
+            let admitted = self.current(draft, id).map_err(Stop::from).and_then(|job| {
+                let job = job.ok_or_else(|| no_such_job(id))?;
+                let events = respond::admit(&job, self.here(true));
+                self.write(draft, id, Some(job), events)
+            });
+            let (done, failed) = answer(admitted);
+            failed?;
+            if let Err(refusal) = done {
+                tracing::error!(job = %id, %refusal, "a waiting job could not be planned");
+            }
+        }
+        Ok(())
     }
 
     /// The last reported lengths, or what lies in the spool, if a site that died had heard more than this one.
@@ -403,6 +446,7 @@ impl Keeper {
                 self.log.add_job(&step.after)?;
             }
             self.log.append(id, &step.record)?;
+            self.ledger.step(step.before.as_deref(), &step.after);
             match &step.after.stage {
                 Stage::Ended(_) => self
                     .log
@@ -431,14 +475,17 @@ impl Draft {
             Ask::Cancel { reply, .. }
             | Ask::Remove { reply, .. }
             | Ask::Renew { reply, .. }
+            | Ask::SetLimits { reply, .. }
             | Ask::Redirect { reply, .. } => {
                 self.answers.push(Answer::Done(reply, Err(refusal)));
             }
             Ask::Report { .. }
             | Ask::Moved { .. }
             | Ask::CredentialEnding { .. }
+            | Ask::PoliciesChanged { .. }
             | Ask::Unattended { .. }
             | Ask::Erased { .. }
+            | Ask::Waits { .. }
             | Ask::Load { .. } => self.keep.push(ask),
             Ask::Close { reply } => self.close.push(reply),
             Ask::Sweep => {}
@@ -450,6 +497,11 @@ fn still_live(job: JobId) -> Refusal {
     let message =
         format!("job {job} has not ended and cannot be removed: cancel it first, or wait for it");
     Refusal::new("job_live", message)
+}
+
+fn no_limits(job: JobId, why: ProgramOver) -> Refusal {
+    let message = format!("the limits of job {job} cannot be changed: {why}");
+    Refusal::new("job_ended", message)
 }
 
 fn no_renewal(job: JobId, why: NoRenewal) -> Refusal {

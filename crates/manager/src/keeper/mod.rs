@@ -17,6 +17,7 @@ use crate::log::Log;
 use crate::setup::{AfterCommit, Limits};
 use ask::unwritable;
 use draft::Draft;
+use kumiko_job::admission::{Capacity, Ledger};
 use kumiko_job::decide::{Action, decide, new_actions};
 use kumiko_job::id::JobId;
 use kumiko_job::respond::Here;
@@ -52,6 +53,9 @@ pub struct Keeper {
     pub run_ms: u64,
     pub since: Instant,
     pub counts: Counts,
+    pub capacity: Capacity,
+    /// As the log has it; within a transaction, as that leaves it.
+    pub ledger: Ledger,
     pub stats: watch::Sender<Stats>,
     pub memory: Memory,
     /// Held as long as anything may be recorded: a second manager on the same directory would run everything twice.
@@ -75,6 +79,10 @@ impl Keeper {
             for action in decide(&cell.job()) {
                 Arc::clone(&self.actor).act(action, &cell, Planned::Before);
             }
+        }
+        if !self.ledger.next().is_empty() {
+            // The capacity may have been raised while the site was down.
+            self.transact(Vec::new());
         }
         while let Some(group) = self.next_group(asks) {
             let closing = self.record(group);
@@ -115,16 +123,26 @@ impl Keeper {
 
     /// Records a group; returns who waits for the close.
     fn record(&mut self, group: Vec<Ask>) -> Vec<oneshot::Sender<()>> {
-        if group.is_empty() {
-            return Vec::new();
+        match group.is_empty() {
+            true => Vec::new(),
+            false => self.transact(group),
         }
+    }
+
+    /// One transaction: what follows from the group, and from what is left then.
+    fn transact(&mut self, group: Vec<Ask>) -> Vec<oneshot::Sender<()>> {
         let mut draft = Draft::default();
-        let mut failure = self.log.begin(group.iter().any(Ask::is_promise)).err();
+        // Whoever waits may be planned, which is a promise.
+        let promise = self.ledger.queued() > 0 || group.iter().any(Ask::is_promise);
+        let mut failure = self.log.begin(promise).err();
         for ask in group {
             match &failure {
                 None => failure = self.draft(&mut draft, ask).err(),
                 Some(error) => draft.give_back(ask, unwritable(error)),
             }
+        }
+        if failure.is_none() {
+            failure = self.admit_waiting(&mut draft).err();
         }
         if failure.is_none() {
             failure = self.log.commit().err();
@@ -201,6 +219,10 @@ impl Keeper {
     /// The commit failed: nothing happened. Clients hear so; what runners said is kept and tried again.
     fn take_back(&mut self, draft: Draft, error: &rusqlite::Error) {
         self.log.roll_back();
+        self.ledger = Ledger::new(self.capacity);
+        for cell in self.cells.all() {
+            self.ledger.step(None, &cell.job());
+        }
         let refusal = unwritable(error);
         tracing::error!(%refusal, "events could not be recorded");
         if let Some(first) = draft.steps.iter().find(|step| step.before.is_none()) {
@@ -225,6 +247,8 @@ impl Keeper {
         self.stats.send_modify(|stats| {
             stats.live = self.counts.all.live;
             stats.kept = self.counts.all.kept;
+            stats.queued = self.ledger.queued();
+            stats.left = self.ledger.left();
             stats.events_recorded += recorded as u64;
             stats.commits += u64::from(recorded > 0);
             stats.unrecorded_reports = 0;
@@ -250,10 +274,11 @@ impl Keeper {
         let _ = reply.send(found);
     }
 
-    fn here(&self) -> Here<'_> {
+    fn here(&self, has_room: bool) -> Here<'_> {
         Here {
             batch: self.actor.batch_name(),
             boot: &self.boot,
+            has_room,
         }
     }
 

@@ -48,7 +48,13 @@ impl BatchSystem for Puppet {
     }
 
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {
-        std::fs::create_dir_all(self.spool(spec.id)).unwrap();
+        let spool = self.spool(spec.id);
+        std::fs::create_dir_all(&spool).unwrap();
+        std::fs::write(
+            spool.join("attempt.json"),
+            serde_json::to_vec(&spec).unwrap(),
+        )
+        .unwrap();
         let refusal = self.refuse.lock().unwrap().clone();
         let _ = self.asked.send(Asked::Start(Box::new(spec)));
         refusal.map_or(Ok(()), Err)
@@ -108,6 +114,8 @@ pub fn setup(directory: &Path, limits: Limits) -> Setup {
             None => Ok(Policy::default()),
         }),
         transfer: None,
+        capacity: kumiko_job::admission::Capacity::UNBOUNDED,
+        closed: Box::new(|| None),
         after_commit: None,
     }
 }
@@ -123,7 +131,7 @@ pub async fn stage_with(directory: &Path, transfer: Arc<dyn Transfer>) -> Stage 
     open_on(directory, setup).await.unwrap()
 }
 
-async fn open_on(directory: &Path, setup: Setup) -> Result<Stage, OpenError> {
+pub async fn open_on(directory: &Path, setup: Setup) -> Result<Stage, OpenError> {
     let (asked, receiver) = unbounded_channel();
     let refuse = Arc::new(Mutex::new(None));
     let root = directory.join("spool");

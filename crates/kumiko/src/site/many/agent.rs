@@ -4,6 +4,7 @@
 use crate::args::Agent as Arguments;
 use crate::fail::{Failure, While};
 use crate::home::Home;
+use crate::site::edited;
 use crate::site::effective::Policies;
 use crate::site::gram::gram;
 use crate::site::many::service;
@@ -48,11 +49,13 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         Arc::clone(&manager),
     )?;
     tracing::info!(jobs = manager.stats().live, "the agent serves");
+    let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
     let has_work = || manager.stats().live > 0;
     let idle_after = Duration::from_secs(idle_s);
     let end = agent
         .run(monitor, idle_after, has_work, end_asked())
         .await?;
+    following.abort();
     manager.close().await;
     tracing::info!(?end, "the agent ends; running jobs go on");
     Ok(0)
