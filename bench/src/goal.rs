@@ -36,6 +36,8 @@ pub enum Reach {
     AtLeast { limit: f64 },
     /// 99th percentile of ours.
     P99AtMost { limit: f64 },
+    /// Median of ours - of, whichever is more, in the series' unit.
+    Within { of: f64, by: f64 },
 }
 
 impl Reach {
@@ -45,7 +47,10 @@ impl Reach {
             | Reach::AtLeastTimes { theirs, .. }
             | Reach::AtMostMore { theirs, .. }
             | Reach::AtMostTimesMore { theirs, .. } => Some(theirs),
-            Reach::AtMost { .. } | Reach::AtLeast { .. } | Reach::P99AtMost { .. } => None,
+            Reach::AtMost { .. }
+            | Reach::AtLeast { .. }
+            | Reach::P99AtMost { .. }
+            | Reach::Within { .. } => None,
         }
     }
 }
@@ -141,6 +146,12 @@ fn measure(goal: &Goal, series: &[Series]) -> Option<Measured> {
         Reach::AtLeast { limit } => {
             let s = Summary::of(&ours.samples)?;
             (s.median, plain(s, ""), limit / s.median)
+        }
+        Reach::Within { of, by } => {
+            let s = Summary::of(&ours.samples)?;
+            let off = s.median - of;
+            let text = format!("{}, {:+.1} %", plain(s, ""), 100.0 * off / of);
+            (s.median, text, off.abs() / by)
         }
         Reach::P99AtMost { limit } => {
             let s = Summary::of(&ours.samples)?;
@@ -335,6 +346,10 @@ mod tests {
         check(Reach::AtLeast { limit: 2.0 }, &[1.0, 2.0, 9.0], &[], true);
         check(Reach::AtLeast { limit: 2.1 }, &[1.0, 2.0, 9.0], &[], false);
         check(Reach::AtMost { limit: 2.0 }, &[1.0, 2.0, 9.0], &[], true);
+        let within = Reach::Within { of: 10.0, by: 0.5 };
+        check(within, &[10.5], &[], true);
+        check(within, &[9.4], &[], false);
+        check(within, &[10.6], &[], false);
         check(
             Reach::P99AtMost { limit: 2.0 },
             &[1.0, 2.0, 9.0],

@@ -4,12 +4,14 @@
 //! Not here: any use of it as a test; a missed figure is told, not an error.
 
 mod bench;
+mod choice;
 mod fail;
 mod globus;
 mod goal;
 mod guard;
 mod info;
 mod jojo;
+mod limits;
 mod machine;
 mod mechanisms;
 mod peers;
@@ -44,21 +46,27 @@ enum What {
     Site(bench::Options),
     /// GRAM: pings and jobs by a protocol-level client, beside the Globus Toolkit's own; paper 004's jobs.
     Globus(globus::Options),
+    /// The choice of a mechanism: picks of auto, judged by what every admissible mechanism took.
+    Choice(choice::Options),
     /// The information service: queries, changes, three levels; beside slapd and paper 004.
     Info(info::Options),
     /// Jojo: starts, classes, calls, arrays, the paper's master and workers; beside ssh, RMI and mitogen.
     Jojo(jojo::Options),
     /// The sandbox's mechanisms, beside bare loops, PRoot, bubblewrap and strace; paper 000's figures 3, 4 and 6.
     Mechanisms(mechanisms::Options),
+    /// How exactly limits are kept: network, disk, processors; beside no limit; paper 000's figure 5.
+    Limits(limits::Options),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().what {
         What::Site(options) => told(ended(move || run(&options))),
         What::Globus(options) => told(ended(move || run_globus(&options))),
+        What::Choice(options) => told(ended(move || run_choice(&options))),
         What::Info(options) => told(ended(move || run_info(&options))),
         What::Jojo(options) => told(ended(move || jojo::run(&options))),
         What::Mechanisms(options) => told(ended(move || run_mechanisms(&options))),
+        What::Limits(options) => told(ended(move || run_limits(&options))),
     }
 }
 
@@ -111,6 +119,15 @@ fn run(options: &bench::Options) -> Result<PathBuf, Failure> {
     Ok(folder.join("report.html"))
 }
 
+fn run_choice(options: &choice::Options) -> Result<PathBuf, Failure> {
+    let folder = options.out.clone();
+    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/choice"));
+    let report = choice::run(options)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder.join("report.html"))
+}
+
 fn run_info(options: &info::Options) -> Result<PathBuf, Failure> {
     let folder = options.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/info"));
@@ -133,6 +150,14 @@ fn run_mechanisms(options: &mechanisms::Options) -> Result<PathBuf, Failure> {
     let folder = options.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/mechanisms"));
     let report = mechanisms::run(options)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder.join("report.html"))
+}
+
+fn run_limits(options: &limits::Options) -> Result<PathBuf, Failure> {
+    let folder = options.folder();
+    let report = limits::run(options)?;
     report::write(&report, &folder)?;
     eprint!("{}", report::table(&report));
     Ok(folder.join("report.html"))

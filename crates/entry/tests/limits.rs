@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_policy::Limited;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -175,6 +175,33 @@ fn sockets_are_paced_and_the_rate_is_changed_while_the_job_runs() {
     until("8 MB/s", &|rate| (3e6..10e6).contains(&rate));
     kumiko_entry::wishes::ask(running.0.id(), &[(Limited::Network, 500)]).unwrap();
     until("0.5 MB/s", &|rate| rate < 0.7e6);
+}
+
+#[test]
+fn what_comes_is_held_to_the_rate_too() {
+    if !possible("what_comes_is_held_to_the_rate_too") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("cat < /dev/tcp/127.0.0.1/{port}");
+    let mut command = sandbox(&["net=4MB/s"], &script);
+    let _running = Running(command.stdout(Stdio::null()).spawn().unwrap());
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_write_timeout(Some(DEADLINE)).unwrap();
+    let (begun, piece) = (Instant::now(), vec![0; 1 << 14]);
+    loop {
+        let (second, mut bytes) = (Instant::now(), 0);
+        while second.elapsed() < Duration::from_secs(1) {
+            bytes += stream.write(&piece).unwrap();
+        }
+        // What lies in both ends' buffers came first, and is paid for.
+        let rate = bytes as f64 / second.elapsed().as_secs_f64();
+        if rate < 6e6 {
+            return;
+        }
+        assert!(begun.elapsed() < DEADLINE, "{rate} bytes a second");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub struct Admission {
 
 /// Of every mechanism: limits are kept from outside of it ([`crate::kept`]).
 const RATES: &str =
-    "of a network limit: what is received, what is not TCP, the first 20 ms of a connection";
+    "of a network limit: what is not TCP, what a connection sends in its first 20 ms";
 
 const NAMESPACE: &[&str] = &[RATES];
 

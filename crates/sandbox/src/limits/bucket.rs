@@ -2,22 +2,28 @@
 
 use std::time::Duration;
 
+/// What is used while the job is not stopped is taken to be that of the last looks: the fastest, fading by half each look.
+const FADING: u32 = 2;
+
 /// Of anything that is counted: bytes, nanoseconds of a processor.
 #[derive(Debug)]
 pub struct Bucket {
     /// A second; None: no limit.
     rate: Option<u64>,
-    burst: Duration,
+    /// What may be used at once after a rest, in time at the rate.
+    rest: Duration,
     balance: i128,
+    /// A second, as of late.
+    speed: i128,
 }
 
 impl Bucket {
-    /// `burst`: what may be used at once after a rest, in time at the rate.
-    pub fn new(burst: Duration) -> Bucket {
+    pub fn new(rest: Duration) -> Bucket {
         Bucket {
             rate: None,
-            burst,
+            rest,
             balance: 0,
+            speed: 0,
         }
     }
 
@@ -29,14 +35,39 @@ impl Bucket {
         }
     }
 
+    /// `used` within `time`. However long ago it was looked at last, only what is left of both is bounded.
     pub fn pass(&mut self, time: Duration, used: u64) {
         let Some(rate) = self.rate else { return };
-        let most = amount(rate, self.burst);
-        self.balance = (self.balance + amount(rate, time)).min(most) - i128::from(used);
+        let used = i128::from(used);
+        let most = amount(rate, self.rest);
+        self.balance = (self.balance + amount(rate, time) - used).min(most);
+        let nanoseconds = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX).max(1);
+        let now = used.saturating_mul(1_000_000_000) / nanoseconds;
+        self.speed = now.max(self.speed / i128::from(FADING));
     }
 
     pub fn is_over(&self) -> bool {
         self.rate.is_some() && self.balance < 0
+    }
+
+    /// When it is to be looked at again: who waits may go on then; who uses would be as much below nothing as `slack` at
+    /// the rate fills. None: nothing is expected.
+    pub fn turns(&self, slack: Duration) -> Option<Duration> {
+        let rate = self.rate?;
+        let (missing, speed) = match self.is_over() {
+            true => (-self.balance, i128::from(rate)),
+            false => (
+                self.balance + amount(rate, slack),
+                self.speed - i128::from(rate),
+            ),
+        };
+        if speed <= 0 {
+            return None;
+        }
+        let nanoseconds = missing.saturating_mul(1_000_000_000) / speed;
+        Some(Duration::from_nanos(
+            u64::try_from(nanoseconds).unwrap_or(u64::MAX),
+        ))
     }
 }
 
@@ -52,26 +83,29 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn over_time_no_more_is_used_than_the_rate() {
-        let mut bucket = Bucket::new(50 * MS);
-        bucket.set(Some(1_000_000));
-        let (mut used, mut time) = (0, 0);
-        // A greedy one uses 3,000 a millisecond whenever it may.
-        for _ in 0..10_000 {
-            let uses = if bucket.is_over() { 0 } else { 3_000 * 20 };
-            bucket.pass(20 * MS, uses);
-            used += uses;
-            time += 20;
+    fn over_time_as_much_is_used_as_the_rate_however_seldom_it_is_looked_at() {
+        for look in [5, 20, 100, 400] {
+            let mut bucket = Bucket::new(500 * MS);
+            bucket.set(Some(1_000_000));
+            let (mut used, mut time) = (0, 0);
+            // A greedy one uses 3,000 a millisecond whenever it may.
+            while time < 100_000 {
+                let uses = if bucket.is_over() { 0 } else { 3_000 * look };
+                bucket.pass(look as u32 * MS, uses);
+                used += uses;
+                time += look;
+            }
+            let rate = used * 1000 / time;
+            assert!((980_000..=1_020_000).contains(&rate), "{look} ms: {rate}");
         }
-        let rate = used * 1000 / time;
-        assert!((999_000..=1_001_000).contains(&rate), "{rate}");
     }
 
     #[test]
-    fn a_rest_is_worth_a_burst_and_no_more() {
+    fn a_rest_is_worth_its_bound_and_no_more() {
         let mut bucket = Bucket::new(50 * MS);
         bucket.set(Some(1_000));
-        bucket.pass(Duration::from_secs(3600), 50);
+        bucket.pass(Duration::from_secs(3600), 0);
+        bucket.pass(Duration::ZERO, 50);
         assert!(!bucket.is_over());
         bucket.pass(Duration::ZERO, 1);
         assert!(bucket.is_over());
@@ -83,11 +117,26 @@ mod tests {
     fn without_a_rate_nobody_waits() {
         let mut bucket = Bucket::new(50 * MS);
         bucket.pass(MS, u64::MAX);
-        assert!(!bucket.is_over());
+        assert!(!bucket.is_over() && bucket.turns(MS).is_none());
         bucket.set(Some(1));
         bucket.pass(MS, u64::MAX);
         assert!(bucket.is_over());
         bucket.set(None);
         assert!(!bucket.is_over());
+    }
+
+    #[test]
+    fn it_is_known_when_one_who_waits_may_go_on_and_one_who_uses_has_to_wait() {
+        let mut bucket = Bucket::new(50 * MS);
+        bucket.set(Some(1_000));
+        bucket.pass(10 * MS, 0);
+        assert_eq!(bucket.turns(MS), None);
+        // 100 in 10 ms: 10,000 a second, nine times as fast as it fills; 90 are missing.
+        bucket.pass(10 * MS, 110);
+        assert_eq!(bucket.turns(MS), Some(90 * MS));
+        bucket.pass(90 * MS, 0);
+        assert!(!bucket.is_over());
+        // At half the speed that was seen, 5,500: 9 of the balance are there to be used.
+        assert_eq!(bucket.turns(9 * MS), Some(2 * MS));
     }
 }

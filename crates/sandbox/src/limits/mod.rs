@@ -25,10 +25,16 @@ use stop::Stopped;
 const EVERY: Duration = Duration::from_millis(20);
 /// Looking costs at most one part in so many of a processor: a job of thousands of processes is looked at less often.
 const COST: u32 = 20;
+/// No turn of a job that is stopped and let go on again and again is shorter: stopping takes a tenth of it.
+const LEAST: Duration = Duration::from_millis(1);
+/// How far a job may come to be over a rate before it is stopped, in time at the rate: a turn that is shorter would have
+/// it stopped more often than it is worth.
+const SLACK: Duration = Duration::from_millis(10);
 /// Memory takes longer to look at, and to fill.
 const MEMORY_EVERY: Duration = Duration::from_millis(100);
-/// What a job that rested may use at once, of its rate.
-const BURST: Duration = Duration::from_millis(50);
+/// What a job that rested may use at once, of its rate. One that did not rest, but waited for others to leave it a
+/// processor or the disk, looks the same: less would be taken from it where the machine is busy.
+const REST: Duration = Duration::from_millis(500);
 
 /// A job was over a limit that ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +70,7 @@ pub struct Limiter {
     cpu: Bucket,
     read: Bucket,
     written: Bucket,
+    received: Bucket,
     pacer: Pacer,
     stopped: Stopped,
     bounded: BTreeSet<i32>,
@@ -83,9 +90,10 @@ impl Limiter {
             last: now,
             memory_due: now,
             account: Account::default(),
-            cpu: Bucket::new(BURST),
-            read: Bucket::new(BURST),
-            written: Bucket::new(BURST),
+            cpu: Bucket::new(REST),
+            read: Bucket::new(REST),
+            written: Bucket::new(REST),
+            received: Bucket::new(REST),
             pacer: Pacer::default(),
             stopped: Stopped::default(),
             bounded: BTreeSet::new(),
@@ -107,6 +115,7 @@ impl Limiter {
         self.written.set(rate(limits.disk_kbyte_s));
         let network = limits.network_kbyte_s.filter(|_| self.network);
         self.pacer.set(rate(network));
+        self.received.set(rate(network));
         self.limits = limits.clone();
         self.bounded.clear();
         self.due = Instant::now();
@@ -136,18 +145,42 @@ impl Limiter {
         );
         self.read.pass(passed, used.read_bytes);
         self.written.pass(passed, used.written_bytes);
-        self.pacer.look(now, &all);
-        if [&self.cpu, &self.read, &self.written]
-            .iter()
-            .any(|bucket| bucket.is_over())
-        {
+        let received = self.pacer.look(now, &all);
+        self.received.pass(passed, received);
+        let was_stopped = !self.stopped.is_empty();
+        let is_over = self.buckets().iter().any(|bucket| bucket.is_over());
+        if is_over {
             self.stopped.stop(&all, || tasks_of(&self.helpers));
         } else if !suspended {
             self.stopped.go_on();
         }
-        let cost = now.elapsed();
-        self.due = now + EVERY.max(cost.saturating_mul(COST));
-        self.exceeded(now, &all)
+        let exceeded = self.exceeded(now, &all);
+        self.due = now + self.until_due(now.elapsed(), is_over, was_stopped);
+        exceeded
+    }
+
+    /// What a job is stopped for.
+    fn buckets(&self) -> [&Bucket; 4] {
+        [&self.cpu, &self.read, &self.written, &self.received]
+    }
+
+    /// Of a job that is over, when it may go on; of one that uses much, when it will be over.
+    fn until_due(&self, cost: Duration, is_over: bool, was_stopped: bool) -> Duration {
+        let turns = self
+            .buckets()
+            .into_iter()
+            .filter(|bucket| bucket.is_over() == is_over)
+            .filter_map(|bucket| bucket.turns(SLACK));
+        let turn = match is_over {
+            true => turns.max(),
+            false => turns.min(),
+        };
+        let turn = turn.unwrap_or(EVERY).clamp(LEAST, EVERY);
+        // A short turn after a stop costs little: the next stop is the longer for it.
+        match was_stopped && !is_over {
+            true => turn,
+            false => turn.max(cost.saturating_mul(COST)),
+        }
     }
 
     /// What the kernel keeps of each process, once.

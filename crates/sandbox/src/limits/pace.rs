@@ -1,8 +1,8 @@
 //! The network rate of a job (P52): its TCP sockets are found and paced, and the rate is divided among them anew a few
-//! times a second. What was sent is added up, and the rate corrected by it.
+//! times a second. What was sent is added up, and the rate corrected by it. What came to them is told at each look.
 
 use super::shares::{Claim, divide};
-use kumiko_linux::limits::pacing::{Owner, UNPACED};
+use kumiko_linux::limits::pacing::{Owner, UNBOUNDED, UNPACED};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,12 @@ const DIVIDE_EVERY: Duration = Duration::from_millis(200);
 /// What was sent too much or too little is made good within a second, if it is not more than one part in so many of what
 /// may be sent in one: so a correction is never a burst, and what a new socket sent before it was found is forgotten.
 const CORRECTION: i128 = 20;
+
+/// What may come to a socket that is not read, in time at the rate: more than a round trip takes, so that it is no limit
+/// itself, and little enough to wait for when the job is stopped.
+const WINDOW: Duration = Duration::from_millis(250);
+/// A window of some packets lets a slow connection, too, have several under way.
+const WINDOW_LEAST_BYTES: u32 = 1 << 16;
 
 #[derive(Debug, Default)]
 pub struct Pacer {
@@ -30,6 +36,7 @@ struct Socket {
     counts: bool,
     share: Option<u64>,
     bytes: u64,
+    received: u64,
 }
 
 /// Where a socket is.
@@ -50,9 +57,10 @@ impl Pacer {
         self.left
     }
 
-    pub fn look(&mut self, now: Instant, all: &[i32]) {
+    /// How many bytes came since the last look.
+    pub fn look(&mut self, now: Instant, all: &[i32]) -> u64 {
         if self.rate.is_none() && !self.left {
-            return;
+            return 0;
         }
         let owners: Vec<Owner> = all.iter().filter_map(|pid| Owner::new(*pid).ok()).collect();
         let mut places = BTreeMap::new();
@@ -63,22 +71,37 @@ impl Pacer {
         }
         let Some(rate) = self.rate else {
             for place in places.values() {
-                let _ = place.owner.pace(place.descriptor, UNPACED); // closed by now
+                // An error: closed by now.
+                let _ = place.owner.pace(place.descriptor, UNPACED);
+                let _ = place.owner.bound_window(place.descriptor, UNBOUNDED);
             }
             self.sockets.clear();
             self.left = false;
-            return;
+            return 0;
         };
         self.sockets.retain(|inode, _| places.contains_key(inode));
+        let mut received = 0;
+        for (inode, socket) in self.sockets.iter_mut().filter(|(_, socket)| socket.counts) {
+            let place = places.get(inode);
+            let now = place.and_then(|place| place.owner.look(place.descriptor).ok()?);
+            if let Some(now) = now {
+                received += now.received.saturating_sub(socket.received);
+                socket.received = now.received;
+            }
+        }
         let new = places.keys().any(|inode| !self.sockets.contains_key(inode));
         let since = self.divided.map(|at| now.saturating_duration_since(at));
         if new || since.is_none_or(|since| since >= DIVIDE_EVERY) {
-            self.divide(rate, since.unwrap_or(DIVIDE_EVERY), &places);
+            received += self.divide(rate, since.unwrap_or(DIVIDE_EVERY), &places);
             self.divided = Some(now);
         }
+        received
     }
 
-    fn divide(&mut self, rate: u64, since: Duration, places: &BTreeMap<u64, Place<'_>>) {
+    /// How many bytes came to sockets that were not known before.
+    fn divide(&mut self, rate: u64, since: Duration, places: &BTreeMap<u64, Place<'_>>) -> u64 {
+        let window = window_bytes(rate);
+        let mut came = 0;
         // Asked first with the share that they have; a new one with a fair one, since it may send before we are done.
         let fair = rate / (places.len() as u64).max(1);
         let mut claims = Vec::with_capacity(places.len());
@@ -89,32 +112,31 @@ impl Pacer {
             let pace = share.unwrap_or(fair).max(1);
             let Ok(Some(sent)) = place.owner.pace(place.descriptor, pace) else {
                 // Of another kind: known, so that it is not new each time.
-                let counts = false;
-                let (share, bytes) = (None, 0);
-                self.sockets.insert(
-                    *inode,
-                    Socket {
-                        counts,
-                        share,
-                        bytes,
-                    },
-                );
+                let other = Socket {
+                    counts: false,
+                    share: None,
+                    bytes: 0,
+                    received: 0,
+                };
+                self.sockets.insert(*inode, other);
                 continue;
             };
+            let _ = place.owner.bound_window(place.descriptor, window); // closed by now
+            came += sent
+                .received
+                .saturating_sub(before.map_or(0, |socket| socket.received));
             let fresh = sent
                 .bytes
                 .saturating_sub(before.map_or(0, |socket| socket.bytes));
             sent_bytes += fresh;
             let counts = !sent.apart;
-            let bytes = sent.bytes;
-            self.sockets.insert(
-                *inode,
-                Socket {
-                    counts,
-                    share,
-                    bytes,
-                },
-            );
+            let socket = Socket {
+                counts,
+                share,
+                bytes: sent.bytes,
+                received: sent.received,
+            };
+            self.sockets.insert(*inode, socket);
             if counts {
                 let used = per_second(fresh, since);
                 let waits = sent.waiting > 0;
@@ -142,7 +164,14 @@ impl Pacer {
             }
             socket.share = share;
         }
+        came
     }
+}
+
+fn window_bytes(rate: u64) -> u32 {
+    let bytes = u128::from(rate) * WINDOW.as_millis() / 1000;
+    let bytes = u32::try_from(bytes).unwrap_or(UNBOUNDED);
+    bytes.clamp(WINDOW_LEAST_BYTES, UNBOUNDED)
 }
 
 fn per_second(bytes: u64, since: Duration) -> u64 {

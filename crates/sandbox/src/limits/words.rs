@@ -20,13 +20,15 @@ pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
                 by("there is no network to send to");
             }
             Limited::Network => {
-                by("TCP sockets paced by the kernel, the rate divided among them");
+                by(
+                    "TCP sockets paced by the kernel, the rate divided among them; the job is stopped while more comes to them",
+                );
                 let raised = match kind {
                     MechanismKind::Namespace => "",
                     _ => ", nor what a guest sends that raises its sockets' pace itself",
                 };
                 kept.not.push(format!(
-                    "of the {words}: what is received, what is not TCP, the first 20 ms of a connection{raised}"
+                    "of the {words}: what is not TCP, what a connection sends in its first 20 ms{raised}"
                 ));
             }
             Limited::Disk => by("the job is stopped while it is over (block devices; /proc)"),
