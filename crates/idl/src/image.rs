@@ -1,0 +1,285 @@
+//! Where each argument of a call stands in the bytes that travel (spec/idl I40 to I44): the same plan at the client, at the
+//! server and in the routine's stub, made of the scalars alone. Not here: the bytes of arrays, and how they are carried.
+
+use crate::evaluate::Value;
+use crate::layout::{Array, Layout, Limits, SizeError, SizeProblem};
+use crate::signature::{ElementType, Formal, Parameter, Signature};
+use crate::syntax::Mode;
+
+/// What each formal has at the beginning of the arguments: the value of a scalar, the length of a text, or zeros (I41).
+pub type Head = [u8; HEAD_BYTES];
+
+/// The widest scalar, `dcomplex`, fits.
+pub const HEAD_BYTES: usize = 16;
+/// Data of an array or a text begin at a multiple of this: a line of the processor's cache, so of every element.
+pub const ALIGN_BYTES: u64 = 64;
+/// The length of a text that is not there (NULL).
+const NO_TEXT: u64 = u64::MAX;
+
+/// Where everything stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// As the formals of the signature.
+    pub places: Vec<Place>,
+    /// All that travels to the routine, and back.
+    pub in_bytes: u64,
+    pub out_bytes: u64,
+    /// In the routine's memory, of arrays.
+    pub memory_bytes: u64,
+}
+
+/// Of one formal. Offsets count from the beginning of the arguments or of the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It stands in its head.
+    Scalar,
+    /// Bytes of the text and a zero; None: there is no text.
+    Text { at: Option<Span> },
+    Array {
+        array: Array,
+        /// In the routine's memory.
+        memory_bytes: u64,
+        /// The elements that travel to it; None: not IN.
+        given: Option<Span>,
+        /// And back; None: not OUT.
+        taken: Option<Span>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub at: u64,
+    pub bytes: u64,
+}
+
+/// Arguments that cannot be carried.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    #[error("{routine}, {parameter}: {what} are not built yet")]
+    NotBuilt {
+        routine: String,
+        parameter: String,
+        what: &'static str,
+    },
+    #[error("{routine} takes {takes} arguments, the heads of {given} are there")]
+    Heads {
+        routine: String,
+        takes: usize,
+        given: usize,
+    },
+    #[error("{routine}, {parameter}: bytes of its head that belong to nothing are not zero")]
+    Rest { routine: String, parameter: String },
+}
+
+impl Signature {
+    /// Bytes of all heads.
+    pub fn heads_bytes(&self) -> u64 {
+        (self.formals.len() * HEAD_BYTES) as u64
+    }
+
+    /// The heads at the beginning of arguments that came; None: there are too few bytes.
+    pub fn heads(&self, arguments: &[u8]) -> Option<Vec<Head>> {
+        let bytes = arguments.get(..self.formals.len() * HEAD_BYTES)?;
+        let heads = bytes.chunks_exact(HEAD_BYTES);
+        Some(heads.filter_map(|head| head.try_into().ok()).collect())
+    }
+
+    /// What can be registered can be called: refuses what [`Signature::plan`] would.
+    ///
+    /// # Errors
+    /// The parameter of a kind that is not built yet.
+    pub fn callable(&self) -> Result<(), PlanError> {
+        self.formals.iter().try_for_each(|formal| {
+            let what = match formal {
+                Formal::Callback(_) => "callbacks",
+                Formal::Parameter(one) if one.element == ElementType::Filename => "files",
+                Formal::Parameter(one)
+                    if one.element == ElementType::String && !one.is_scalar() =>
+                {
+                    "arrays of texts"
+                }
+                Formal::Parameter(_) => return Ok(()),
+            };
+            Err(PlanError::NotBuilt {
+                routine: self.name.clone(),
+                parameter: formal.name().to_owned(),
+                what,
+            })
+        })
+    }
+
+    /// Where the arguments of one call stand. Allocates nothing by what the heads say.
+    ///
+    /// # Errors
+    /// The first argument that has no size, too big a one, or is of a kind that is not built.
+    pub fn plan(&self, heads: &[Head], limits: Limits) -> Result<Plan, PlanError> {
+        self.callable()?;
+        if heads.len() != self.formals.len() {
+            return Err(PlanError::Heads {
+                routine: self.name.clone(),
+                takes: self.formals.len(),
+                given: heads.len(),
+            });
+        }
+        let mut numbers = Vec::new();
+        for (formal, head) in self.formals.iter().zip(heads) {
+            let Formal::Parameter(parameter) = formal else {
+                continue;
+            };
+            let used = match parameter.is_scalar() {
+                true => parameter.element.bytes().unwrap_or(8),
+                false => 0,
+            };
+            let rest = head
+                .iter()
+                .skip(usize::try_from(used).unwrap_or(HEAD_BYTES));
+            if rest.into_iter().any(|byte| *byte != 0) {
+                return Err(PlanError::Rest {
+                    routine: self.name.clone(),
+                    parameter: parameter.name.clone(),
+                });
+            }
+            numbers.push(number(parameter, head));
+        }
+        let layout = self.layout(&numbers, limits)?;
+        self.place(heads, &layout, limits)
+    }
+
+    fn place(&self, heads: &[Head], layout: &Layout, limits: Limits) -> Result<Plan, PlanError> {
+        let mut given = End(self.heads_bytes());
+        let mut taken = End(0);
+        let mut places = Vec::new();
+        for ((formal, head), array) in self.formals.iter().zip(heads).zip(&layout.arrays) {
+            let too_big = || SizeError {
+                routine: self.name.clone(),
+                parameter: formal.name().to_owned(),
+                problem: SizeProblem::TooBig {
+                    limit: limits.call_bytes,
+                },
+            };
+            let Formal::Parameter(parameter) = formal else {
+                continue;
+            };
+            places.push(match array {
+                None if parameter.element == ElementType::String => Place::Text {
+                    at: match text_bytes(head) {
+                        None => None,
+                        Some(bytes) => {
+                            let with_zero = bytes.checked_add(1).ok_or_else(too_big)?;
+                            Some(given.take(with_zero, limits).ok_or_else(too_big)?)
+                        }
+                    },
+                },
+                None => Place::Scalar,
+                Some(array) => {
+                    let moved = array.moved_bytes().ok_or_else(too_big)?;
+                    let span = |end: &mut End, travels: bool| match travels {
+                        true => end.take(moved, limits).map(Some).ok_or_else(too_big),
+                        false => Ok(None),
+                    };
+                    Place::Array {
+                        array: array.clone(),
+                        memory_bytes: array.memory_bytes().ok_or_else(too_big)?,
+                        given: span(&mut given, parameter.mode.is_in())?,
+                        taken: span(&mut taken, parameter.mode.is_out())?,
+                    }
+                }
+            });
+        }
+        Ok(Plan {
+            places,
+            in_bytes: given.0,
+            out_bytes: taken.0,
+            memory_bytes: layout.memory_bytes,
+        })
+    }
+}
+
+/// The end of what is placed so far.
+struct End(u64);
+
+impl End {
+    /// The next aligned place; None: beyond what a call may have.
+    fn take(&mut self, bytes: u64, limits: Limits) -> Option<Span> {
+        let at = self.0.checked_next_multiple_of(ALIGN_BYTES)?;
+        let end = at.checked_add(bytes)?;
+        // Gaps of alignment come on top of what a call may have.
+        let most = limits.call_bytes.checked_add(1 << 20)?;
+        if end > most {
+            return None;
+        }
+        self.0 = end;
+        Some(Span { at, bytes })
+    }
+}
+
+/// The value of a scalar that is one number.
+fn number(parameter: &Parameter, head: &Head) -> Option<Value> {
+    use ElementType::{
+        Complex64, Complex128, Filename, Float32, Float64, Int8, Int16, Int32, Int64, String,
+        Uint8, Uint16, Uint32, Uint64,
+    };
+    if !parameter.is_scalar() || parameter.mode != Mode::In {
+        return None;
+    }
+    let [a, b, c, d, e, f, g, h, ..] = *head;
+    Some(match parameter.element {
+        Int8 => Value::Integer(i8::from_le_bytes([a]).into()),
+        Uint8 => Value::Integer(a.into()),
+        Int16 => Value::Integer(i16::from_le_bytes([a, b]).into()),
+        Uint16 => Value::Integer(u16::from_le_bytes([a, b]).into()),
+        Int32 => Value::Integer(i32::from_le_bytes([a, b, c, d]).into()),
+        Uint32 => Value::Integer(u32::from_le_bytes([a, b, c, d]).into()),
+        Int64 => Value::Integer(i64::from_le_bytes([a, b, c, d, e, f, g, h]).into()),
+        Uint64 => Value::Integer(u64::from_le_bytes([a, b, c, d, e, f, g, h]).into()),
+        Float32 => Value::Real(f32::from_le_bytes([a, b, c, d]).into()),
+        Float64 => Value::Real(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
+        Complex64 | Complex128 | String | Filename => return None,
+    })
+}
+
+fn text_bytes(head: &Head) -> Option<u64> {
+    let [a, b, c, d, e, f, g, h, ..] = *head;
+    match u64::from_le_bytes([a, b, c, d, e, f, g, h]) {
+        NO_TEXT => None,
+        bytes => Some(bytes),
+    }
+}
+
+/// The head of a text of so many bytes, without its zero; None: no text.
+pub fn text_head(bytes: Option<u64>) -> Head {
+    let mut head = [0; HEAD_BYTES];
+    for (to, from) in head.iter_mut().zip(bytes.unwrap_or(NO_TEXT).to_le_bytes()) {
+        *to = from;
+    }
+    head
+}
+
+/// The head of a scalar; None: the value does not fit, or the type is no number of one part.
+pub fn number_head(element: ElementType, value: Value) -> Option<Head> {
+    use ElementType::{Float32, Float64};
+    let mut head = [0; HEAD_BYTES];
+    let mut put = |bytes: &[u8]| {
+        head.iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = *from);
+    };
+    match (element, value) {
+        (Float64, Value::Real(value)) => put(&value.to_le_bytes()),
+        (Float64, Value::Integer(value)) => put(&(value as f64).to_le_bytes()),
+        (Float32, Value::Real(value)) => put(&(value as f32).to_le_bytes()),
+        (Float32, Value::Integer(value)) => put(&(value as f32).to_le_bytes()),
+        (element, Value::Integer(value)) => {
+            let (least, most) = element.integers()?;
+            let width = usize::try_from(element.bytes()?).ok()?;
+            if !(least..=most).contains(&value) {
+                return None;
+            }
+            put(value.to_le_bytes().get(..width)?);
+        }
+        (_, Value::Real(_)) => return None,
+    }
+    Some(head)
+}

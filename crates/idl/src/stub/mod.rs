@@ -1,0 +1,273 @@
+//! The program of a routine as text (spec/idl I50 to I56): what the IDL says, around `runtime.c`, and how it is compiled and
+//! linked. Not here: compilers, files, and what the program is told (spec/rpc).
+
+use crate::image::PlanError;
+use crate::signature::{ElementType, Formal, Parameter, Signature};
+use crate::syntax::{Body, Idl, Item, Opt, Routine, Setting};
+use std::fmt::Write;
+
+const RUNTIME: &str = include_str!("runtime.c");
+
+/// One routine's program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stub {
+    pub signature: Signature,
+    pub language: Language,
+    /// The whole text of the program.
+    pub source: String,
+    /// Words, as they are given to the programs: nothing of them is read by a shell.
+    pub compiler: Vec<String>,
+    pub linker: Vec<String>,
+    /// Objects and libraries, in order.
+    pub link: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    C,
+    Cpp,
+}
+
+/// Programs of all routines of a checked file, in its order.
+///
+/// # Errors
+/// A routine with what is not built yet.
+pub fn stubs(idl: &Idl, routines: &[Signature]) -> Result<Vec<Stub>, PlanError> {
+    let defined = idl.items.iter().filter_map(|item| match item {
+        Item::Define(routine) => Some(&**routine),
+        _ => None,
+    });
+    let pairs = defined.zip(routines);
+    pairs
+        .map(|(routine, signature)| stub(idl, routine, signature))
+        .collect()
+}
+
+fn stub(idl: &Idl, routine: &Routine, signature: &Signature) -> Result<Stub, PlanError> {
+    signature.callable()?;
+    let words = |wanted: Setting| -> Vec<String> {
+        let texts = idl.items.iter().filter_map(|item| match item {
+            Item::Setting { setting, text, .. } if *setting == wanted => Some(text),
+            _ => None,
+        });
+        texts
+            .flat_map(|text| text.split_whitespace().map(str::to_owned))
+            .collect()
+    };
+    let option = |name: &str| {
+        routine.options.iter().find_map(|option| match option {
+            Opt::Language { text, .. } if name == "Language" => Some(text.as_str()),
+            Opt::Required { text, .. } if name == "Required" => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    let called = match &routine.body {
+        Body::Calls { convention, .. } => convention.as_deref(),
+        Body::Code(_) => None,
+    };
+    let is_cpp = [option("Language"), called].contains(&Some("C++"));
+    let language = if is_cpp { Language::Cpp } else { Language::C };
+    let default = match language {
+        Language::C => "cc",
+        Language::Cpp => "c++",
+    };
+    let mut compiler = words(Setting::Compiler);
+    if compiler.is_empty() {
+        compiler.push(default.to_owned());
+    }
+    let mut linker = words(Setting::Linker);
+    if linker.is_empty() {
+        linker.clone_from(&compiler);
+    }
+    compiler.extend(words(Setting::CompileOptions));
+    let required = option("Required").unwrap_or_default();
+    let mut link: Vec<String> = required.split_whitespace().map(str::to_owned).collect();
+    link.extend(words(Setting::Library));
+    Ok(Stub {
+        signature: signature.clone(),
+        language,
+        source: source(idl, routine, signature),
+        compiler,
+        linker,
+        link,
+    })
+}
+
+fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
+    let mut out = format!(
+        "/* {}/{}: made by `kumiko rpc gen`; change the IDL instead. */\n\n{RUNTIME}\n",
+        signature.module, signature.name
+    );
+    out.push_str(
+        "typedef struct { float r, i; } scomplex;\ntypedef struct { double r, i; } dcomplex;\n\n",
+    );
+    let mut globals = false;
+    for item in &idl.items {
+        if let Item::Globals(code) = item {
+            globals = true;
+            // A directive of the preprocessor needs a line of its own.
+            line(&mut out, code.text.trim());
+        }
+    }
+    let parameters: Vec<&Parameter> = signature
+        .formals
+        .iter()
+        .filter_map(|formal| match formal {
+            Formal::Parameter(parameter) => Some(parameter),
+            Formal::Callback(_) => None,
+        })
+        .collect();
+    let call = match &routine.body {
+        Body::Code(code) => {
+            let text = code.text.trim_matches('\n').trim_end();
+            Call {
+                declaration: None,
+                text: format!("    {{\n{text}\n    }}"),
+            }
+        }
+        Body::Calls {
+            convention,
+            function,
+            arguments,
+        } => {
+            let named = |name: &str| parameters.iter().find(|one| one.name == name).copied();
+            let arguments: Vec<&Parameter> = arguments
+                .iter()
+                .filter_map(|name| named(&name.text))
+                .collect();
+            let fortran = convention
+                .as_deref()
+                .is_some_and(|text| text.eq_ignore_ascii_case("fortran"));
+            match fortran {
+                true => fortran_call(idl, &function.text, &arguments),
+                false => c_call(&function.text, &arguments, globals),
+            }
+        }
+    };
+    if let Some(declaration) = &call.declaration {
+        line(&mut out, declaration);
+    }
+    out.push_str("\nstatic void kumiko_routine(struct kumiko_value *kumiko_values) {\n");
+    for (number, parameter) in parameters.iter().enumerate() {
+        let (name, c) = (&parameter.name, c_type(parameter.element));
+        let declared = match (parameter.is_scalar(), parameter.element) {
+            (true, ElementType::String) => {
+                format!("char *{name} = (char *)kumiko_values[{number}].memory;")
+            }
+            (true, _) => format!("{c} {name} = *({c} *)kumiko_values[{number}].memory;"),
+            (false, _) => format!("{c} *{name} = ({c} *)kumiko_values[{number}].memory;"),
+        };
+        line(&mut out, &format!("    {declared} (void){name};"));
+    }
+    if parameters.is_empty() {
+        line(&mut out, "    (void)kumiko_values;");
+    }
+    line(&mut out, &call.text);
+    // A body may leave by it (idl-spec of Ninf-G).
+    out.push_str("    goto ng_stub_end;\nng_stub_end:\n    return;\n}\n\n");
+    out.push_str("int main(int argc, char **argv) {\n");
+    let count = parameters.len();
+    line(
+        &mut out,
+        &format!("    return kumiko_main(argc, argv, {count}, kumiko_routine);"),
+    );
+    out.push_str("}\n");
+    out
+}
+
+struct Call {
+    declaration: Option<String>,
+    text: String,
+}
+
+/// Scalars by value. What Globals declare is not declared again.
+fn c_call(function: &str, arguments: &[&Parameter], globals: bool) -> Call {
+    let types: Vec<String> = arguments
+        .iter()
+        .map(|one| match (one.is_scalar(), one.element) {
+            (true, element) if element != ElementType::String => c_type(element).to_owned(),
+            (_, element) => format!("{} *", c_type(element)),
+        })
+        .collect();
+    let types = match types.is_empty() {
+        true => "void".to_owned(),
+        false => types.join(", "),
+    };
+    let names: Vec<&str> = arguments.iter().map(|one| one.name.as_str()).collect();
+    Call {
+        declaration: (!globals).then(|| format!("extern void {function}({types});")),
+        text: format!("    {function}({});", names.join(", ")),
+    }
+}
+
+/// Everything by address; lengths of texts by value, after all or after each (gfortran: after all, as size_t).
+fn fortran_call(idl: &Idl, function: &str, arguments: &[&Parameter]) -> Call {
+    let setting = idl.items.iter().find_map(|item| match item {
+        Item::Setting {
+            setting: Setting::FortranFormat,
+            text,
+            ..
+        } => Some(text.as_str()),
+        _ => None,
+    });
+    let after_each = idl.items.iter().any(
+        |item| matches!(item, Item::FortranStringConvention(name) if name.text == "justAfter"),
+    );
+    let format = setting.unwrap_or("%s_");
+    let symbol = format
+        .replace("%s", function)
+        .replace("%l", &function.to_uppercase());
+    let (mut types, mut given) = (Vec::new(), Vec::new());
+    let (mut last_types, mut last) = (Vec::new(), Vec::new());
+    for one in arguments {
+        let name = &one.name;
+        types.push(format!("{} *", c_type(one.element)));
+        let is_text = one.is_scalar() && one.element == ElementType::String;
+        given.push(match one.is_scalar() && !is_text {
+            true => format!("&{name}"),
+            false => name.clone(),
+        });
+        if is_text {
+            let length = format!("{name} ? strlen({name}) : 0");
+            let (to_types, to) = match after_each {
+                true => (&mut types, &mut given),
+                false => (&mut last_types, &mut last),
+            };
+            to_types.push("size_t".to_owned());
+            to.push(length);
+        }
+    }
+    types.append(&mut last_types);
+    given.append(&mut last);
+    let types = match types.is_empty() {
+        true => "void".to_owned(),
+        false => types.join(", "),
+    };
+    Call {
+        declaration: Some(format!("extern void {symbol}({types});")),
+        text: format!("    {symbol}({});", given.join(", ")),
+    }
+}
+
+fn c_type(element: ElementType) -> &'static str {
+    match element {
+        ElementType::Int8 => "char",
+        ElementType::Uint8 => "unsigned char",
+        ElementType::Int16 => "short",
+        ElementType::Uint16 => "unsigned short",
+        ElementType::Int32 => "int",
+        ElementType::Uint32 => "unsigned int",
+        ElementType::Int64 => "long",
+        ElementType::Uint64 => "unsigned long",
+        ElementType::Float32 => "float",
+        ElementType::Float64 => "double",
+        ElementType::Complex64 => "scomplex",
+        ElementType::Complex128 => "dcomplex",
+        ElementType::String | ElementType::Filename => "char",
+    }
+}
+
+fn line(out: &mut String, text: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{text}");
+}

@@ -1,0 +1,182 @@
+/* What every routine's program has: it reads which call is wanted from its first descriptor, computes it, and says so on
+ * its second (spec/rpc P60 to P64). Arguments and results lie in files that it maps, or stand beside the words when they
+ * are small. It is C and C++ at once. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KUMIKO_CALL 0x316c6c61636d6b6bull   /* "kkmcall1", little-endian */
+#define KUMIKO_DONE 0x31656e6f646d6b6bull   /* "kkmdone1" */
+#define KUMIKO_NONE UINT64_MAX
+#define KUMIKO_DIMENSIONS 15
+
+struct kumiko_value {
+    uint64_t kind;                          /* 0 scalar, 1 text, 2 array */
+    uint64_t in_at, out_at;                 /* KUMIKO_NONE: it does not travel so */
+    uint64_t memory_bytes, moved_bytes, element_bytes, dimensions;
+    uint64_t section[KUMIKO_DIMENSIONS][4]; /* size, start, step, count; outermost first */
+    void *memory;                           /* what the routine is given */
+    int owned;                              /* mapped for this call alone */
+};
+
+static const char *kumiko_arguments;        /* the folder of arguments */
+
+static void kumiko_fail(const char *what) {
+    fprintf(stderr, "stub: %s: %s\n", what, errno ? strerror(errno) : "not as it should be");
+    _exit(70);                              /* EX_SOFTWARE, sysexits.h */
+}
+
+/* 0: there is nothing more. */
+static int kumiko_read(void *to, size_t bytes) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t count = read(0, (char *)to + done, bytes - done);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) kumiko_fail("reading a call");
+        if (count == 0) {
+            if (done == 0) return 0;
+            errno = 0;
+            kumiko_fail("a call that breaks off");
+        }
+        done += (size_t)count;
+    }
+    return 1;
+}
+
+static void kumiko_write(int fd, const void *from, size_t bytes) {
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t count = write(fd, (const char *)from + done, bytes - done);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) kumiko_fail("saying that it is done");
+        done += (size_t)count;
+    }
+}
+
+static void *kumiko_map(size_t bytes, int flags, int fd) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (memory == MAP_FAILED) kumiko_fail("mapping memory");
+    return memory;
+}
+
+/* Between the elements side by side that travel and the whole array. Ends with what it has taken of `packed`. */
+static char *kumiko_section(const struct kumiko_value *v, uint64_t dimension, char *whole, uint64_t bytes, char *packed, int out) {
+    const uint64_t *s = v->section[dimension];
+    uint64_t inner = bytes / (s[0] ? s[0] : 1);
+    char *at = whole + s[1] * inner;
+    if (dimension + 1 == v->dimensions && s[2] == 1) {
+        size_t all = (size_t)(s[3] * inner);
+        if (out) memcpy(packed, at, all); else memcpy(at, packed, all);
+        return packed + all;
+    }
+    for (uint64_t i = 0; i < s[3]; i++, at += s[2] * inner) {
+        if (dimension + 1 < v->dimensions) {
+            packed = kumiko_section(v, dimension + 1, at, inner, packed, out);
+        } else {
+            if (out) memcpy(packed, at, inner); else memcpy(at, packed, inner);
+            packed += inner;
+        }
+    }
+    return packed;
+}
+
+/* Gives each value its memory. Whole IN arrays are where they came (private: what was sent stays), whole OUT arrays where
+ * they go. */
+static void kumiko_give(struct kumiko_value *v, char *in, char *out, uint64_t number) {
+    v->owned = 0;
+    if (v->kind == 0) {
+        v->memory = in + 16 * number;
+    } else if (v->kind == 1) {
+        v->memory = v->in_at == KUMIKO_NONE ? NULL : in + v->in_at;
+    } else if (v->memory_bytes == 0) {
+        v->memory = NULL;
+    } else if (v->moved_bytes == v->memory_bytes && v->in_at != KUMIKO_NONE) {
+        v->memory = in + v->in_at;
+    } else if (v->moved_bytes == v->memory_bytes && v->out_at != KUMIKO_NONE) {
+        v->memory = out + v->out_at;
+    } else {
+        v->memory = kumiko_map((size_t)v->memory_bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+        v->owned = 1;
+        if (v->in_at != KUMIKO_NONE && v->moved_bytes)
+            kumiko_section(v, 0, (char *)v->memory, v->memory_bytes, in + v->in_at, 0);
+    }
+}
+
+static void kumiko_take(struct kumiko_value *v, char *out) {
+    if (v->kind != 2) return;
+    if (v->out_at != KUMIKO_NONE && v->moved_bytes && v->memory != (void *)(out + v->out_at)) {
+        if (v->owned) kumiko_section(v, 0, (char *)v->memory, v->memory_bytes, out + v->out_at, 1);
+        else memcpy(out + v->out_at, v->memory, (size_t)v->moved_bytes);
+    }
+    if (v->owned) munmap(v->memory, (size_t)v->memory_bytes);
+}
+
+/* `routine` computes; it has `count` arguments. */
+static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(struct kumiko_value *)) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s ARGUMENTS   (a site starts this, and speaks with it)\n", argv[0]);
+        return 2;
+    }
+    kumiko_arguments = argv[1];
+    /* What the routine prints is no word of ours. */
+    int say = dup(1);
+    if (say < 0 || dup2(2, 1) < 0) kumiko_fail("setting its output apart");
+    fcntl(say, F_SETFD, FD_CLOEXEC);
+    struct kumiko_value *values = (struct kumiko_value *)calloc(count ? count : 1, sizeof *values);
+    if (!values) kumiko_fail("memory");
+    uint64_t head[8]; /* magic, client, sequence, epoch, flags, in_bytes, out_bytes, arguments */
+    while (kumiko_read(head, sizeof head)) {
+        errno = 0;
+        if (head[0] != KUMIKO_CALL || head[7] != count) kumiko_fail("a call of another routine");
+        for (uint64_t i = 0; i < count; i++) {
+            struct kumiko_value *v = &values[i];
+            kumiko_read(&v->kind, 7 * sizeof(uint64_t));
+            if (v->dimensions > KUMIKO_DIMENSIONS) kumiko_fail("too many dimensions");
+            for (uint64_t d = 0; d < v->dimensions; d++) kumiko_read(v->section[d], sizeof v->section[d]);
+        }
+        char name[4096];
+        size_t in_bytes = (size_t)head[5], out_bytes = (size_t)head[6];
+        int in_small = (head[4] & 1) != 0, out_small = (head[4] & 2) != 0;
+        char *in = NULL, *out = NULL;
+        if (in_bytes && in_small) {
+            in = (char *)aligned_alloc(64, (in_bytes + 63) / 64 * 64);
+            if (!in) kumiko_fail("memory");
+            kumiko_read(in, in_bytes);
+        } else if (in_bytes) {
+            snprintf(name, sizeof name, "%s/%llu-%llu", kumiko_arguments, (unsigned long long)head[1], (unsigned long long)head[2]);
+            int fd = open(name, O_RDONLY | O_CLOEXEC);
+            if (fd < 0) kumiko_fail(name);
+            in = (char *)kumiko_map(in_bytes, MAP_PRIVATE, fd);
+            close(fd);
+        }
+        if (out_bytes && out_small) {
+            out = (char *)aligned_alloc(64, (out_bytes + 63) / 64 * 64);
+            if (!out) kumiko_fail("memory");
+            memset(out, 0, out_bytes);
+        } else if (out_bytes) {
+            snprintf(name, sizeof name, "%llu-%llu.%llu", (unsigned long long)head[1], (unsigned long long)head[2], (unsigned long long)head[3]);
+            int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+            if (fd < 0) kumiko_fail(name);
+            if (posix_fallocate(fd, 0, (off_t)out_bytes) != 0 && ftruncate(fd, (off_t)out_bytes) != 0) kumiko_fail(name);
+            out = (char *)kumiko_map(out_bytes, MAP_SHARED, fd);
+            close(fd);
+        }
+        for (uint64_t i = 0; i < count; i++) kumiko_give(&values[i], in, out, i);
+        routine(values);
+        for (uint64_t i = 0; i < count; i++) kumiko_take(&values[i], out);
+        uint64_t done[5] = {KUMIKO_DONE, head[1], head[2], head[3], head[6]};
+        fflush(NULL);
+        kumiko_write(say, done, sizeof done);
+        if (out && out_small) kumiko_write(say, out, out_bytes);
+        if (in && in_small) free(in); else if (in) munmap(in, in_bytes);
+        if (out && out_small) free(out); else if (out) munmap(out, out_bytes);
+    }
+    return 0;
+}

@@ -1,0 +1,147 @@
+//! spec/idl I40 to I44: where arguments stand among the bytes that travel.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_idl::{
+    ElementType, Head, Limits, Placed, Signature, Value, check, number_head, parse, text_head,
+};
+
+fn signature(formals: &str) -> Signature {
+    let text = format!("Module m; Define f({formals}) {{ }}");
+    check(&parse(&text).unwrap()).unwrap().routines.remove(0)
+}
+
+fn int(value: i128) -> Head {
+    number_head(ElementType::Int32, Value::Integer(value)).unwrap()
+}
+
+const NOTHING: Head = [0; 16];
+
+/// (at, bytes) of what is given and taken, and the two lengths.
+type Told = (Vec<(Option<(u64, u64)>, Option<(u64, u64)>)>, u64, u64);
+
+fn told(formals: &str, heads: &[Head]) -> Result<Told, String> {
+    let plan = signature(formals)
+        .plan(heads, Limits::WIDEST)
+        .map_err(|error| error.to_string())?;
+    let span = |span: &Option<kumiko_idl::Span>| span.map(|span| (span.at, span.bytes));
+    let places = plan.places.iter().map(|place| match place {
+        Placed::Scalar => (None, None),
+        Placed::Text { at } => (span(at), None),
+        Placed::Array { given, taken, .. } => (span(given), span(taken)),
+    });
+    Ok((places.collect(), plan.in_bytes, plan.out_bytes))
+}
+
+#[test]
+fn heads_come_first_and_data_begin_at_multiples_of_64_in_the_order_of_the_formals() {
+    let check = |formals: &str, heads: &[Head], expected: Told| {
+        assert_eq!(told(formals, heads).unwrap(), expected, "{formals}");
+    };
+    check("", &[], (vec![], 0, 0));
+    check("IN int n", &[int(3)], (vec![(None, None)], 16, 0));
+    check(
+        "IN int n, IN double a[n], INOUT double b[n], OUT int c[n], WORK double w[n]",
+        &[int(3), NOTHING, NOTHING, NOTHING, NOTHING],
+        (
+            vec![
+                (None, None),
+                (Some((128, 24)), None),
+                (Some((192, 24)), Some((0, 24))),
+                (None, Some((64, 12))),
+                (None, None),
+            ],
+            216,
+            76,
+        ),
+    );
+    // Of a section only what travels.
+    check(
+        "IN int n, INOUT double x[n:1,n,2]",
+        &[int(10), NOTHING],
+        (vec![(None, None), (Some((64, 40)), Some((0, 40)))], 104, 40),
+    );
+    check(
+        "IN string s, IN string t",
+        &[text_head(Some(5)), text_head(None)],
+        (vec![(Some((64, 6)), None), (None, None)], 70, 0),
+    );
+    // What is empty has a place and no bytes.
+    check(
+        "IN int n, IN double a[n]",
+        &[int(0), NOTHING],
+        (vec![(None, None), (Some((64, 0)), None)], 64, 0),
+    );
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_allocated() {
+    let check = |formals: &str, heads: &[Head], expected: &str| {
+        let error = told(formals, heads).unwrap_err();
+        assert!(error.contains(expected), "{formals}: {error}");
+    };
+    check(
+        "IN int n, IN double a[n]",
+        &[int(-1), NOTHING],
+        "a: its size is -1",
+    );
+    check("IN int n", &[], "takes 1 arguments");
+    check(
+        "IN long n, IN double a[n]",
+        &[
+            number_head(ElementType::Int64, Value::Integer(1 << 60)).unwrap(),
+            NOTHING,
+        ],
+        "a: it takes more than",
+    );
+    check(
+        "IN string s",
+        &[text_head(Some(u64::MAX - 1))],
+        "s: it takes more than",
+    );
+    check("IN int n", &[[7; 16]], "n: bytes of its head");
+    check(
+        "IN int n, IN double a[n]",
+        &[int(1), int(1)],
+        "a: bytes of its head",
+    );
+    check("f(IN int n)", &[NOTHING], "callbacks are not built yet");
+    check("IN filename f", &[NOTHING], "files are not built yet");
+    check(
+        "IN int n, IN string a[n]",
+        &[int(1), NOTHING],
+        "arrays of texts are not built yet",
+    );
+}
+
+#[test]
+fn heads_hold_numbers_of_their_types_and_no_others() {
+    let check = |element, value, expected: Option<&[u8]>| {
+        let head = number_head(element, value);
+        let expected = expected.map(|bytes| {
+            let mut head = [0; 16];
+            head[..bytes.len()].copy_from_slice(bytes);
+            head
+        });
+        assert_eq!(head, expected, "{element:?} {value:?}");
+    };
+    check(ElementType::Int8, Value::Integer(-1), Some(&[0xff]));
+    check(ElementType::Int8, Value::Integer(128), None);
+    check(
+        ElementType::Uint16,
+        Value::Integer(0x1234),
+        Some(&[0x34, 0x12]),
+    );
+    check(ElementType::Uint64, Value::Integer(-1), None);
+    check(ElementType::Int32, Value::Real(1.0), None);
+    check(
+        ElementType::Float64,
+        Value::Real(1.0),
+        Some(&1f64.to_le_bytes()),
+    );
+    check(
+        ElementType::Float32,
+        Value::Integer(2),
+        Some(&2f32.to_le_bytes()),
+    );
+    check(ElementType::Complex64, Value::Real(1.0), None);
+}
