@@ -39,13 +39,16 @@ final class Calls {
 
     static void latency() throws Exception {
         Main.note("each sample is one call, of a Long, answered with it, after " + WARM + " calls to warm up; bare: "
-                + Peers.BARE_BYTES + " bytes to `ssh ... cat` and back, by one thread of this JVM: what is left when all of Jojo is taken away");
+                + Peers.BARE_BYTES + " bytes to `ssh ... cat` and back, by one thread of this JVM: what is left when all of Jojo is taken away; 3 hops: a node three levels below the client, past the nodes between");
         try (SshDaemon sshd = SshDaemon.start()) {
             Trees.run(List.of(Trees.node("pipe", Trees.Echo.class, Trees.local())), below -> latency("a pipe", below[0]));
             Trees.run(List.of(Trees.node("far", Trees.Echo.class, Trees.ssh(sshd.command()))), below -> latency("ssh", below[0]));
             NodeSpec third = Trees.node("c", Trees.Echo.class, Trees.ssh(sshd.command()));
             NodeSpec second = Trees.node("b", Trees.Relay.class, Trees.ssh(sshd.command()), third);
-            Trees.run(List.of(Trees.node("a", Trees.Relay.class, Trees.ssh(sshd.command()), second)), below -> latency("ssh, 3 hops", below[0]));
+            Trees.run(List.of(Trees.node("a", Trees.Relay.class, Trees.ssh(sshd.command()), second)), below -> {
+                latency("ssh, 3 hops", Trees.find("c"));
+                latency("ssh, 3 hops, by handlers that call on", below[0]);
+            });
             Peers.bare("bare ssh", sshd, 1, CALLS, WARM);
             Peers.bare("bare ssh, 3 hops", sshd, 3, CALLS, WARM);
             Peers.mitogenCalls(sshd);

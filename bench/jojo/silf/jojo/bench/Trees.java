@@ -20,6 +20,7 @@ final class Trees {
     }
 
     private static volatile Work work;
+    private static volatile Client client;
     private static volatile Exception failed;
 
     private Trees() {}
@@ -28,12 +29,22 @@ final class Trees {
     public static final class Client extends Code {
         @Override
         public void start() {
+            client = this;
             try {
                 work.at(descendants);
             } catch (Exception e) {
                 failed = e;
             }
         }
+
+        Node below(String name) throws silf.jojo.JojoException {
+            return find(name);
+        }
+    }
+
+    /** A node anywhere below the client that runs now. */
+    static Node find(String name) throws silf.jojo.JojoException {
+        return client.below(name);
     }
 
     /** Answers with what it is sent. */

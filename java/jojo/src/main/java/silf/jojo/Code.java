@@ -111,6 +111,16 @@ public abstract class Code {
     }
 
     /**
+     * A node anywhere below, by its name. Messages between it and this node pass the nodes between them unread. It is the node
+     * that is up now: one that is lost stays lost, and another in its place is found by asking again.
+     *
+     * @throws JojoException when none below is up by this name
+     */
+    protected final Node find(String name) throws JojoException {
+        return seat.find(name);
+    }
+
+    /**
      * Starts another node directly below this one, while the program runs. It takes the rank behind all others; {@link
      * #nodeJoined} tells when it is up.
      */

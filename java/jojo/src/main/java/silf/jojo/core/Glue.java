@@ -22,6 +22,8 @@ public abstract class Glue {
 
         Object reduce(Message msg, Serializable combine) throws JojoException;
 
+        Node find(String name) throws JojoException;
+
         Node join(NodeSpec spec) throws JojoException;
 
         void leave(Node node) throws JojoException;

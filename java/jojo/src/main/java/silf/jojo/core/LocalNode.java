@@ -628,6 +628,11 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     }
 
     @Override
+    public Node find(String name) throws JojoException {
+        return tree.find(name);
+    }
+
+    @Override
     public Node join(NodeSpec spec) throws JojoException {
         return family.join(spec);
     }

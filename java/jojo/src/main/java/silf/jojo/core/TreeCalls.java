@@ -10,13 +10,16 @@ import silf.jojo.Message;
 import silf.jojo.Node;
 
 /**
- * Broadcast, gather and reduce over all nodes below (lane 3): each node passes the message on to its children, handles it, and
- * answers for all of them at once. The body is a list: what to do, the tag, the contents, how to combine.
+ * Broadcast, gather and reduce over all nodes below (lane 3, spec/jojo J20): each node passes the message on to its children,
+ * handles it, and answers for all of them at once; and who of those below has a name. The body is a list: what to do, the tag,
+ * the contents, how to combine.
  */
 final class TreeCalls {
     private static final int BROADCAST = 0;
     private static final int GATHER = 1;
     private static final int REDUCE = 2;
+    /** 3 is {@link Siblings#MEET}. */
+    private static final int FIND = 4;
 
     private final LocalNode here;
 
@@ -55,6 +58,46 @@ final class TreeCalls {
     @SuppressWarnings("unchecked")
     Object reduce(Message msg, Serializable combine) throws JojoException {
         return combine(ask(body(REDUCE, msg, combine)), (BinaryOperator<Object>) combine);
+    }
+
+    /** A node anywhere below. */
+    NodeHandle find(String name) throws JojoException {
+        List<?> found = found(name, Arrays.asList(FIND, 0, name, null));
+        if (found == null) {
+            throw new JojoException("no node below is named " + name + " and up");
+        }
+        return new NodeHandle(here, Path.parse((String) found.get(0)), name, (Integer) found.get(1), true);
+    }
+
+    /** Path and epoch; null if none is up by this name. */
+    private List<?> found(String name, List<Object> body) throws JojoException {
+        for (NodeHandle node : below()) {
+            if (node.name().equals(name)) {
+                return List.of(node.path.toString(), node.epoch());
+            }
+        }
+        List<NodeHandle> asked = below();
+        List<PendingCall> calls = new ArrayList<>();
+        for (NodeHandle node : asked) {
+            calls.add(node.call(Post.TREE, 0, body));
+        }
+        JojoException lost = null;
+        for (int i = 0; i < calls.size(); i++) {
+            try {
+                if (calls.get(i).touch() instanceof List<?> at && at.size() == 2 && at.get(0) instanceof String path
+                        && at.get(1) instanceof Integer && asked.get(i).path.holds(Path.parse(path))) {
+                    return at;
+                }
+            } catch (JojoException e) {
+                lost = e; // another may have it
+            } catch (IllegalArgumentException e) {
+                lost = new JojoException("node " + asked.get(i).name() + " answered with a place that is none", e);
+            }
+        }
+        if (lost != null) {
+            throw lost;
+        }
+        return null;
     }
 
     private static Object combine(List<Object> parts, BinaryOperator<Object> combine) {
@@ -153,6 +196,12 @@ final class TreeCalls {
         Message own = new Message(tag, (Serializable) parts.get(2));
         List<Object> list = (List<Object>) parts;
         switch (what) {
+            case FIND -> {
+                if (!(parts.get(2) instanceof String name)) {
+                    throw new JojoException("a name that is none");
+                }
+                return found(name, list);
+            }
             case BROADCAST -> {
                 JojoException cannot = null;
                 for (NodeHandle node : below()) {

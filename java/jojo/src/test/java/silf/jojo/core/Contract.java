@@ -188,6 +188,19 @@ public abstract class Contract {
         }, peer("head", peer("a"), peer("b", peer("c"))));
     }
 
+    public void a_node_far_below_is_found_and_called_past_the_nodes_between() throws Exception {
+        run(client -> {
+            Node deep = client.below("c");
+            Check.equal("c", deep.call(new Message(Peer.SELF, null)), "who answers");
+            Check.equal("x", echo(deep, "x"), "an echo");
+            double[] many = new double[100_001];
+            Arrays.setAll(many, i -> i);
+            Check.that(Arrays.equals(many, (double[]) echo(deep, many)), "doubles differ");
+            Check.thrown(JojoException.class, () -> client.below("nobody"), "a name that nobody has");
+            Check.equal("head", client.below("head").name(), "a child is found as well");
+        }, peer("head", peer("a"), peer("b", peer("c"))));
+    }
+
     public void futures_contexts_and_completable_futures_bring_the_answer() throws Exception {
         run(client -> {
             Node node = client.child(0);

@@ -137,9 +137,13 @@ public final class FaultTest {
         run(client -> {
             Node head = client.child(0);
             long leaf = (Long) head.call(new Message(Peer.RELAY, new Object[] {0, Peer.PID}));
+            Node below = client.below("leaf");
+            Check.equal(1, below.call(new Message(Peer.ECHO, 1)), "an echo of the leaf");
             Processes.kill(pid(head), "KILL");
             Check.equal("lost head", next(client), "the news");
+            Check.thrown(NodeLostException.class, () -> below.call(new Message(Peer.ECHO, 1)), "a call to a leaf that is gone");
             Check.equal("joined head", next(client), "the news");
+            Check.equal(2, client.below("leaf").call(new Message(Peer.ECHO, 2)), "the leaf that is found now");
             Check.until("the leaf of the dead head has gone", () -> !ProcessHandle.of(leaf).map(ProcessHandle::isAlive).orElse(false));
             Check.equal("deep", head.call(new Message(Peer.RELAY, new Object[] {0, Peer.ECHO})), "a new leaf");
         }, peer("head", FaultPolicy.RESTART, peer("leaf", FaultPolicy.FAIL)));

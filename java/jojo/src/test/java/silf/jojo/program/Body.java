@@ -80,6 +80,10 @@ public final class Body extends Code {
         return reduce(message, how);
     }
 
+    public Node below(String name) throws silf.jojo.JojoException {
+        return find(name);
+    }
+
     public Node add(silf.jojo.config.NodeSpec spec) throws silf.jojo.JojoException {
         return join(spec);
     }
