@@ -34,7 +34,7 @@ pub fn parts(shell: &Shell) -> Result<Vec<Part>, Failure> {
     Ok(parts)
 }
 
-/// Builds the jar and puts it beside `kumiko`: `KUMIKO_JOJO_JAR`. Nothing where there is no JDK: all else does without.
+/// Builds the jars and puts them beside `kumiko`: `KUMIKO_JOJO_JAR`, and the other beside it. Nothing where there is no JDK: all else does without.
 pub fn jar(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     let there = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|f| f.join("javac").is_file()));
@@ -42,9 +42,11 @@ pub fn jar(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
         return Ok(Told::new());
     }
     shell::ok(&mut shell.command("java/build"))?;
-    let jar = profile.bin(shell).join("jojo.jar");
-    build::replace(&shell.path("target/java/jojo.jar"), &jar)?;
-    Ok(vec![("KUMIKO_JOJO_JAR", jar)])
+    let bin = profile.bin(shell);
+    for jar in ["jpop.jar", "jojo.jar"] {
+        build::replace(&shell.path("target/java").join(jar), &bin.join(jar))?;
+    }
+    Ok(vec![("KUMIKO_JOJO_JAR", bin.join("jojo.jar"))])
 }
 
 /// All classes named `...Test` below the tests' folder, as the runner takes them.
@@ -67,7 +69,7 @@ fn run(shell: &Shell, name: &str, java: PathBuf) -> Result<Part, Failure> {
         .args([
             "-ea",
             "-cp",
-            "target/java/jojo.jar:target/java/testkit.jar:target/java/tests",
+            "target/java/jojo.jar:target/java/jpop.jar:target/java/testkit.jar:target/java/tests",
             "silf.jojo.testkit.Run",
         ])
         .args(classes(shell)?);

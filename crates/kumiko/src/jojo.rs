@@ -1,4 +1,4 @@
-//! `kumiko jojo CONF PROPS`: finds Java and Jojo's jar, and becomes `java silf.jojo.Jojo`. Not in it: any of Jojo.
+//! `kumiko jojo CONF PROPS`: finds Java, Jojo's jar and jPoP's beside it, and becomes `java silf.jojo.Jojo`. Not in it: any of Jojo.
 
 use crate::args::Jojo;
 use crate::fail::{Failure, MISUSE};
@@ -18,7 +18,13 @@ pub fn jojo(jojo: &Jojo) -> Result<u8, Failure> {
             java.display()
         )));
     }
-    let mut class_path = find_jar()?.into_os_string();
+    let jar = find_jar()?;
+    let jpop = jar.with_file_name("jpop.jar");
+    let mut class_path = jar.into_os_string();
+    if jpop.is_file() {
+        class_path.push(":");
+        class_path.push(jpop);
+    }
     class_path.push(":");
     class_path.push(jojo.class_path.clone().unwrap_or_else(|| ".".into()));
     let cause = Command::new(&java)

@@ -1,0 +1,435 @@
+package silf.jpop.bb;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.Deque;
+import java.util.List;
+import java.util.TreeMap;
+import silf.jpop.Damaged;
+import silf.jpop.PersonFailed;
+
+/**
+ * One node of a branch and bound, as values: what it has to look at, who below it has what, and what it says to whom (spec/jpop
+ * B5 to B9). No thread, clock or network: whoever drives it hands in what happens and carries out {@link #said}.
+ *
+ * <p>What must hold: whatever is neither in {@link #left} of a node nor ruled out by its best is with nobody below it either; so a
+ * parent may forget it. Every open subproblem is at each level with exactly one.
+ *
+ * @param <S> a state
+ */
+final class Core<S> {
+    /** In {@link Out}: not to a child. */
+    static final int UP = -1;
+    /** Given away at once: from the shallow end, where most work is. A node that gets less asks sooner. */
+    private static final int GIVEN_MOST = 256;
+
+    /** What is said to a child by rank, or up. */
+    record Out(int to, Talk what) {}
+
+    private static final class Child<S> {
+        final long life;
+        boolean hungry = true;
+        boolean asked;
+        long askedAt;
+        long granted;
+        /** As of its last report, without {@link #unseen}. */
+        List<Open<S>> left = List.of();
+        final Deque<Given<S>> unseen = new ArrayDeque<>();
+
+        Child(long life) {
+            this.life = life;
+        }
+
+        /** How far from the root its largest subproblem is, as far as is known. */
+        int shallowest() {
+            int least = Integer.MAX_VALUE;
+            for (Open<S> open : left) {
+                least = Math.min(least, open.at.depth);
+            }
+            for (Given<S> given : unseen) {
+                for (Open<S> open : given.opens) {
+                    least = Math.min(least, open.at.depth);
+                }
+            }
+            return least;
+        }
+    }
+
+    private record Given<S>(long number, List<Open<S>> opens) {}
+
+    private final Search<S> search;
+    private final boolean isRoot;
+    private final int rank;
+    private final long life;
+    private final String prefix;
+    private final List<Out> said = new ArrayList<>();
+    private final TreeMap<Integer, Child<S>> children = new TreeMap<>();
+    /** In order of a search in depth, the next one last. */
+    private final ArrayList<Open<S>> pool = new ArrayList<>();
+    private Best best;
+    private long seen;
+    private boolean askedByParent;
+    private boolean saidHungry;
+    /** Whether the parent has heard that nothing is left here and below. */
+    private boolean saidEmpty;
+    private long asks;
+    private long expanded;
+    private long faults;
+    private boolean over;
+
+    /** The root of the tree, which begins with what is left of the problem. */
+    static <S> Core<S> root(Search<S> search, List<Open<S>> left, Best best) {
+        Core<S> core = new Core<>(search, true, 0, 0, "", best);
+        core.merge(left);
+        return core;
+    }
+
+    static <S> Core<S> below(Search<S> search, int rank, Talk.Welcome welcome) throws Damaged {
+        return new Core<>(search, false, rank, welcome.life(), welcome.prefix(), Coded.best(welcome.best()));
+    }
+
+    private Core(Search<S> search, boolean isRoot, int rank, long life, String prefix, Best best) {
+        this.search = search;
+        this.isRoot = isRoot;
+        this.rank = rank;
+        this.life = life;
+        this.prefix = prefix;
+        this.best = best;
+        this.saidHungry = !isRoot; // Hello said so
+    }
+
+    /** What is to be said since this was asked last, in order. */
+    List<Out> said() {
+        settle();
+        List<Out> now = List.copyOf(said);
+        said.clear();
+        return now;
+    }
+
+    long life() {
+        return life;
+    }
+
+    /** Whether something waits to be said: to ask {@link #said} is of use before more work. */
+    boolean isAwaited() {
+        return askedByParent || !said.isEmpty();
+    }
+
+    Best best() {
+        return best;
+    }
+
+    boolean isOver() {
+        return over;
+    }
+
+    long expanded() {
+        return expanded;
+    }
+
+    long faults() {
+        return faults;
+    }
+
+    /** Whether it has children that live. Who has none works itself. */
+    boolean hasChildren() {
+        return !children.isEmpty();
+    }
+
+    /** All that is open here and below, in order of position; what is ruled out is left out. */
+    List<Open<S>> left() {
+        List<Open<S>> all = new ArrayList<>(pool);
+        for (Child<S> child : children.values()) {
+            addTo(all, child);
+        }
+        if (best != null) {
+            all.removeIf(best::rulesOut);
+        }
+        all.sort(Comparator.comparing(open -> open.at));
+        return all;
+    }
+
+    // -- what happens ------------------------------------------------------------------------------------------------
+
+    /** A child is there, the first or another one at its place. */
+    void hello(Talk.Hello hello) {
+        forget(hello.rank());
+        if (over) {
+            said.add(new Out(hello.rank(), new Talk.Over()));
+            return;
+        }
+        children.put(hello.rank(), new Child<>(hello.life()));
+        String below = prefix.isEmpty() ? "" + hello.rank() : prefix + "." + hello.rank();
+        said.add(new Out(hello.rank(), new Talk.Welcome(hello.life(), search.problem, Coded.best(best), below)));
+    }
+
+    /** A child, and all below it, is gone: what it had is here again. */
+    void lost(int rank) {
+        if (forget(rank)) {
+            faults++;
+        }
+    }
+
+    private boolean forget(int rank) {
+        Child<S> child = children.remove(rank);
+        if (child == null) {
+            return false;
+        }
+        List<Open<S>> back = new ArrayList<>();
+        addTo(back, child);
+        merge(back);
+        return true;
+    }
+
+    private static <S> void addTo(List<Open<S>> all, Child<S> child) {
+        all.addAll(child.left);
+        child.unseen.forEach(given -> all.addAll(given.opens));
+    }
+
+    /** Whether it was of a child that is no more; then nothing of it counts. */
+    boolean isLate(Talk.Up up) {
+        Child<S> child = children.get(up.rank());
+        return child == null || child.life != up.life();
+    }
+
+    void report(Talk.Report report) throws Damaged {
+        if (isLate(report)) {
+            return;
+        }
+        Child<S> child = children.get(report.rank());
+        List<Open<S>> left = Coded.opens(report.left());
+        List<Open<S>> given = Coded.opens(report.given());
+        better(Coded.best(report.best()), report.rank());
+        child.left = left;
+        while (!child.unseen.isEmpty() && child.unseen.peek().number <= report.seen()) {
+            child.unseen.poll();
+        }
+        if (report.hungry()) {
+            child.hungry = true;
+        }
+        if (report.hungry() || !given.isEmpty()) {
+            child.asked = false;
+        }
+        merge(given);
+    }
+
+    void found(Talk.Found found) throws Damaged {
+        if (!isLate(found)) {
+            better(Coded.best(found.best()), found.rank());
+        }
+    }
+
+    void better(Talk.Better better) throws Damaged {
+        better(Coded.best(better.best()), UP);
+    }
+
+    void grant(Talk.Grant grant) throws Damaged {
+        if (grant.life() != life) {
+            return;
+        }
+        better(Coded.best(grant.best()), UP);
+        seen = grant.number();
+        saidHungry = false;
+        saidEmpty = false;
+        askedByParent = false;
+        merge(Coded.opens(grant.opens()));
+    }
+
+    void ask(Talk.Ask ask) {
+        if (ask.life() == life && !saidHungry) { // else the two have crossed
+            askedByParent = true;
+        }
+    }
+
+    /** The parent has said that all is done. */
+    void over() {
+        over = true;
+        for (int rank : children.keySet()) {
+            said.add(new Out(rank, new Talk.Over()));
+        }
+    }
+
+    /** From time to time: tells the parent what is left, so that less is done again when this node is lost. */
+    void tick() {
+        if (!isRoot && !over && !(saidHungry && pool.isEmpty() && children.isEmpty())) {
+            report(List.of(), false);
+        }
+    }
+
+    /** Whether {@link #work} has something to do. */
+    boolean works() {
+        return !over && children.isEmpty() && !pool.isEmpty();
+    }
+
+    /** Looks at one subproblem: the next in depth. */
+    void work() throws PersonFailed {
+        while (!pool.isEmpty()) {
+            Open<S> open = pool.remove(pool.size() - 1);
+            if (best != null && best.rulesOut(open)) {
+                continue;
+            }
+            expand(open);
+            return;
+        }
+    }
+
+    private void expand(Open<S> open) throws PersonFailed {
+        expanded++;
+        if (open.at.depth == 0) {
+            offer(search.solution(open));
+        }
+        List<Open<S>> below = search.below(open);
+        for (Open<S> each : below) {
+            offer(search.solution(each));
+        }
+        for (int i = below.size() - 1; i >= 0; i--) {
+            if (best == null || !best.rulesOut(below.get(i))) {
+                pool.add(below.get(i));
+            }
+        }
+    }
+
+    private void offer(Best solution) {
+        if (solution != null) {
+            better(solution, -2); // neither from a child nor from above
+        }
+    }
+
+    // -- what follows ------------------------------------------------------------------------------------------------
+
+    private void better(Best other, int from) {
+        if (other == null || !other.surpasses(best)) {
+            return;
+        }
+        best = other;
+        byte[] coded = Coded.best(best);
+        for (int child : children.keySet()) {
+            if (child != from) {
+                said.add(new Out(child, new Talk.Better(coded)));
+            }
+        }
+        if (from != UP && !isRoot) {
+            said.add(new Out(UP, new Talk.Found(rank, life, coded)));
+        }
+    }
+
+    private void merge(List<Open<S>> more) {
+        if (more.isEmpty()) {
+            return;
+        }
+        pool.addAll(more);
+        pool.sort((a, b) -> b.at.compareTo(a.at));
+    }
+
+    private void settle() {
+        if (over) {
+            return;
+        }
+        if (best != null && !children.isEmpty()) {
+            pool.removeIf(best::rulesOut);
+        }
+        int hungry = 0;
+        for (Child<S> child : children.values()) {
+            hungry += child.hungry ? 1 : 0;
+        }
+        int each = ceil(pool.size(), children.size()); // the others will want some as well
+        for (var entry : children.entrySet()) {
+            Child<S> child = entry.getValue();
+            if (child.hungry && !pool.isEmpty()) {
+                grant(entry.getKey(), child, next(each));
+                hungry--;
+            }
+        }
+        if (askedByParent && pool.size() >= (children.isEmpty() ? 2 : 1)) {
+            askedByParent = false;
+            report(share(ceil(pool.size(), 2)), false);
+        }
+        if (hungry > 0) {
+            askBelow(hungry + (askedByParent ? 1 : 0));
+        } else if (askedByParent && !children.isEmpty()) {
+            askBelow(1);
+        }
+        boolean idle = pool.isEmpty() && (children.isEmpty() || 2 * hungry > children.size() || hungry == children.size());
+        if (!isRoot && idle && !saidHungry) {
+            saidHungry = true;
+            askedByParent = false;
+            report(List.of(), true);
+        } else if (saidHungry && !saidEmpty && hungry == children.size() && pool.isEmpty()) {
+            report(List.of(), false);
+        }
+        if (isRoot && pool.isEmpty() && hungry == children.size()) {
+            // Nobody has anything: every subproblem was looked at or ruled out.
+            if (left().isEmpty()) {
+                over();
+            }
+        }
+    }
+
+    private static int ceil(int a, int b) {
+        return (a + b - 1) / Math.max(1, b);
+    }
+
+    private void grant(int to, Child<S> child, List<Open<S>> opens) {
+        child.hungry = false;
+        child.granted++;
+        child.unseen.add(new Given<>(child.granted, opens));
+        said.add(new Out(to, new Talk.Grant(child.life, child.granted, Coded.opens(opens), Coded.best(best))));
+    }
+
+    /** Takes so many out of the pool: those that a search in depth would look at next. In order of position. */
+    private List<Open<S>> next(int wanted) {
+        List<Open<S>> near = pool.subList(pool.size() - Math.min(Math.min(wanted, GIVEN_MOST), pool.size()), pool.size());
+        List<Open<S>> taken = new ArrayList<>(near);
+        near.clear();
+        java.util.Collections.reverse(taken);
+        return taken;
+    }
+
+    /** Takes so many out of the pool: every second one from the far end, so that both parts are alike. In order of position. */
+    private List<Open<S>> share(int wanted) {
+        int count = Math.min(wanted, GIVEN_MOST);
+        List<Open<S>> taken = new ArrayList<>(count);
+        int step = count * 2 <= pool.size() ? 2 : 1;
+        List<Open<S>> kept = new ArrayList<>(pool.size() - count);
+        for (int i = 0; i < pool.size(); i++) {
+            (taken.size() < count && i % step == 0 ? taken : kept).add(pool.get(i));
+        }
+        pool.clear();
+        pool.addAll(kept);
+        java.util.Collections.reverse(taken);
+        return taken;
+    }
+
+    /** As many are asked as wait: those first who seem to have most. */
+    private void askBelow(int wanted) {
+        int open = wanted;
+        List<Integer> may = new ArrayList<>();
+        for (var entry : children.entrySet()) {
+            Child<S> child = entry.getValue();
+            if (child.asked) {
+                open--;
+            } else if (!child.hungry) {
+                may.add(entry.getKey());
+            }
+        }
+        if (open <= 0) {
+            return;
+        }
+        may.sort(Comparator.<Integer>comparingInt(rank -> children.get(rank).shallowest())
+                .thenComparingLong(rank -> children.get(rank).askedAt));
+        for (int rank : may.subList(0, Math.min(open, may.size()))) {
+            Child<S> child = children.get(rank);
+            child.asked = true;
+            child.askedAt = ++asks;
+            said.add(new Out(rank, new Talk.Ask(child.life)));
+        }
+    }
+
+    private void report(List<Open<S>> given, boolean hungry) {
+        List<Open<S>> left = left();
+        saidEmpty = left.isEmpty();
+        said.add(new Out(UP, new Talk.Report(
+                rank, life, seen, Coded.opens(left), Coded.opens(given), Coded.best(best), hungry)));
+    }
+}
