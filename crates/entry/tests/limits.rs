@@ -20,8 +20,12 @@ fn possible(test: &str) -> bool {
 }
 
 fn sandbox(limits: &[&str], script: &str) -> Command {
+    sandbox_by("auto", limits, script)
+}
+
+fn sandbox_by(mechanism: &str, limits: &[&str], script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kumiko-entry"));
-    command.args(["sandbox", "run"]);
+    command.args(["sandbox", "run", "--mechanism", mechanism]);
     for limit in limits {
         command.args(["--limit", limit]);
     }
@@ -110,6 +114,42 @@ fn open_files_are_bounded_by_the_kernel() {
         "20\n",
         "{output:?}"
     );
+}
+
+#[test]
+fn processes_are_counted_by_the_kernel() {
+    const NAME: &str = "processes_are_counted_by_the_kernel";
+    if !possible(NAME) {
+        return;
+    }
+    let mut policy = kumiko_policy::Policy::default();
+    policy.limits.processes = Some(6);
+    let kinds = [
+        kumiko_policy::MechanismKind::Namespace,
+        kumiko_policy::MechanismKind::Notify,
+    ];
+    // Makes processes that stay, until it cannot; where nothing keeps it, it gives up after a minute.
+    let script = "exec perl -e 'for (1..600) { $p = fork; \
+        unless (defined $p) { print \"refused\"; exit } \
+        unless ($p) { sleep 100; exit } select undef, undef, undef, 0.1 } print \"made\"'";
+    let machine = kumiko_sandbox::Machine::probe();
+    for kind in kinds
+        .into_iter()
+        .filter(|kind| machine.admits(*kind).is_ok())
+    {
+        if !kumiko_sandbox::kept(&policy, kind).not.is_empty() {
+            eprintln!("SKIP {NAME}: missing a control group that counts processes");
+            continue;
+        }
+        let output = sandbox_by(kind.name(), &["processes=6"], script)
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "refused",
+            "{kind:?}: {output:?}"
+        );
+    }
 }
 
 #[test]

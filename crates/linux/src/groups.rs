@@ -26,7 +26,7 @@ impl Groups {
     pub fn own() -> io::Result<Option<Groups>> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
         let own = std::fs::read_to_string("/proc/self/cgroup")?;
-        let Some(base) = own_directory(&mounts, &own) else {
+        let Some(base) = directory(&mounts, &own, None) else {
             return Ok(None);
         };
         // Refused while this process is in the group itself, but for the root's (cgroups(7), no internal processes).
@@ -64,14 +64,28 @@ impl Groups {
     }
 }
 
-/// The directory of this process's group, from mountinfo and cgroup of proc(5).
-fn own_directory(mounts: &str, own: &str) -> Option<PathBuf> {
-    let group = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+/// The directory of this process's group, from mountinfo and cgroup of proc(5): of version 2, or in the hierarchy of a
+/// controller of version 1.
+pub(crate) fn directory(mounts: &str, own: &str, controller: Option<&str>) -> Option<PathBuf> {
+    let is_of = |names: &str| match controller {
+        None => names.is_empty(),
+        Some(controller) => names.split(',').any(|name| name == controller),
+    };
+    let group = own.lines().find_map(|line| {
+        let (names, group) = line.split_once(':')?.1.split_once(':')?;
+        is_of(names).then_some(group)
+    })?;
     let mount = mounts.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
         let mut fields = before.split(' ').skip(3);
         let (root, point) = (fields.next()?, fields.next()?);
-        (after.starts_with("cgroup2 ")).then_some((root, point))
+        let mut after = after.split(' ');
+        let (kind, options) = (after.next()?, after.nth(1).unwrap_or_default());
+        let found = match controller {
+            None => kind == "cgroup2",
+            Some(_) => kind == "cgroup" && is_of(options),
+        };
+        found.then_some((root, point))
     })?;
     let (root, point) = mount;
     // In a container the mount may begin further down than the kernel's tree.
@@ -94,7 +108,7 @@ mod tests {
             let mounts = format!(
                 "22 1 0:20 / /sys rw shared:7 - sysfs sysfs rw\n30 22 0:26 {mount} rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
             );
-            let found = own_directory(&mounts, own);
+            let found = directory(&mounts, own, None);
             assert_eq!(found.as_deref(), expected.map(Path::new), "{mount} {own}");
         };
         let own = "12:pids:/x\n0::/system.slice/kumiko.service\n";
@@ -109,6 +123,22 @@ mod tests {
         check("/other /mnt", own, None);
         check("/ /sys/fs/cgroup", "12:pids:/x\n", None);
         check("/ /sys/fs/cgroup", "0::/../../user.slice\n", None);
-        assert_eq!(own_directory("", own), None);
+        assert_eq!(directory("", own, None), None);
+    }
+
+    #[test]
+    fn the_own_group_of_a_controller_of_version_1_is_found_in_its_hierarchy() {
+        let mounts = "31 22 0:27 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      32 22 0:28 /a /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
+                      33 22 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "12:pids:/a/b\n4:cpu,cpuacct:/\n1:name=systemd:/\n0::/\n";
+        let check = |controller: Option<&str>, expected: Option<&str>| {
+            let found = directory(mounts, own, controller);
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{controller:?}");
+        };
+        check(Some("pids"), Some("/sys/fs/cgroup/pids/b"));
+        check(Some("cpuacct"), Some("/sys/fs/cgroup/cpu,cpuacct"));
+        check(Some("memory"), None);
+        check(None, Some("/sys/fs/cgroup/unified"));
     }
 }

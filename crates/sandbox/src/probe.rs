@@ -17,10 +17,17 @@ pub struct Admission {
 const RATES: &str =
     "of a network limit: what is not TCP, what a connection sends in its first 20 ms";
 
-const NAMESPACE: &[&str] = &[RATES];
+/// The same, where processes are not counted by account.
+const COUNTED: &str = "where this account may make no control group: a limit of processes";
+
+const NAMESPACE: &[&str] = &[
+    RATES,
+    "where the account is root, and may make no control group: a limit of processes",
+];
 
 const NOTIFY: &[&str] = &[
     RATES,
+    COUNTED,
     "sizes of temporary places",
     "signals, traces and shared memory between several guests of one job fail",
     "no UNIX datagrams, no System V IPC, no message queues, no Landlock and no listeners of a guest's own",
@@ -33,6 +40,7 @@ const LIBRARY: &[&str] = &[
      account may; what is written, made, removed or executed stays the supervisor's to allow",
     "where the account is not root: device files in shown trees that its own rights open",
     RATES,
+    COUNTED,
     "sizes of temporary places",
     "signals, traces and shared memory between several guests of one job fail; no programs of 32 bits, no \
      debuggers",
@@ -42,6 +50,7 @@ const LIBRARY: &[&str] = &[
 
 const PTRACE: &[&str] = &[
     RATES,
+    COUNTED,
     "sizes of temporary places",
     "signals, traces and shared memory between several guests of one job fail; no debuggers, no further terminals",
     "no UNIX datagrams, no System V IPC, no message queues, no Landlock and no listeners of a guest's own",

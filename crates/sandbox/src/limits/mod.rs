@@ -13,8 +13,9 @@ pub use words::{Kept, kept};
 
 use account::Account;
 use bucket::Bucket;
+use kumiko_linux::limits::group::{Group, Place};
 use kumiko_linux::limits::{bounds, tasks, usage};
-use kumiko_policy::{Limited, Limits, Network};
+use kumiko_policy::{Limited, Limits, MechanismKind, Network};
 use pace::Pacer;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -58,8 +59,10 @@ pub struct Limiter {
     limits: Limits,
     /// The job is on the host's network: one of its own leads nowhere.
     network: bool,
-    /// In a user namespace of its own the kernel counts its processes apart.
-    counted: bool,
+    /// In a user namespace of its own there is a first process that is not the guest's.
+    namespace: bool,
+    /// Counts its processes, where they are not counted by account.
+    group: Option<Group>,
     /// Processes that stand by the job with us, and are no part of it.
     helpers: BTreeSet<i32>,
     begun: Instant,
@@ -83,7 +86,8 @@ impl Limiter {
         let mut limiter = Limiter {
             limits: Limits::default(),
             network: network == Network::Host,
-            counted: mechanism == "namespace",
+            namespace: mechanism == MechanismKind::Namespace.name(),
+            group: None,
             helpers: helpers(guests),
             begun: now,
             due: now,
@@ -118,6 +122,7 @@ impl Limiter {
         self.received.set(rate(network));
         self.limits = limits.clone();
         self.bounded.clear();
+        self.count();
         self.due = Instant::now();
     }
 
@@ -183,13 +188,29 @@ impl Limiter {
         }
     }
 
+    /// The kernel counts processes by account in a user namespace, but not those of root; else in a group.
+    fn count(&mut self) {
+        let by_account = self.namespace && !kumiko_linux::is_root();
+        let Some(most) = self.processes().filter(|_| !by_account) else {
+            return;
+        };
+        if self.group.is_none() {
+            self.group = Place::find().and_then(|place| place.make().ok());
+        }
+        if let Some(group) = &self.group {
+            let _ = group.bound(most); // made by us, so ours to bound
+        }
+    }
+
+    /// The namespace's own first process is counted with them.
+    fn processes(&self) -> Option<u64> {
+        let most = self.limits.processes?;
+        Some(most.saturating_add(self.namespace.into()))
+    }
+
     /// What the kernel keeps of each process, once.
     fn bound(&mut self, all: &[i32]) {
-        let Limits {
-            open_files,
-            processes,
-            ..
-        } = self.limits;
+        let (open_files, processes) = (self.limits.open_files, self.processes());
         if open_files.is_none() && processes.is_none() {
             return;
         }
@@ -201,9 +222,10 @@ impl Limiter {
             if let Some(most) = open_files {
                 let _ = bounds::open_files(*pid, most);
             }
-            if let Some(most) = processes.filter(|_| self.counted) {
-                // The namespace's own first process is counted with them.
-                let _ = bounds::processes(*pid, most.saturating_add(1));
+            match (processes, &self.group) {
+                (Some(_), Some(group)) => drop(group.add(*pid)),
+                (Some(most), None) if self.namespace => drop(bounds::processes(*pid, most)),
+                _ => {}
             }
         }
         self.bounded.retain(|pid| all.contains(pid));

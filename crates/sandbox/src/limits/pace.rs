@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const DIVIDE_EVERY: Duration = Duration::from_millis(200);
 /// What was sent too much or too little is made good within a second, if it is not more than one part in so many of what
 /// may be sent in one: so a correction is never a burst, and what a new socket sent before it was found is forgotten.
-const CORRECTION: i128 = 20;
+const CORRECTION: i128 = 10;
 
 /// What may come to a socket that is not read, in time at the rate: more than a round trip takes, so that it is no limit
 /// itself, and little enough to wait for when the job is stopped.

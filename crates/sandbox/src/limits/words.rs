@@ -1,5 +1,6 @@
 //! By what each limit is kept here, and what of it is not (P14, P54): for the record of a job, and for `probe`.
 
+use kumiko_linux::limits::group::Place;
 use kumiko_policy::{Limited, Limits, MechanismKind, Network, Policy};
 
 /// In words, a line each.
@@ -41,6 +42,9 @@ pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
             Limited::Processes => match (kind, kumiko_linux::is_root()) {
                 (MechanismKind::Namespace, false) => {
                     by("RLIMIT_NPROC in the job's own user namespace (threads count)");
+                }
+                _ if Place::find().is_some() => {
+                    by("pids.max of a control group (threads count)");
                 }
                 (_, true) => kept.not.push(format!("{words} (of the account root)")),
                 _ => kept
