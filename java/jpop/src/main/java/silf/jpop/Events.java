@@ -24,13 +24,18 @@ public final class Events {
         line("{\"jpop\":1,\"kind\":" + quoted(kind) + ",\"problem\":" + quoted(problem) + ",\"maximises\":" + maximises + "}");
     }
 
-    /** @param best as text that is a JSON value; "null" for none yet */
-    public void now(String best, long left, List<NodeStat> nodes) {
+    /**
+     * How far it is.
+     *
+     * @param best as text that is a JSON value; "null" for none yet
+     * @param more further members, each with a comma before it
+     */
+    public void now(String best, long left, String more, List<NodeStat> nodes) {
         if (out == null) {
             return;
         }
         StringBuilder text = new StringBuilder(256 + 128 * nodes.size());
-        text.append("{\"t\":").append(seconds()).append(",\"best\":").append(best).append(",\"left\":").append(left).append(",\"nodes\":[");
+        text.append("{\"t\":").append(seconds()).append(",\"best\":").append(best).append(",\"left\":").append(left).append(more).append(",\"nodes\":[");
         for (int i = 0; i < nodes.size(); i++) {
             NodeStat node = nodes.get(i);
             text.append(i == 0 ? "" : ",").append("{\"place\":").append(quoted(node.place())).append(",\"name\":").append(quoted(node.name()))

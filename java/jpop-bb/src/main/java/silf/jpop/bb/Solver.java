@@ -177,7 +177,7 @@ public final class Solver extends Code {
         }
         Result<Object> result = new Result<>(best != null, best == null ? 0 : search.value(best.cost()), state,
                 best == null ? "" : best.at().toString(), work, core.faults());
-        events.now(shown(best), 0, stats());
+        events.now(shown(best), 0, "", stats());
         events.end(shown(best), "proven");
         if (Trees.job(settings) instanceof BranchAndBound.Job<?> job) {
             ((BranchAndBound.Job<Object>) job).result = result;
@@ -301,7 +301,7 @@ public final class Solver extends Code {
         if (parent != null) {
             up(new Talk.Told(rank, core.life(), new ArrayList<>(stats())));
         } else {
-            events.now(shown(core.best()), core.left().size(), stats());
+            events.now(shown(core.best()), core.left().size(), "", stats());
         }
     }
 

@@ -6,6 +6,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.OptionalLong;
 import silf.jojo.JojoException;
+import silf.jpop.Cities;
 import silf.jpop.Settings;
 import silf.jpop.Words;
 import silf.jpop.bb.Problem;

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.SplittableRandom;
 import silf.jojo.JojoException;
 import silf.jojo.testkit.Check;
+import silf.jpop.Cities;
 import silf.jpop.Trees;
 import silf.jpop.Words;
 import silf.jpop.bb.BranchAndBound;

@@ -1,9 +1,8 @@
-package silf.jpop.bb.problems;
+package silf.jpop;
 
 import java.util.Map;
 import java.util.TreeMap;
 import silf.jojo.JojoException;
-import silf.jpop.Words;
 
 /**
  * Symmetric instances of TSPLIB 95: EUC_2D, and EXPLICIT as a whole matrix or a triangle by rows. Not in it: its other distances,
