@@ -49,6 +49,8 @@ fn the_site() {
     let setup = Setup {
         directory: directory.join("state"),
         limits: Limits::default(),
+        capacity: kumiko_job::admission::Capacity::UNBOUNDED,
+        closed: Box::new(|| None),
         effective: Box::new(|_, _| Ok(Policy::default())),
         transfer: Some(mover(&directory)),
         after_commit: Some(Box::new(move |_, _| {

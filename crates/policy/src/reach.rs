@@ -4,6 +4,7 @@
 use crate::types::{Origin, Policy};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,6 +36,18 @@ pub struct Reach {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<Addresses>,
     pub origin: Origin,
+    /// The line of each rule, by its words (`deny *:25`), where they were told.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lines: BTreeMap<String, u32>,
+}
+
+impl Reach {
+    /// What decides, and where it stands.
+    fn by(&self, words: String) -> Option<(String, Origin)> {
+        let mut origin = self.origin.clone();
+        origin.line = self.lines.get(&words).copied().unwrap_or(origin.line);
+        Some((words, origin))
+    }
 }
 
 /// What is decided for an address.
@@ -230,16 +243,16 @@ pub fn reaches(layers: &[Reach], address: SocketAddr) -> Reached {
         if let Some(rule) = covering(&layer.deny) {
             return Reached {
                 reached: false,
-                by: Some((format!("deny {rule}"), layer.origin.clone())),
+                by: layer.by(format!("deny {rule}")),
             };
         }
         let Some(allow) = &layer.allow else { continue };
         match covering(allow) {
-            Some(rule) => by = Some((format!("allow {rule}"), layer.origin.clone())),
+            Some(rule) => by = layer.by(format!("allow {rule}")),
             None => {
                 return Reached {
                     reached: false,
-                    by: Some(("not among what is allowed".to_owned(), layer.origin.clone())),
+                    by: layer.by("not among what is allowed".to_owned()),
                 };
             }
         }
@@ -348,6 +361,7 @@ mod tests {
                 allow: allow.map(read),
                 deny: read(deny),
                 origin,
+                lines: BTreeMap::new(),
             }
         };
         let site = layer(None, &["127.0.0.0/8"]);

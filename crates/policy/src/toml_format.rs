@@ -7,6 +7,7 @@ use crate::reach::{Addresses, MAX_ADDRESSES, Reach};
 use crate::types::{
     Access, Limited, MAX_MIB, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -125,12 +126,13 @@ impl Reader<'_> {
                 source: self.source.to_owned(),
                 line: self.place(key.span().start).0,
             },
+            lines: BTreeMap::new(),
         };
         for (name, value) in table {
             match name.get_ref().as_ref() {
                 "access" => policy.network = Some(word((name, value))?),
-                "allow" => reach.allow = Some(self.addresses((name, value))?),
-                "deny" => reach.deny = self.addresses((name, value))?,
+                "allow" => reach.allow = Some(self.addresses((name, value), &mut reach.lines)?),
+                "deny" => reach.deny = self.addresses((name, value), &mut reach.lines)?,
                 other => return Err(self.unknown(name, other, NETWORK_KEYS)),
             }
         }
@@ -143,16 +145,26 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn addresses(&self, (key, value): Entry<'_>) -> Result<Vec<Addresses>, PolicyError> {
+    fn addresses(
+        &self,
+        (key, value): Entry<'_>,
+        lines: &mut BTreeMap<String, u32>,
+    ) -> Result<Vec<Addresses>, PolicyError> {
         let DeValue::Array(words) = value.get_ref() else {
             return Err(self.wrong_type((key, value), "a list of addresses"));
         };
         let address = |value| {
             let word = self.string((key, value))?;
-            word.parse().map_err(|problem| {
+            let rule: Addresses = word.parse().map_err(|problem| {
                 let word = word.to_owned();
                 self.error(value.span(), Problem::Address { word, problem })
-            })
+            })?;
+            // Of two that say the same the first decides.
+            let line = self.place(value.span().start).0;
+            lines
+                .entry(format!("{} {rule}", key.get_ref()))
+                .or_insert(line);
+            Ok(rule)
         };
         words.iter().map(address).collect()
     }

@@ -352,3 +352,17 @@ fn a_fence_will_do_only_where_whoever_owns_the_machine_says_so_and_nobody_below_
     check(&[(Layer::Job, fence)], false);
     check(&[(Layer::Job, wall), (Layer::Job, fence)], true);
 }
+
+#[test]
+fn what_decides_for_an_address_is_told_with_its_own_line() {
+    let text = "[network]\nallow = [\n  \"192.0.2.0/24:80\",\n  \"192.0.2.0/24:443\",\n]\ndeny = [\"192.0.2.9/32\"]\n";
+    let policy = parse(text, "site.toml").unwrap();
+    let check = |address: &str, by: &str, line: u32| {
+        let (words, origin) = policy.reaches(address.parse().unwrap()).by.unwrap();
+        assert_eq!((words.as_str(), origin.line), (by, line), "{address}");
+        assert_eq!(origin.source, "site.toml");
+    };
+    check("192.0.2.7:443", "allow 192.0.2.0/24:443", 4);
+    check("192.0.2.9:443", "deny 192.0.2.9", 6);
+    check("192.0.3.7:443", "not among what is allowed", 1);
+}

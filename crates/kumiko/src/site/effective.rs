@@ -15,12 +15,12 @@ use kumiko_policy::{
 use kumiko_sandbox::Machine;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The site's policy file, read again when it changes, those below it, and what this machine can do.
 pub struct Policies {
     path: PathBuf,
-    organisations: Organisations,
+    organisations: Arc<Organisations>,
     /// The account's own; need not be there.
     user: Option<PathBuf>,
     machine: Machine,
@@ -32,22 +32,43 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// For the jobs of this process's account.
+    /// For the jobs of a personal site.
+    ///
+    /// # Errors
+    /// As [`Policies::load_in`].
+    pub fn load(home: &Home, settings: &Settings, draining: &Path) -> Result<Policies, Refusal> {
+        Policies::load_in(home, settings, draining, &home.state())
+    }
+
+    /// For the jobs of this process's account, which keeps things in `state`.
     ///
     /// # Errors
     /// The site's policy cannot be read: a site without one does not start.
-    pub fn load(home: &Home, settings: &Settings, draining: &Path) -> Result<Policies, Refusal> {
+    pub fn load_in(
+        home: &Home,
+        settings: &Settings,
+        draining: &Path,
+        state: &Path,
+    ) -> Result<Policies, Refusal> {
         let path = home.policy();
         let read = Mutex::new((stamp(&path), read(&path)?));
         Ok(Policies {
             path,
-            organisations: Organisations::new(settings.organisations.clone(), home.certificates()),
+            organisations: Arc::new(Organisations::new(
+                settings.organisations.clone(),
+                home.certificates(),
+                state.join("organisations"),
+            )),
             user: crate::config::folder().map(|folder| folder.join("policy.toml")),
             machine: Machine::probe(),
             reserves: settings.batch == Name::Fork,
             draining: draining.to_owned(),
             read,
         })
+    }
+
+    pub fn organisations(&self) -> Arc<Organisations> {
+        Arc::clone(&self.organisations)
     }
 
     pub fn machine(&self) -> &Machine {

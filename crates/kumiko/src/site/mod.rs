@@ -4,6 +4,7 @@ mod capacity;
 mod control;
 mod edited;
 mod effective;
+mod fetch;
 mod gram;
 mod gridftp;
 mod make;

@@ -22,14 +22,23 @@ pub struct Organisation {
     pub name: String,
     /// Subject of the certificate that signs its policy.
     pub administrator: String,
-    /// The signed policy.
-    pub policy: PathBuf,
+    /// The signed policy: a file, or an `https` address to fetch it from.
+    pub policy: String,
+}
+
+impl Organisation {
+    /// Where it is fetched from; None: it is a file of the host.
+    pub fn address(&self) -> Option<&str> {
+        Some(self.policy.as_str()).filter(|policy| policy.starts_with("https://"))
+    }
 }
 
 /// All of a site, with what was read of them.
 pub struct Organisations {
-    list: Vec<Organisation>,
-    trust: PathBuf,
+    pub(super) list: Vec<Organisation>,
+    pub(super) trust: PathBuf,
+    /// Where those that are fetched are kept, each by its name.
+    pub(super) fetched: PathBuf,
     kept: Mutex<Vec<Option<Arc<Kept>>>>,
 }
 
@@ -41,9 +50,23 @@ struct Kept {
 }
 
 impl Organisations {
-    pub fn new(list: Vec<Organisation>, trust: PathBuf) -> Organisations {
+    /// `fetched`: a directory of this process's account.
+    pub fn new(list: Vec<Organisation>, trust: PathBuf, fetched: PathBuf) -> Organisations {
         let kept = Mutex::new(list.iter().map(|_| None).collect());
-        Organisations { list, trust, kept }
+        Organisations {
+            list,
+            trust,
+            fetched,
+            kept,
+        }
+    }
+
+    /// Where the signed policy is read from.
+    pub(super) fn place(&self, one: &Organisation) -> PathBuf {
+        match one.address() {
+            Some(_) => self.fetched.join(format!("{}.vo", one.name)),
+            None => PathBuf::from(&one.policy),
+        }
     }
 
     /// The policy that the caller is under: that of the organisation asked for, else of the first that lists them; None
@@ -94,15 +117,22 @@ impl Organisations {
 
     fn look(&self, at: usize, one: &Organisation) -> Result<Arc<Kept>, Refusal> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = std::fs::metadata(&one.policy).and_then(|file| file.modified());
-        let stamp = stamp.map_err(|error| unusable(one, &error.to_string()))?;
+        let place = self.place(one);
+        let stamp = std::fs::metadata(&place).and_then(|file| file.modified());
+        let stamp = stamp.map_err(|error| match one.address() {
+            Some(_) if error.kind() == std::io::ErrorKind::NotFound => {
+                unusable(one, "it could not be fetched yet; the site's log says why")
+            }
+            _ => unusable(one, &error.to_string()),
+        })?;
         if let Some(Some(known)) = kept.get(at) {
             if known.stamp == stamp && known.believed.elapsed() < BELIEVED_FOR {
                 return Ok(Arc::clone(known));
             }
         }
         let trust = TrustStore::load(&self.trust).map_err(|e| unusable(one, &e.to_string()))?;
-        let (vo, members) = read(one, &trust)?;
+        let pem = bytes(&place).map_err(|error| unusable(one, &error.to_string()))?;
+        let (vo, members) = believe(one, &pem, &trust)?;
         let fresh = Arc::new(Kept {
             stamp,
             believed: Instant::now(),
@@ -116,10 +146,14 @@ impl Organisations {
     }
 }
 
-fn read(one: &Organisation, trust: &TrustStore) -> Result<(VoPolicy, HashSet<String>), Refusal> {
+/// Its policy and members, if its administrator has signed them.
+pub(super) fn believe(
+    one: &Organisation,
+    pem: &[u8],
+    trust: &TrustStore,
+) -> Result<(VoPolicy, HashSet<String>), Refusal> {
     let wrong = |why: &dyn std::fmt::Display| unusable(one, &why.to_string());
-    let pem = bytes(&one.policy).map_err(|error| wrong(&error))?;
-    let (text, signer) = signed::open(&pem, trust, SystemTime::now()).map_err(|e| wrong(&e))?;
+    let (text, signer) = signed::open(pem, trust, SystemTime::now()).map_err(|e| wrong(&e))?;
     let administrator = Dn::parse(&one.administrator).map_err(|error| wrong(&error))?;
     if signer.identity != administrator {
         let why = format!(
@@ -141,7 +175,7 @@ fn read(one: &Organisation, trust: &TrustStore) -> Result<(VoPolicy, HashSet<Str
 }
 
 /// At most as much as is read of it, and one byte to tell.
-fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+pub(super) fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = MAX_SIGNED_BYTES as u64 + 1;
     std::fs::File::open(path)?
@@ -150,13 +184,12 @@ fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn unusable(one: &Organisation, why: &str) -> Refusal {
+pub(super) fn unusable(one: &Organisation, why: &str) -> Refusal {
     Refusal::new(
         "vo_policy",
         format!(
             "the policy of the virtual organisation {}, {}, cannot be used: {why}",
-            one.name,
-            one.policy.display()
+            one.name, one.policy
         ),
     )
 }
@@ -178,9 +211,9 @@ mod tests {
             let one = Organisation {
                 name: "lattice".to_owned(),
                 administrator: admin.subject().to_string(),
-                policy: path.clone(),
+                policy: path.display().to_string(),
             };
-            Organisations::new(vec![one], ca.trust_dir())
+            Organisations::new(vec![one], ca.trust_dir(), PathBuf::new())
         };
         let alice = ca.name("Alice").to_string();
         let bob = ca.name("Bob").to_string();
@@ -214,7 +247,7 @@ mod tests {
         let nameless = TEXT.replace("/O=Grid/OU=Test/CN=Alice", "Alice");
         check(&put(&nameless, &admin), &alice, None, "vo_policy");
         std::fs::write(&path, TEXT).unwrap();
-        let unsigned = Organisations::new(good.list.clone(), ca.trust_dir());
+        let unsigned = Organisations::new(good.list.clone(), ca.trust_dir(), PathBuf::new());
         check(&unsigned, &alice, None, "no signed text");
         std::fs::remove_file(&path).unwrap();
         check(&good, &bob, None, "vo_policy");

@@ -9,6 +9,7 @@ use crate::site::capacity;
 use crate::site::control::listen_address;
 use crate::site::edited;
 use crate::site::effective::Policies;
+use crate::site::fetch;
 use crate::site::gram::gram;
 use crate::site::gridftp::{self, GridFtp};
 use crate::site::settings::Settings;
@@ -44,6 +45,7 @@ pub async fn serve(
     let _lock = take_lock(home)?;
     this_process::raise_open_files()?;
     let policies = Policies::load(home, &settings, &home.draining())?;
+    let organisations = policies.organisations();
     let mover = mover(&home.state(), home.certificates())?;
     let manager = open_manager(
         &settings,
@@ -85,6 +87,7 @@ pub async fn serve(
         manager.watch_stats(),
     ));
     let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
+    let fetching = tokio::spawn(fetch::keep(organisations));
     ready(&running)?;
     tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");
     let end = async {
@@ -103,6 +106,7 @@ pub async fn serve(
     }
     telling.abort();
     following.abort();
+    fetching.abort();
     manager.close().await;
     let _ = std::fs::remove_file(home.told());
     let _ = std::fs::remove_file(home.running());

@@ -49,7 +49,7 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # keep_h = 168
 
 # Virtual organisations whose members' jobs are under the policy that its administrator signed (`kumiko identity sign`):
-# a list of { name, administrator (a subject), policy (the signed file) }. Of several that list somebody, the one that
+# a list of { name, administrator (a subject), policy (the signed file, or an https address of it) }. Of several that list somebody, the one that
 # the job's policy names, else the first.
 # organisations = []
 

@@ -19,12 +19,27 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Link for T {}
 #[derive(Debug)]
 pub struct Doorway {
     credential: Option<Credential>,
+    /// Without a credential servers are met as nobody, and not left alone.
+    nobody: bool,
     trust: TrustStore,
 }
 
 impl Doorway {
     pub fn new(credential: Option<Credential>, trust: TrustStore) -> Doorway {
-        Doorway { credential, trust }
+        Doorway {
+            credential,
+            nobody: false,
+            trust,
+        }
+    }
+
+    /// For what is public: a server that asks for a certificate is shown none.
+    pub fn nobody(trust: TrustStore) -> Doorway {
+        Doorway {
+            credential: None,
+            nobody: true,
+            trust,
+        }
     }
 
     /// `within`: for all of it, and never longer than `CONNECT_WITHIN`. The server's certificate must be for its host, or that of the caller himself (GASS servers are mostly his own).
@@ -52,21 +67,26 @@ impl Doorway {
             if url.scheme == Scheme::Http {
                 return Ok(Box::new(tcp) as Box<dyn Link>);
             }
-            let Some(credential) = &self.credential else {
-                return Err(TransferError::NoCredential {
-                    url: url.to_string(),
-                });
-            };
             let untrusted = |cause: TlsError| TransferError::Untrusted {
                 url: url.to_string(),
                 cause,
             };
-            let connector =
-                Connector::new(Some(credential), &self.trust, &[]).map_err(untrusted)?;
-            let (tls, _) = connector
-                .connect_to_host_or(&server.host, credential.identity(), tcp)
-                .await
-                .map_err(untrusted)?;
+            if self.credential.is_none() && !self.nobody {
+                return Err(TransferError::NoCredential {
+                    url: url.to_string(),
+                });
+            }
+            let credential = self.credential.as_ref();
+            let connector = Connector::new(credential, &self.trust, &[]).map_err(untrusted)?;
+            let met = match credential {
+                Some(own) => {
+                    connector
+                        .connect_to_host_or(&server.host, own.identity(), tcp)
+                        .await
+                }
+                None => connector.connect(&server.host, tcp).await,
+            };
+            let (tls, _) = met.map_err(untrusted)?;
             Ok(Box::new(tls) as Box<dyn Link>)
         };
         let within = within.min(CONNECT_WITHIN);

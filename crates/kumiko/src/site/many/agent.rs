@@ -6,6 +6,7 @@ use crate::fail::{Failure, While};
 use crate::home::Home;
 use crate::site::edited;
 use crate::site::effective::Policies;
+use crate::site::fetch;
 use crate::site::gram::gram;
 use crate::site::many::service;
 use crate::site::serve::{end_asked, open_manager, runner};
@@ -37,7 +38,8 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         .create(&given.state)
         .doing(|| format!("making {}", given.state.display()))?;
     until_other_ended(&given.state).await?;
-    let policies = Policies::load(home, &settings, &given.draining)?;
+    let policies = Policies::load_in(home, &settings, &given.draining, &given.state)?;
+    let organisations = policies.organisations();
     let mover = mover(&given.state, home.certificates())?;
     let state = given.state.clone();
     let manager = open_manager(&settings, policies, state, runner()?, Arc::clone(&mover)).await?;
@@ -50,12 +52,14 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
     )?;
     tracing::info!(jobs = manager.stats().live, "the agent serves");
     let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
+    let fetching = tokio::spawn(fetch::keep(organisations));
     let has_work = || manager.stats().live > 0;
     let idle_after = Duration::from_secs(idle_s);
     let end = agent
         .run(monitor, idle_after, has_work, end_asked())
         .await?;
     following.abort();
+    fetching.abort();
     manager.close().await;
     tracing::info!(?end, "the agent ends; running jobs go on");
     Ok(0)
