@@ -24,7 +24,7 @@ pub use layers::{Layer, NestError, nest};
 pub use narrow::narrow;
 pub use paper::parse_paper;
 pub use path::{GuestPath, PathError};
-pub use reach::{AddressError, Addresses, MAX_ADDRESSES, Reach, Reached, reaches};
+pub use reach::{AddressError, Addresses, MAX_ADDRESSES, Reach, Reached, binds, reaches};
 pub use toml_format::parse_toml;
 pub use types::{
     Access, Limited, Limits, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy,

@@ -260,9 +260,67 @@ pub fn reaches(layers: &[Reach], address: SocketAddr) -> Reached {
     Reached { reached: true, by }
 }
 
+/// May a guest have this address and port for its own? Port 0 is whatever the kernel gives. Else as what it would connect
+/// to; at an unspecified address it is to be had by everybody, so every address has to be admitted at that port.
+pub fn binds(layers: &[Reach], address: SocketAddr) -> bool {
+    if address.port() == 0 {
+        return true;
+    }
+    if !address.ip().to_canonical().is_unspecified() {
+        return reaches(layers, address).reached;
+    }
+    let port = |rule: &&Addresses| (rule.first_port..=rule.last_port).contains(&address.port());
+    let all = |rule: &Addresses| {
+        let block = rule.block.as_ref();
+        block.is_none_or(|block| block.bits == 0 && block.masked(address.ip()).is_some())
+    };
+    layers.iter().all(|layer| {
+        let allow = layer.allow.as_ref();
+        let allowed = allow.is_none_or(|rules| rules.iter().filter(port).any(all));
+        allowed && !layer.deny.iter().any(|rule| port(&rule))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_bound_is_what_could_be_connected_to() {
+        let check = |allow: Option<&[&str]>, deny: &[&str], address: &str, expected: bool| {
+            let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+            let layer = Reach {
+                allow: allow.map(rules),
+                deny: rules(deny),
+                origin: Origin {
+                    source: String::new(),
+                    line: 0,
+                },
+                lines: BTreeMap::new(),
+            };
+            let asked = address.parse().unwrap();
+            assert_eq!(
+                binds(&[layer], asked),
+                expected,
+                "{allow:?} {deny:?} {address}"
+            );
+        };
+        let one = Some(["192.0.2.7:80"].as_slice());
+        check(one, &[], "192.0.2.7:80", true);
+        check(one, &[], "192.0.2.7:81", false);
+        check(one, &[], "192.0.2.7:0", true);
+        check(one, &[], "0.0.0.0:0", true);
+        check(one, &[], "0.0.0.0:80", false);
+        check(Some(&["*:80"]), &[], "0.0.0.0:80", true);
+        check(Some(&["*:80"]), &[], "[::]:80", true);
+        check(Some(&["*:80"]), &[], "0.0.0.0:81", false);
+        check(Some(&["0.0.0.0/0"]), &[], "0.0.0.0:80", true);
+        check(Some(&["0.0.0.0/0"]), &[], "[::]:80", false);
+        check(Some(&["127.0.0.1"]), &[], "0.0.0.0:80", false);
+        check(None, &["192.0.2.7:80"], "0.0.0.0:80", false);
+        check(None, &["192.0.2.7:80"], "0.0.0.0:81", true);
+        check(None, &["192.0.2.7:80"], "192.0.2.8:80", true);
+    }
 
     #[test]
     fn addresses_are_read_and_written_alike() {

@@ -172,6 +172,11 @@ impl Message {
         Message([GO, 0, 0, 0])
     }
 
+    /// A descriptor of who tells it, for who may take copies of them (pidfd_getfd(2)).
+    pub(crate) fn descriptor(number: i32) -> Message {
+        Message([FDS, number as u32, 0, 0])
+    }
+
     pub(crate) fn failed(failure: &Failure) -> Message {
         Message([
             FAILED,
@@ -259,11 +264,11 @@ impl Reports {
         }
     }
 
-    /// The descriptor that is told first of all, or the failure that is told in its place.
-    pub(crate) fn fd_or_failure(&self) -> Result<OwnedFd, Failure> {
+    /// The number of the descriptor that is told first of all, or the failure that is told in its place.
+    pub(crate) fn descriptor_or_failure(&self) -> Result<i32, Failure> {
         let mut bytes = [0; 16];
         match self.receive(&mut bytes) {
-            Ok((_, Some(fd))) => Ok(fd),
+            Ok((16, None)) if word(&bytes, 0) == FDS => Ok(word(&bytes, 1) as i32),
             Ok((16, None)) => Err(failure(&bytes)),
             Ok(_) => Err(Failure::LOST),
             Err(errno) => Err(Failure::at(Stage::Lost)(errno)),

@@ -49,7 +49,6 @@ const FORBIDDEN: &[i64] = &[
     // The kernel's own.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
     libc::SYS_init_module,
@@ -84,6 +83,9 @@ const ABSENT: &[i64] = &[
     libc::SYS_clone3,
 ];
 
+/// UFFD_USER_MODE_ONLY (userfaultfd(2)): checkpoints find with it what was written. Without, the kernel's own faults wait.
+const USER_MODE_ONLY: u32 = 1;
+
 /// The pace of a socket is its job's to set, where its job has one (SO_MAX_PACING_RATE). Whatever the level: no other
 /// level's option of this number (MCAST_LEAVE_SOURCE_GROUP) is missed.
 const PACE: [u32; 1] = [libc::SO_MAX_PACING_RATE as u32];
@@ -103,6 +105,7 @@ pub fn guest_filter(further_processes: bool, paced: bool) -> Filter {
         .on_bits(libc::SYS_unshare, 0, NEW_NAMESPACES | NEW_TIME, eperm)
         .on_bits(libc::SYS_clone, 0, NEW_NAMESPACES, eperm)
         .on_values(libc::SYS_ioctl, 1, &TERMINAL_INJECTION, eperm)
+        .unless_bits(libc::SYS_userfaultfd, 0, USER_MODE_ONLY, eperm)
         .unless_values(
             libc::SYS_socket,
             0,

@@ -155,6 +155,32 @@ impl Filter {
         self
     }
 
+    /// The call, when an argument is an address (both its words; null is none).
+    pub fn unless_null(mut self, call: i64, argument: u32, verdict: Verdict) -> Filter {
+        let at = ARGUMENTS + 8 * argument;
+        self.push(EQUAL, 0, 6, number(call));
+        self.push(LOAD, 0, 0, at);
+        self.push(EQUAL, 0, 2, 0);
+        self.push(LOAD, 0, 0, at + 4);
+        self.push(EQUAL, 1, 0, 0);
+        self.verdict(verdict);
+        self.push(LOAD, 0, 0, NUMBER);
+        self
+    }
+
+    /// The call, when the low words of two arguments, of which the second follows the first, are these.
+    pub fn on_both(mut self, call: i64, first: u32, values: [u32; 2], verdict: Verdict) -> Filter {
+        let at = ARGUMENTS + 8 * first;
+        self.push(EQUAL, 0, 6, number(call));
+        self.push(LOAD, 0, 0, at);
+        self.push(EQUAL, 0, 3, values[0]);
+        self.push(LOAD, 0, 0, at + 8);
+        self.push(EQUAL, 0, 1, values[1]);
+        self.verdict(verdict);
+        self.push(LOAD, 0, 0, NUMBER);
+        self
+    }
+
     /// The call, when the instruction before `after` makes it, is made as it stands. `only`: and when an argument (from
     /// 0) is an address in this range that is a multiple of 32.
     pub fn made_at(mut self, call: i64, after: u64, only: Option<(u32, Range<u64>)>) -> Filter {
@@ -428,5 +454,36 @@ mod tests {
         assert_eq!(told(41, [7, 0, 0, 0, 0, 0]), fails(libc::EAGAIN));
         assert_eq!(told(56, [0x10, 0, 0, 0, 0, 0]), fails(libc::EPERM));
         assert_eq!(told(56, [0x40; 6]), libc::SECCOMP_RET_ALLOW);
+    }
+
+    /// The upper words of these tests' arguments are not null: the lower word of an address may be.
+    #[test]
+    fn an_address_is_null_when_both_its_words_are() {
+        let filter = Filter::new(400).unless_null(44, 4, Verdict::Ask).finish();
+        let told = |arguments| run(&filter, ARCHITECTURE, 44, arguments);
+        assert_eq!(told([0; 6]), libc::SECCOMP_RET_USER_NOTIF);
+        assert_eq!(told([0, 0, 0, 0, 9, 0]), libc::SECCOMP_RET_USER_NOTIF);
+        // Of the same filter with the upper word's load in the place of the lower's: null is let through.
+        let lower = filter.code.iter().position(|step| step.k == ARGUMENTS + 32);
+        let mut filter = filter.clone();
+        let upper = ARGUMENTS + 36;
+        let at = filter.code.iter().position(|step| step.k == upper);
+        let (lower, at) = (lower.unwrap(), at.unwrap());
+        filter.code[at].k = filter.code[lower].k;
+        let told = |arguments| run(&filter, ARCHITECTURE, 44, arguments);
+        assert_eq!(told([0; 6]), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(told([0, 0, 0, 0, 9, 0]), libc::SECCOMP_RET_USER_NOTIF);
+    }
+
+    #[test]
+    fn two_arguments_together_are_named() {
+        let refused = Verdict::Fail(libc::EPERM);
+        let filter = Filter::new(400).on_both(54, 1, [41, 57], refused).finish();
+        let told =
+            |call, level, option| run(&filter, ARCHITECTURE, call, [3, level, option, 0, 0, 0]);
+        assert_eq!(told(54, 41, 57), fails(libc::EPERM));
+        for (call, level, option) in [(54, 41, 56), (54, 40, 57), (55, 41, 57)] {
+            assert_eq!(told(call, level, option), libc::SECCOMP_RET_ALLOW);
+        }
     }
 }

@@ -89,16 +89,22 @@ pub fn open_in_root(root: BorrowedFd<'_>, path: &CStr, follow: bool) -> Result<O
         mode: 0,
         resolve: libc::RESOLVE_IN_ROOT | libc::RESOLVE_NO_MAGICLINKS,
     };
-    // SAFETY: a zero-terminated string and a live structure whose size is told.
-    owned(unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            root.as_raw_fd(),
-            path.as_ptr(),
-            &raw const how,
-            size_of::<How>(),
-        )
-    })
+    loop {
+        // SAFETY: a zero-terminated string and a live structure whose size is told.
+        let opened = owned(unsafe {
+            libc::syscall(
+                libc::SYS_openat2,
+                root.as_raw_fd(),
+                path.as_ptr(),
+                &raw const how,
+                size_of::<How>(),
+            )
+        });
+        // Something was renamed somewhere on the machine while a `..` was followed (openat2(2)).
+        if !matches!(opened, Err(Errno::EAGAIN)) {
+            return opened;
+        }
+    }
 }
 
 /// Opens what a descriptor stands for once more, with other flags.
@@ -417,59 +423,6 @@ pub fn descriptor_of(tid: i32, number: i32) -> Result<OwnedFd, Errno> {
     let thread = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, tid, THREAD) })?;
     // SAFETY: plain numbers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, thread.as_raw_fd(), number, 0) })
-}
-
-pub fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Result<i64, Errno> {
-    check(
-        // SAFETY: a live buffer with its length; the kernel checks what it says.
-        unsafe {
-            libc::connect(
-                socket.as_raw_fd(),
-                address.as_ptr().cast(),
-                address.len() as u32,
-            )
-        }
-        .into(),
-    )
-}
-
-pub fn bind(socket: BorrowedFd<'_>, address: &[u8]) -> Result<i64, Errno> {
-    check(
-        // SAFETY: as above.
-        unsafe {
-            libc::bind(
-                socket.as_raw_fd(),
-                address.as_ptr().cast(),
-                address.len() as u32,
-            )
-        }
-        .into(),
-    )
-}
-
-pub fn send_to(
-    socket: BorrowedFd<'_>,
-    bytes: &[u8],
-    flags: i32,
-    address: &[u8],
-) -> Result<i64, Errno> {
-    // SAFETY: live buffers with their lengths.
-    check(unsafe {
-        libc::sendto(
-            socket.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            flags | libc::MSG_NOSIGNAL,
-            address.as_ptr().cast(),
-            address.len() as u32,
-        )
-    } as libc::c_long)
-}
-
-/// Does the socket wait rather than fail?
-pub fn is_blocking(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: plain numbers.
-    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK == 0 }
 }
 
 pub fn add_watch(watches: BorrowedFd<'_>, fd: BorrowedFd<'_>, mask: u32) -> Result<i64, Errno> {

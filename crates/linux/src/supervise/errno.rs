@@ -27,7 +27,9 @@ names!(
     EISDIR,
     ELOOP,
     EMFILE,
+    EMSGSIZE,
     ENAMETOOLONG,
+    ENOBUFS,
     ENODEV,
     ENOENT,
     ENOEXEC,
@@ -38,6 +40,7 @@ names!(
     ENXIO,
     EOPNOTSUPP,
     EPERM,
+    EPIPE,
     EPROTONOSUPPORT,
     ERANGE,
     EROFS,
@@ -46,6 +49,10 @@ names!(
 );
 
 impl Errno {
+    /// ERESTARTSYS, which the kernel keeps to itself: EINTR where a signal's handler wants that, else the call is made
+    /// again. Only for a thread that is about to stop or to be signalled.
+    pub const BROKEN_OFF: Errno = Errno(512);
+
     /// Of the last call of this thread.
     pub(super) fn last() -> Errno {
         Errno(

@@ -128,6 +128,12 @@ impl Listener {
         });
     }
 
+    /// The call was broken off: it fails with EINTR where a signal's handler wants that, and is made again else. As
+    /// [`Listener::again`], the thread must have been asked to halt before.
+    pub fn broken_off(&self, id: u64) {
+        self.answer(id, Err(Errno::BROKEN_OFF));
+    }
+
     fn send(&self, response: libc::seccomp_notif_resp) {
         // SAFETY: the kernel reads one live structure. ENOENT: the thread was killed meanwhile.
         unsafe {

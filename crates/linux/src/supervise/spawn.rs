@@ -111,7 +111,7 @@ pub struct OpenFiles(Rlimit);
 /// How a guest's calls are reached.
 #[derive(Debug)]
 pub enum Reach {
-    /// Its filter's listener is handed back.
+    /// The listener of its filter is taken from it.
     Notify,
     /// It waits until it is traced.
     Trace,
@@ -189,7 +189,17 @@ pub fn guest(program: &GuestProgram<'_>) -> Result<Starting, (i32, cell::Failure
                 .map_err(|failure| (pid, failure))?;
             None
         }
-        Reach::Notify => Some(reports.fd_or_failure().map_err(|failure| (pid, failure))?),
+        Reach::Notify => {
+            let told = reports.descriptor_or_failure();
+            let number = told.map_err(|failure| (pid, failure))?;
+            let taken = super::calls::descriptor_of(pid, number);
+            let lost = |Errno(errno)| cell::Failure {
+                stage: cell::Stage::Filter,
+                index: 0,
+                errno,
+            };
+            Some(taken.map_err(|errno| (pid, lost(errno)))?)
+        }
     };
     Ok(Starting {
         pid,
@@ -248,9 +258,9 @@ fn prepare(program: &GuestProgram<'_>, reports: BorrowedFd<'_>) -> Result<(), ce
                 .filter
                 .install_with_listener()
                 .map_err(Failure::at(Stage::Filter))?;
-            Reports::tell_fd(reports, listener.as_fd()).map_err(Failure::at(Stage::Filter))?;
-            // Here it would keep the guest's calls waiting for ever when the supervisor is gone.
-            drop(listener);
+            // Handing it over may be a call that is asked about. It is closed when the program is executed, which is one.
+            Reports::tell(reports, &report::Message::descriptor(listener.as_raw_fd()));
+            std::mem::forget(listener);
         }
         Reach::Trace => {
             program

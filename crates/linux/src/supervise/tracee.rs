@@ -221,17 +221,21 @@ pub fn set_blocked(tid: i32, mut set: u64) -> Result<(), Errno> {
 
 /// Waits for a traced thread (-1: any of this thread's) to stop or end; None: there is none.
 pub fn wait(tid: i32) -> Option<(i32, Stop)> {
-    let mut status = 0;
     loop {
-        // SAFETY: a live local. Threads and children of clone are told of too, those of other threads of ours are not.
-        let tid = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
-        if tid > 0 {
-            return Some((tid, told(tid, status)));
-        }
-        if Errno::last() != Errno::EINTR {
-            return None;
+        match wait_once(tid) {
+            Ok(stopped) => return Some(stopped),
+            Err(Errno::EINTR) => {}
+            Err(_) => return None,
         }
     }
+}
+
+/// As [`wait`]; EINTR: the waiting was broken off ([`super::breakable::Waiting`]).
+pub fn wait_once(tid: i32) -> Result<(i32, Stop), Errno> {
+    let mut status = 0;
+    // SAFETY: a live local. Threads and children of clone are told of too, those of other threads of ours are not.
+    let tid = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::__WNOTHREAD) };
+    check(tid.into()).map(|_| (tid, told(tid, status)))
 }
 
 fn told(tid: i32, status: i32) -> Stop {

@@ -188,7 +188,7 @@ impl Caller<'_> {
             Kind::Tree => mount.writable,
             Kind::Terminals => true,
             // Files of processes alone; those of the machine are not for guests to set.
-            // (A library's sealed pages are written to through /proc/self/mem as well: proc_pid_mem(5).)
+            // (Sealed pages, a library's or of words, are written to through /proc/self/mem as well: proc_pid_mem(5).)
             Kind::Processes if self.view.code_is_kept() && rest.ends_with(b"/mem") => {
                 return Err(Errno::EACCES);
             }

@@ -90,7 +90,7 @@ impl Supervisor {
         if let Some(counts) = &charge.counts {
             view.count_in(Arc::clone(counts));
         }
-        if charge.by == By::Library {
+        if charge.by != By::Listener {
             view.keep_code();
         }
         let domain = rules::domain(&view, charge.by, None)

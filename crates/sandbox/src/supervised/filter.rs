@@ -37,6 +37,9 @@ const NEW_LISTENER: u32 = 8;
 const PR_SET_DUMPABLE: u32 = 4;
 /// MSG_FASTOPEN.
 const FAST_OPEN: u32 = 0x2000_0000;
+/// Levels and options that send over other addresses than the one that is named: IP_OPTIONS; IPV6_2292RTHDR,
+/// IPV6_2292PKTOPTIONS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR.
+const ROUTES: [[u32; 2]; 5] = [[0, 4], [41, 5], [41, 6], [41, 55], [41, 57]];
 /// UFFD_USER_MODE_ONLY.
 const USER_MODE_ONLY: u32 = 1;
 
@@ -106,9 +109,16 @@ pub(super) fn filter(by: By, network: Network, addresses: bool, further_processe
         .unless_bits(call("userfaultfd"), 0, USER_MODE_ONLY, eperm);
     let none = fail(Errno::EAFNOSUPPORT);
     if addresses {
-        // Connects by sending: no address of theirs is looked at.
+        // Connects by sending, over an address that is looked at when a datagram is sent.
         for (name, flags) in [("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)] {
             filter = filter.on_bits(call(name), flags, FAST_OPEN, fail(Errno::EOPNOTSUPP));
+        }
+        filter = filter
+            .unless_null(call("sendto"), 4, ask)
+            .on(call("sendmsg"), ask)
+            .on(call("sendmmsg"), ask);
+        for option in ROUTES {
+            filter = filter.on_both(call("setsockopt"), 1, option, eperm);
         }
     }
     filter = match network {

@@ -3,12 +3,13 @@
 
 use super::caller::Caller;
 use super::serve::{Outcome, nr, serve};
-use super::view::{View, flag};
-use super::words;
+use super::slow::{self, Over};
+use super::view::{View, c_string, flag};
+use super::{sockets, words};
 use crate::library::{Arrivals, Contents};
 use kumiko_linux::supervise::listener::{Listener, Notification};
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
-use kumiko_linux::supervise::{Call, Errno};
+use kumiko_linux::supervise::{Call, Errno, calls, spawn};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl Answering<'_> {
             tid: asked.tid,
             call: asked.call,
         };
-        match serve(&caller) {
+        match serve(&caller).and_then(|outcome| by_us(&caller, outcome)) {
             Ok(Outcome::Enter { real, directory }) => {
                 let same = caller.path(0).is_ok_and(|words| {
                     words == real || caller.is_same_on_host(flag::AT_CWD, &words, &directory)
@@ -76,32 +77,60 @@ impl Answering<'_> {
                 if same {
                     return self.listener.carry_on(asked.id);
                 }
-                self.made_by_itself(asked, |before| {
+                let enter = |before: &Registers| {
                     let at = words::put_path(asked.tid, before, &real)?;
                     Ok(Call {
                         number: nr::CHDIR,
                         arguments: [at, 0, 0, 0, 0, 0],
                     })
-                });
+                };
+                self.made_by_itself(asked, enter, |_| Some(("cwd".to_owned(), real.clone())));
             }
             Ok(Outcome::Execute(execution)) => {
-                self.made_by_itself(asked, |before| words::put(&caller, before, &execution));
+                let execute = |before: &Registers| {
+                    let path = words::put_path(asked.tid, before, &execution.program.real)?;
+                    words::put(&caller, before, &execution, path)
+                };
+                self.made_by_itself(asked, execute, |_| None);
             }
-            Ok(Outcome::Path { real, flags }) => self.made_by_itself(asked, |before| {
-                let at = words::put_path(asked.tid, before, &real)?;
-                Ok(Call {
-                    number: nr::OPENAT,
-                    arguments: [flag::AT_CWD as i64 as u64, at, flags as u32 as u64, 0, 0, 0],
-                })
-            }),
+            Ok(Outcome::Path { real, flags }) => {
+                let open = |before: &Registers| {
+                    let at = words::put_path(asked.tid, before, &real)?;
+                    Ok(Call {
+                        number: nr::OPENAT,
+                        arguments: [flag::AT_CWD as i64 as u64, at, flags as u32 as u64, 0, 0, 0],
+                    })
+                };
+                self.made_by_itself(asked, open, |fd| Some((format!("fd/{fd}"), real.clone())));
+            }
             Ok(Outcome::Native) if matches!(asked.call.number, nr::EXECVE | nr::EXECVEAT) => {
                 self.executed_as_it_stands(asked);
             }
             Ok(Outcome::Slow(slow)) => {
-                let (listener, id) = (Arc::clone(&self.listener), asked.id);
-                std::thread::spawn(move || tell(&listener, id, slow()));
+                let (listener, asked) = (Arc::clone(&self.listener), *asked);
+                std::thread::spawn(move || {
+                    let wanted = || listener.is_waiting(asked.id);
+                    match slow::wait(asked.tid, slow, wanted) {
+                        Over::Told(outcome) => tell(&listener, asked.id, outcome),
+                        Over::BrokenOff => break_off(&listener, &asked),
+                        Over::Gone => {}
+                    }
+                });
             }
             outcome => tell(&self.listener, asked.id, outcome),
+        }
+    }
+
+    /// Another thread may have changed the words that this one made its call with: what it has now must be what was
+    /// meant, or shown.
+    fn look_again(&self, tid: i32, what: &str, meant: &[u8]) {
+        let now = c_string(format!("/proc/{tid}/{what}").as_bytes());
+        let Ok(now) = now.and_then(|path| calls::read_link(&path)) else {
+            return; // it has ended
+        };
+        if now.starts_with(b"/") && now != meant && self.view.place_of(&now).is_none() {
+            // An error: it has ended.
+            let _ = spawn::kill(tid);
         }
     }
 
@@ -121,11 +150,13 @@ impl Answering<'_> {
         }
     }
 
-    /// Has the thread make another call in place of the one that it waits for.
+    /// Has the thread make another call in place of the one that it waits for. `look`: which link of its own in /proc
+    /// says what it has then, and what that is to be.
     fn made_by_itself(
         &mut self,
         asked: &Notification,
         call: impl FnOnce(&Registers) -> Result<Call, Errno>,
+        look: impl FnOnce(i64) -> Option<(String, Vec<u8>)>,
     ) {
         let tid = asked.tid;
         match self.halt(asked) {
@@ -135,6 +166,9 @@ impl Answering<'_> {
                     Err(errno) => Some(Err(errno)),
                 };
                 if let Some(result) = done {
+                    if let Some((what, meant)) = result.ok().and_then(look) {
+                        self.look_again(tid, &what, &meant);
+                    }
                     restore(tid, before, result, blocked);
                 }
             }
@@ -223,10 +257,42 @@ fn tell(listener: &Listener, id: u64, outcome: Result<Outcome, Errno>) {
         Ok(Outcome::Value(value)) => listener.answer(id, Ok(value)),
         Ok(Outcome::Native) => listener.carry_on(id),
         Ok(Outcome::Give { fd, close_on_exec }) => listener.give(id, fd.as_fd(), close_on_exec),
-        Ok(
-            Outcome::Slow(_) | Outcome::Enter { .. } | Outcome::Execute(_) | Outcome::Path { .. },
-        ) => listener.answer(id, Err(Errno::EIO)),
+        Ok(_) => listener.answer(id, Err(Errno::EIO)),
         Err(errno) => listener.answer(id, Err(errno)),
+    }
+}
+
+/// What is done in a guest's place on a socket of its own.
+fn by_us(caller: &Caller<'_>, outcome: Outcome) -> Result<Outcome, Errno> {
+    match outcome {
+        Outcome::Connect(address) => sockets::connected(caller, address, None),
+        Outcome::Send(message) => message.sent(caller),
+        outcome => Ok(outcome),
+    }
+}
+
+/// Has the kernel see to the signal that a thread waits with, and to what that does to its call. One that another guest
+/// traces cannot be halted: it gets no more than EINTR.
+fn break_off(listener: &Listener, asked: &Notification) {
+    let tid = asked.tid;
+    if tracee::seize_alone(tid)
+        .and_then(|()| tracee::interrupt(tid))
+        .is_err()
+    {
+        return listener.answer(asked.id, Err(Errno::EINTR));
+    }
+    listener.broken_off(asked.id);
+    while let Some((_, stop)) = tracee::wait(tid) {
+        let (done, over) = match stop {
+            Stop::Gone => return,
+            Stop::Halted | Stop::Group => (tracee::detach(tid), true),
+            Stop::Signal(signal) => (tracee::go(tid, signal), false),
+            _ => (tracee::go(tid, 0), false),
+        };
+        // An error: it was killed.
+        if over || done.is_err() {
+            return;
+        }
     }
 }
 

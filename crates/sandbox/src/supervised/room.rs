@@ -16,9 +16,7 @@ use kumiko_linux::packets::Packets;
 use kumiko_linux::process;
 use kumiko_linux::supervise::spawn;
 use kumiko_policy::choice::Profile;
-use kumiko_policy::{
-    Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, Reach,
-};
+use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, Reach};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::AsFd;
@@ -26,9 +24,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Has the C library ask for names by TCP (resolv.conf(5)): where addresses are held to, there are no datagrams.
-const RESOLVER: &str = "RES_OPTIONS";
 
 pub(super) struct SupervisedRoom {
     name: &'static str,
@@ -131,10 +126,6 @@ impl SupervisedRoom {
                 None if name == "TMPDIR" && !self.temporary => {}
                 None => environment.push(format!("{name}={value}")),
             }
-        }
-        let names = |(name, _): &(String, String)| name == RESOLVER;
-        if !self.reach.is_empty() && !launch.environment.iter().any(names) {
-            environment.push(format!("{RESOLVER}=use-vc"));
         }
         environment.extend(
             launch

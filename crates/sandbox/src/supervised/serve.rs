@@ -3,6 +3,7 @@
 
 use super::caller::Caller;
 use super::execute;
+use super::messages::{self, Message};
 use super::open;
 use super::processes;
 use super::sockets;
@@ -22,7 +23,10 @@ pub(super) enum Outcome {
         close_on_exec: bool,
     },
     /// As this says, which may take as long as somebody else likes.
-    Slow(Box<dyn FnOnce() -> Result<Outcome, Errno> + Send>),
+    Slow(Slow),
+    /// A socket is to be connected to this address, which is no file's.
+    Connect(Vec<u8>),
+    Send(Message),
     /// The guest is to work in this directory, whose path on the host comes along.
     Enter {
         real: Vec<u8>,
@@ -35,6 +39,8 @@ pub(super) enum Outcome {
         flags: i32,
     },
 }
+
+pub(super) type Slow = Box<dyn FnOnce() -> Result<Outcome, Errno> + Send>;
 
 /// A program to be executed in the place of the one that is named.
 pub(super) struct Execution {
@@ -85,7 +91,8 @@ numbers! {
     LLISTXATTR "llistxattr" REMOVEXATTR "removexattr" LREMOVEXATTR "lremovexattr" FREMOVEXATTR "fremovexattr"
     STATFS "statfs" EXECVE "execve" EXECVEAT "execveat" CHDIR "chdir" GETCWD "getcwd"
     INOTIFY_ADD_WATCH "inotify_add_watch" CONNECT "connect" BIND "bind" SETPRIORITY "setpriority"
-    GETPRIORITY "getpriority" IOPRIO_SET "ioprio_set" IOPRIO_GET "ioprio_get" SOCKET "socket"
+    GETPRIORITY "getpriority" IOPRIO_SET "ioprio_set" IOPRIO_GET "ioprio_get" SOCKET "socket" SENDTO "sendto" SENDMSG "sendmsg"
+    SENDMMSG "sendmmsg"
 }
 
 pub(super) fn serve(c: &Caller<'_>) -> Result<Outcome, Errno> {
@@ -99,6 +106,10 @@ pub(super) fn serve(c: &Caller<'_>) -> Result<Outcome, Errno> {
         nr::CHDIR => return enter(c),
         nr::CONNECT => return sockets::connect(c),
         nr::SOCKET => return socket(c),
+        nr::SENDTO | nr::SENDMSG | nr::SENDMMSG => {
+            let message = messages::wanted(c)?;
+            return Ok(message.map_or(Outcome::Value(0), Outcome::Send));
+        }
         nr::SETPRIORITY | nr::GETPRIORITY => return of_processes(c, 0),
         nr::IOPRIO_SET | nr::IOPRIO_GET => return of_processes(c, 1),
         nr::NEWFSTATAT => c.stat(c.int(0), &c.path(1)?, c.word(3), 2),
@@ -187,23 +198,29 @@ fn of_processes(c: &Caller<'_>, one: i32) -> Result<Outcome, Errno> {
     }
 }
 
-/// A UNIX socket of datagrams could send to any name without saying so in a register.
+/// A UNIX socket of datagrams could send to any name without saying so in a register. Where addresses are held to rules,
+/// TCP and UDP are what is known to reach no others.
 fn socket(c: &Caller<'_>) -> Result<Outcome, Errno> {
     const UNIX: i32 = 1;
+    const INTERNET: [i32; 2] = [2, 10];
+    const STREAM: i32 = 1;
     const DATAGRAM: i32 = 2;
     const KIND: i32 = 0xf;
-    if c.int(0) == UNIX && c.int(1) & KIND == DATAGRAM {
-        return Err(Errno::EPROTONOSUPPORT);
-    }
-    // A datagram, too, where the addresses that it could be sent to are held to rules: TCP alone then.
-    const STREAM: i32 = 1;
     const TCP: [i32; 2] = [0, 6];
-    const INTERNET: [i32; 2] = [2, 10];
-    let other = c.int(1) & KIND != STREAM || !TCP.contains(&c.int(2));
-    if !c.view.reach().is_empty() && INTERNET.contains(&c.int(0)) && other {
-        return Err(Errno::EPROTONOSUPPORT);
+    const UDP: [i32; 2] = [0, 17];
+    let (family, kind, protocol) = (c.int(0), c.int(1) & KIND, c.int(2));
+    let known = match (family, kind) {
+        (UNIX, DATAGRAM) => false,
+        _ if c.view.reach().is_empty() || !INTERNET.contains(&family) => true,
+        (_, STREAM) => TCP.contains(&protocol),
+        (_, DATAGRAM) => UDP.contains(&protocol),
+        _ => false,
+    };
+    if known {
+        Ok(Outcome::Native)
+    } else {
+        Err(Errno::EPROTONOSUPPORT)
     }
-    Ok(Outcome::Native)
 }
 
 fn enter(c: &Caller<'_>) -> Result<Outcome, Errno> {

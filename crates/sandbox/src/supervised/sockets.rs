@@ -1,15 +1,16 @@
-//! Sockets whose addresses may be names of files: connected and bound in a guest's place, from one reading of the
-//! address. Not in it: what is sent (datagrams between UNIX sockets, which carry addresses anywhere, do not exist).
+//! Sockets whose addresses may be names of files or held to rules: connected and bound in a guest's place, or by itself
+//! with words that it cannot change, from one reading of the address. Not in it: what is sent (messages.rs; datagrams
+//! between UNIX sockets, which carry addresses anywhere, do not exist).
 
 use super::caller::Caller;
 use super::resolve::{End, last_name, parent};
 use super::serve::Outcome;
 use super::view::{c_string, flag};
 use kumiko_linux::supervise::calls::{self, FileKind};
-use kumiko_linux::supervise::{Errno, memory};
-use kumiko_policy::reaches;
+use kumiko_linux::supervise::{Errno, memory, sockets as kernel};
+use kumiko_policy::{binds, reaches};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// sizeof(struct sockaddr_storage).
 const ADDRESS_BYTES: usize = 128;
@@ -20,40 +21,54 @@ const IPV4: u16 = 2;
 const IPV6: u16 = 10;
 
 pub(super) fn connect(caller: &Caller<'_>) -> Result<Outcome, Errno> {
-    let mut address = address(caller)?;
-    let mut kept = None;
+    let address = address(caller, caller.word(1), caller.int(2))?;
     if let Some(asked) = internet(&address) {
         if !reaches(caller.view.reach(), asked).reached {
             return Err(Errno::EACCES);
         }
     }
-    if let Some(path) = path_of(&address) {
-        match caller.end(flag::AT_CWD, &path, true)? {
-            End::There { handle, .. } => {
-                if calls::about(handle.as_fd())?.kind() != FileKind::Socket {
-                    return Err(Errno(111)); // ECONNREFUSED, as for any file
-                }
-                address = unix(calls::own_path(handle.as_fd()).as_bytes())?;
-                kept = Some(handle);
+    let Some(path) = path_of(&address) else {
+        return Ok(Outcome::Connect(address));
+    };
+    match caller.end(flag::AT_CWD, &path, true)? {
+        End::There { handle, .. } => {
+            if calls::about(handle.as_fd())?.kind() != FileKind::Socket {
+                return Err(Errno(111)); // ECONNREFUSED, as for any file
             }
-            End::Missing { .. } => return Err(Errno::ENOENT),
-            _ => return Err(Errno::EACCES),
+            let address = unix(calls::own_path(handle.as_fd()).as_bytes())?;
+            connected(caller, address, Some(handle))
         }
+        End::Missing { .. } => Err(Errno::ENOENT),
+        _ => Err(Errno::EACCES),
     }
+}
+
+/// Connects in the guest's place. `kept`: what the address names.
+pub(super) fn connected(
+    caller: &Caller<'_>,
+    address: Vec<u8>,
+    kept: Option<OwnedFd>,
+) -> Result<Outcome, Errno> {
     let socket = calls::descriptor_of(caller.tid, caller.int(0))?;
-    if !calls::is_blocking(socket.as_fd()) {
-        return calls::connect(socket.as_fd(), &address).map(Outcome::Value);
-    }
-    Ok(Outcome::Slow(Box::new(move || {
-        let done = calls::connect(socket.as_fd(), &address).map(Outcome::Value);
+    let waits = kernel::is_blocking(socket.as_fd());
+    let connect = move || {
+        let done = kernel::connect(socket.as_fd(), &address).map(Outcome::Value);
         drop(kept);
         done
-    })))
+    };
+    if waits {
+        return Ok(Outcome::Slow(Box::new(connect)));
+    }
+    connect()
 }
 
 pub(super) fn bind(caller: &Caller<'_>) -> Result<i64, Errno> {
-    let mut address = address(caller)?;
+    let mut address = address(caller, caller.word(1), caller.int(2))?;
     let mut kept = None;
+    // AF_UNSPEC may be the kernel's IPv4 here as well (ip(7)).
+    if internet_sent_to(&address).is_some_and(|asked| !binds(caller.view.reach(), asked)) {
+        return Err(Errno::EACCES);
+    }
     if let Some(path) = path_of(&address) {
         match caller.end(flag::AT_CWD, &path, false)? {
             End::Missing {
@@ -72,7 +87,7 @@ pub(super) fn bind(caller: &Caller<'_>) -> Result<i64, Errno> {
         }
     }
     let socket = calls::descriptor_of(caller.tid, caller.int(0))?;
-    let bound = calls::bind(socket.as_fd(), &address)?;
+    let bound = kernel::bind(socket.as_fd(), &address)?;
     if let Some((directory, umask)) = kept {
         // Made without a mask, which is this process's and not a thread's.
         let made = path_of(&address).unwrap_or_default();
@@ -87,13 +102,12 @@ pub(super) fn bind(caller: &Caller<'_>) -> Result<i64, Errno> {
     Ok(bound)
 }
 
-fn address(caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
-    let length = caller.int(2);
+pub(super) fn address(caller: &Caller<'_>, at: u64, length: i32) -> Result<Vec<u8>, Errno> {
     if !(0..=ADDRESS_BYTES as i32).contains(&length) {
         return Err(Errno::EINVAL);
     }
     let mut address = vec![0; length as usize];
-    memory::read(caller.tid, caller.word(1), &mut address)?;
+    memory::read(caller.tid, at, &mut address)?;
     Ok(address)
 }
 
@@ -118,6 +132,16 @@ fn internet(address: &[u8]) -> Option<SocketAddr> {
         _ => return None,
     };
     Some(SocketAddr::new(address, port))
+}
+
+/// As [`internet`], of what is sent to: the kernel takes AF_UNSPEC for IPv4 there.
+pub(super) fn internet_sent_to(address: &[u8]) -> Option<SocketAddr> {
+    let family = address.get(..2)?;
+    if family == [0; 2] {
+        let as_ipv4 = [&IPV4.to_ne_bytes(), address.get(2..)?].concat();
+        return internet(&as_ipv4);
+    }
+    internet(address)
 }
 
 fn unix(path: &[u8]) -> Result<Vec<u8>, Errno> {

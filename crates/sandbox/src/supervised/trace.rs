@@ -1,21 +1,30 @@
 //! Answering by ptrace(2): a thread of ours traces a guest program and all that it starts, and is told of the calls that
 //! the filter picks. What we can do in the guest's place is done and its result put in place of the call; files are
-//! opened, directories entered and programs executed by the guest itself, with the words of the host in place of its
-//! own, and no farther than its domain lets it. Not in it: what is answered.
+//! opened, directories entered, programs executed and sockets used by the guest itself, with the words of the host in
+//! place of its own, which stand where it cannot change them, and no farther than its domain lets it. Not in it: what is
+//! answered.
 
 use super::caller::Caller;
 use super::open::{self, Opening};
 use super::resolve::join;
-use super::serve::{Outcome, nr, serve};
+use super::serve::{Outcome, Slow, nr, serve};
+use super::slow::{self, Over};
 use super::view::{Kind, TERMINALS, View, flag};
 use super::words;
+use kumiko_linux::supervise::breakable::Waiting;
+use kumiko_linux::supervise::sealed::{Arrival, Place, Places};
 use kumiko_linux::supervise::stub::Stub;
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
-use kumiko_linux::supervise::{Call, Errno, calls};
+use kumiko_linux::supervise::{Call, Errno, calls, memory, spawn};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The thread that traces may be about to wait when it is called: it is called again until it has heard.
+const CALL_AGAIN: Duration = Duration::from_millis(10);
 
 /// Traces a guest that waits to be traced, to its end, in a thread of its own.
 pub(super) fn begin(pid: i32, view: Arc<View>) -> Result<(), Errno> {
@@ -25,12 +34,21 @@ pub(super) fn begin(pid: i32, view: Arc<View>) -> Result<(), Errno> {
         let begun = seized.is_ok();
         let _ = tell.send(seized);
         if begun {
+            let (tell_over, over) = mpsc::channel();
             Tracing {
                 view: &view,
                 under_way: HashMap::new(),
                 stubs: HashMap::new(),
                 last: HashMap::new(),
                 started_by: pid,
+                arriving: HashMap::new(),
+                places: Places::default(),
+                taken: HashMap::new(),
+                waiting: HashMap::new(),
+                broken_off: HashMap::new(),
+                this: Waiting::this(),
+                tell_over,
+                over,
             }
             .run();
         }
@@ -48,56 +66,176 @@ struct Tracing<'a> {
     last: HashMap<i32, Registers>,
     /// The guest that executes what was found for it already, until it has.
     started_by: i32,
+    /// Programs that make the pages of their words.
+    arriving: HashMap<i32, Arrival>,
+    places: Places,
+    /// Where threads have their words.
+    taken: HashMap<i32, Place>,
+    /// Threads whose call waits for somebody: their registers, and that it is wanted.
+    waiting: HashMap<i32, (Registers, Arc<()>)>,
+    /// Those whose call was broken off, on their way to the signal that it was broken off for: as that is to find them.
+    broken_off: HashMap<i32, Registers>,
+    this: Waiting,
+    tell_over: Sender<Told>,
+    over: Receiver<Told>,
+}
+
+/// What became of a call that waited, and for which one; whoever tells it is held until it is taken.
+struct Told {
+    tid: i32,
+    wanted: Weak<()>,
+    over: Over,
+    _heard: Sender<()>,
 }
 
 struct UnderWay {
     before: Registers,
+    after: After,
+}
+
+/// What is to be done when it is over.
+#[derive(Clone, Copy)]
+enum After {
+    Nothing,
     /// What is opened is a terminal's master.
-    terminal: bool,
+    Terminal,
+    /// The count that it returned goes there, and it returns one.
+    Count(u64),
 }
 
 impl Tracing<'_> {
     fn run(&mut self) {
-        while let Some((tid, stop)) = tracee::wait(-1) {
-            // An error: it was killed meanwhile, and is told of again.
-            let _ = match stop {
-                Stop::Filtered => self.filtered(tid),
-                Stop::Call => self.returned(tid),
-                Stop::Executed(before) => {
-                    self.under_way.remove(&before);
-                    self.under_way.remove(&tid);
-                    if tid == self.started_by {
-                        self.started_by = 0;
-                    }
-                    self.stubs.remove(&before);
-                    self.stubs.remove(&tid);
-                    self.stubs.extend(Stub::put(tid).map(|stub| (tid, stub)));
-                    tracee::go(tid, 0)
+        loop {
+            while let Ok(told) = self.over.try_recv() {
+                // An error: it was killed meanwhile, as below.
+                let _ = self.told(told);
+            }
+            match tracee::wait_once(-1) {
+                Ok((tid, stop)) => drop(self.stopped(tid, stop)),
+                Err(Errno::EINTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn stopped(&mut self, tid: i32, stop: Stop) -> Result<(), Errno> {
+        match stop {
+            Stop::Filtered => self.filtered(tid),
+            Stop::Call => self.returned(tid),
+            Stop::Executed(before) => {
+                if tid == self.started_by {
+                    self.started_by = 0;
                 }
-                Stop::Started(_) => {
-                    let counts = self.view.counts();
-                    if let Some(counts) = counts.filter(|_| makes_a_process(tid)) {
-                        counts.process();
-                    }
-                    tracee::go(tid, 0)
+                self.forget(before);
+                self.forget(tid);
+                self.stubs.extend(Stub::put(tid).map(|stub| (tid, stub)));
+                match Arrival::begin(tid) {
+                    Ok(arrival) => self.arriving.extend(arrival.map(|arrival| (tid, arrival))),
+                    // Without it, words would be put where something else lies. An error: it has ended.
+                    Err(_) => drop(spawn::kill(tid)),
                 }
-                Stop::Halted => {
-                    // A new one tells so itself: what its parent is told of it may come later than what it does.
-                    if !self.stubs.contains_key(&tid) {
-                        self.stubs
-                            .extend(Stub::inherited(tid).map(|stub| (tid, stub)));
-                    }
-                    tracee::go(tid, 0)
+                tracee::go(tid, 0)
+            }
+            Stop::Started(_) => {
+                if let Some(counts) = self.view.counts().filter(|_| makes_a_process(tid)) {
+                    counts.process();
                 }
-                Stop::Group => tracee::listen(tid),
-                Stop::Signal(signal) => tracee::go(tid, signal),
-                Stop::Gone => {
-                    self.under_way.remove(&tid);
-                    self.stubs.remove(&tid);
-                    self.last.remove(&tid);
-                    Ok(())
+                tracee::go(tid, 0)
+            }
+            Stop::Halted => {
+                if let Some(registers) = self.broken_off.remove(&tid) {
+                    tracee::set_registers(tid, &registers)?;
                 }
+                // A new one tells so itself: what its parent is told of it may come later than what it does.
+                if !self.stubs.contains_key(&tid) {
+                    self.stubs
+                        .extend(Stub::inherited(tid).map(|stub| (tid, stub)));
+                }
+                tracee::go(tid, 0)
+            }
+            Stop::Group => tracee::listen(tid),
+            Stop::Signal(signal) => tracee::go(tid, signal),
+            Stop::Gone => {
+                self.forget(tid);
+                Ok(())
+            }
+        }
+    }
+
+    fn forget(&mut self, tid: i32) {
+        self.under_way.remove(&tid);
+        self.stubs.remove(&tid);
+        self.last.remove(&tid);
+        self.arriving.remove(&tid);
+        self.waiting.remove(&tid);
+        self.broken_off.remove(&tid);
+        if let Some(place) = self.taken.remove(&tid) {
+            self.places.give_back(&place);
+        }
+    }
+
+    /// Where a thread has its words.
+    fn place(&mut self, tid: i32) -> Result<&Place, Errno> {
+        if !self.taken.contains_key(&tid) {
+            let place = self.places.take(tid)?;
+            self.taken.insert(tid, place);
+        }
+        self.taken.get(&tid).ok_or(Errno::EIO)
+    }
+
+    fn put_path(&mut self, tid: i32, real: &[u8]) -> Result<u64, Errno> {
+        let path = words::path(real)?;
+        self.place(tid)?.put(&path)
+    }
+
+    /// Has a call made that waits for somebody; the thread stays where it is until that is over.
+    fn wait_for(&mut self, tid: i32, before: Registers, slow: Slow) {
+        let wanted = Arc::new(());
+        let (weak, tell, this) = (Arc::downgrade(&wanted), self.tell_over.clone(), self.this);
+        self.waiting.insert(tid, (before, wanted));
+        std::thread::spawn(move || {
+            let over = slow::wait(tid, slow, || weak.strong_count() > 0);
+            let (heard, hear) = mpsc::channel();
+            let told = Told {
+                tid,
+                wanted: weak,
+                over,
+                _heard: heard,
             };
+            if tell.send(told).is_err() {
+                return; // nobody traces any more
+            }
+            while let Err(RecvTimeoutError::Timeout) = hear.recv_timeout(Duration::ZERO) {
+                this.wake();
+                if let Err(RecvTimeoutError::Disconnected) = hear.recv_timeout(CALL_AGAIN) {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn told(&mut self, told: Told) -> Result<(), Errno> {
+        let Told { tid, over, .. } = told;
+        let same = |(_, wanted): &(Registers, Arc<()>)| {
+            std::ptr::eq(Arc::as_ptr(wanted), told.wanted.as_ptr())
+        };
+        if !self.waiting.get(&tid).is_some_and(same) {
+            return Ok(());
+        }
+        let Some((before, _)) = self.waiting.remove(&tid) else {
+            return Ok(());
+        };
+        match over {
+            Over::Told(Ok(Outcome::Value(value))) => skip(tid, before, Ok(value)),
+            Over::Told(Ok(_)) | Over::Gone => skip(tid, before, Err(Errno::EIO)),
+            Over::Told(Err(errno)) => skip(tid, before, Err(errno)),
+            Over::BrokenOff => {
+                let mut then = before;
+                then.set_returned(Err(Errno::BROKEN_OFF));
+                self.broken_off.insert(tid, then);
+                tracee::interrupt(tid)?;
+                skip(tid, before, Err(Errno::EINTR))
+            }
         }
     }
 
@@ -115,6 +253,13 @@ impl Tracing<'_> {
         if call.number == nr::EXECVE && tid == self.started_by {
             return tracee::go(tid, 0);
         }
+        if let Some(arrival) = self.arriving.remove(&tid) {
+            // What is not there when a program begins, it can put there itself. An error: it has ended.
+            if arrival.end(tid, &call).is_err() {
+                let _ = spawn::kill(tid);
+            }
+            return tracee::go(tid, 0);
+        }
         if let Some(counts) = self.view.counts() {
             counts.call(tid, &call);
         }
@@ -124,7 +269,11 @@ impl Tracing<'_> {
             call,
         };
         if let Some(stub) = stub {
-            if let Some((second, at)) = plain_open(&caller, &before) {
+            if let Some((second, real)) = plain_open(&caller) {
+                let at = match self.put_path(tid, &real) {
+                    Ok(at) => at,
+                    Err(errno) => return skip(tid, before, Err(errno)),
+                };
                 let mut registers = before;
                 stub.set_argument(&mut registers, second, at);
                 tracee::set_registers(tid, &registers)?;
@@ -135,18 +284,22 @@ impl Tracing<'_> {
         match self.decide(&caller, &before) {
             Ok(Way::Native) => tracee::go(tid, 0),
             Ok(Way::Value(value)) => skip(tid, before, Ok(value)),
-            Ok(Way::Instead { call, terminal }) => {
+            Ok(Way::Instead { call, after }) => {
                 let mut registers = before;
                 registers.set_call(&call);
                 tracee::set_registers(tid, &registers)?;
-                self.under_way.insert(tid, UnderWay { before, terminal });
+                self.under_way.insert(tid, UnderWay { before, after });
                 tracee::go_to_call(tid, 0)
+            }
+            Ok(Way::Wait(slow)) => {
+                self.wait_for(tid, before, slow);
+                Ok(())
             }
             Err(errno) => skip(tid, before, Err(errno)),
         }
     }
 
-    fn decide(&self, caller: &Caller<'_>, before: &Registers) -> Result<Way, Errno> {
+    fn decide(&mut self, caller: &Caller<'_>, before: &Registers) -> Result<Way, Errno> {
         let wanted = match caller.call.number {
             nr::OPENAT => open::wanted_at(caller)?,
             nr::OPEN => open::wanted(caller)?,
@@ -154,48 +307,44 @@ impl Tracing<'_> {
             nr::CREAT => open::wanted_creat(caller)?,
             _ => return self.decide_other(caller, before),
         };
-        let (path, flags, mode, terminal) = match open::decide(caller, &wanted)? {
+        let mut after = After::Nothing;
+        let (path, flags, mode) = match open::decide(caller, &wanted)? {
             Opening::New {
                 directory,
                 name,
                 flags,
                 mode,
-            } => (
-                join(&caller.real_of(&directory)?, &name),
-                flags,
-                mode,
-                false,
-            ),
+            } => (join(&caller.real_of(&directory)?, &name), flags, mode),
             Opening::There { place, flags, .. } => {
                 let (mount, rest) = caller.view.mount_of(&place)?;
                 match mount.kind {
                     Kind::Terminals if rest.is_empty() => {
                         let list = self.view.terminal_list().as_os_str().as_bytes();
-                        (list.to_vec(), flags, 0, false)
+                        (list.to_vec(), flags, 0)
                     }
                     Kind::Terminals if rest == b"ptmx" => {
-                        (TERMINALS.to_bytes().to_vec(), flags, 0, true)
+                        after = After::Terminal;
+                        (TERMINALS.to_bytes().to_vec(), flags, 0)
                     }
-                    Kind::Terminals => (join(b"/dev/pts", rest), flags, 0, false),
+                    Kind::Terminals => (join(b"/dev/pts", rest), flags, 0),
                     // Its list of processes is one of our own making.
                     Kind::Processes if rest.is_empty() => (
                         calls::read_link(&calls::own_path(caller.view.list()?.as_fd()))?,
                         flags,
                         0,
-                        false,
                     ),
-                    _ => (caller.real_of(&place)?, flags, 0, false),
+                    _ => (caller.real_of(&place)?, flags, 0),
                 }
             }
             Opening::Nameless {
                 place, flags, mode, ..
-            } => (caller.real_of(&place)?, flags, mode, false),
-            Opening::Path { place, flags, .. } => (caller.real_of(&place)?, flags, 0, false),
-            Opening::Made(content) => (self.view.made_file(&content)?, wanted.flags, 0, false),
-            Opening::Terminal { flags, .. } => (b"/dev/tty".to_vec(), flags, 0, false),
-            Opening::Alone { place, flags, .. } => (place, flags, 0, false),
+            } => (caller.real_of(&place)?, flags, mode),
+            Opening::Path { place, flags, .. } => (caller.real_of(&place)?, flags, 0),
+            Opening::Made(content) => (self.view.made_file(&content)?, wanted.flags, 0),
+            Opening::Terminal { flags, .. } => (b"/dev/tty".to_vec(), flags, 0),
+            Opening::Alone { place, flags, .. } => (place, flags, 0),
         };
-        let at = words::put_path(caller.tid, before, &path)?;
+        let at = self.put_path(caller.tid, &path)?;
         let arguments = [
             flag::AT_CWD as i64 as u64,
             at,
@@ -209,53 +358,67 @@ impl Tracing<'_> {
                 number: nr::OPENAT,
                 arguments,
             },
-            terminal,
+            after,
         })
     }
 
-    fn decide_other(&self, caller: &Caller<'_>, before: &Registers) -> Result<Way, Errno> {
-        let mut outcome = serve(caller)?;
-        if let Outcome::Slow(slow) = outcome {
-            outcome = slow()?;
-        }
-        match outcome {
+    fn decide_other(&mut self, caller: &Caller<'_>, before: &Registers) -> Result<Way, Errno> {
+        let tid = caller.tid;
+        let instead = |call| {
+            Ok(Way::Instead {
+                call,
+                after: After::Nothing,
+            })
+        };
+        match serve(caller)? {
             Outcome::Value(value) => Ok(Way::Value(value)),
             Outcome::Native => Ok(Way::Native),
+            Outcome::Slow(slow) => Ok(Way::Wait(slow)),
+            Outcome::Connect(address) => {
+                let mut call = caller.call;
+                call.arguments[1] = self.place(tid)?.put(&address)?;
+                call.arguments[2] = address.len() as u64;
+                instead(call)
+            }
+            Outcome::Send(message) => {
+                let place = self.place(tid)?;
+                let (call, count) =
+                    message.instead(caller, place.address(), |bytes| place.put(bytes))?;
+                let after = count.map_or(After::Nothing, After::Count);
+                Ok(Way::Instead { call, after })
+            }
             Outcome::Enter { real, .. } => {
-                let arguments = [words::put_path(caller.tid, before, &real)?, 0, 0, 0, 0, 0];
-                Ok(Way::Instead {
-                    call: Call {
-                        number: nr::CHDIR,
-                        arguments,
-                    },
-                    terminal: false,
+                let arguments = [self.put_path(tid, &real)?, 0, 0, 0, 0, 0];
+                instead(Call {
+                    number: nr::CHDIR,
+                    arguments,
                 })
             }
             Outcome::Execute(execution) => {
-                let call = words::put(caller, before, &execution)?;
-                Ok(Way::Instead {
-                    call,
-                    terminal: false,
-                })
+                let path = self.put_path(tid, &execution.program.real)?;
+                instead(words::put(caller, before, &execution, path)?)
             }
-            Outcome::Give { .. } | Outcome::Slow(_) | Outcome::Path { .. } => Err(Errno::EIO),
+            Outcome::Give { .. } | Outcome::Path { .. } => Err(Errno::EIO),
         }
     }
 
     /// A call with other words is over: the thread gets its own registers again, and what it returned.
     fn returned(&mut self, tid: i32) -> Result<(), Errno> {
-        if let Some(UnderWay {
-            mut before,
-            terminal,
-        }) = self.under_way.remove(&tid)
-        {
-            let returned = tracee::registers(tid)?.returned();
-            if let (true, Ok(fd)) = (terminal, returned) {
-                let number = calls::descriptor_of(tid, fd as i32)
-                    .and_then(|fd| calls::terminal_number(fd.as_fd()));
-                if let Ok(number) = number {
-                    self.view.add_terminal(number);
+        if let Some(UnderWay { mut before, after }) = self.under_way.remove(&tid) {
+            let mut returned = tracee::registers(tid)?.returned();
+            match (after, returned) {
+                (After::Terminal, Ok(fd)) => {
+                    let number = calls::descriptor_of(tid, fd as i32)
+                        .and_then(|fd| calls::terminal_number(fd.as_fd()));
+                    if let Ok(number) = number {
+                        self.view.add_terminal(number);
+                    }
                 }
+                (After::Count(at), Ok(count)) => {
+                    let put = memory::write(tid, at, &(count as u32).to_ne_bytes());
+                    returned = put.map(|()| 1);
+                }
+                _ => {}
             }
             // One that was broken off for a signal is made again from its own words.
             before.set_returned(returned);
@@ -277,22 +440,21 @@ fn makes_a_process(tid: i32) -> bool {
 }
 
 /// Most files that are opened are plainly there: one word of the call is changed, and it need not be stopped again.
-/// Which argument that is (the second, or the first), and the new word.
-fn plain_open(caller: &Caller<'_>, before: &Registers) -> Option<(bool, u64)> {
+/// Is that argument the second (or the first), and the path that it is to be.
+fn plain_open(caller: &Caller<'_>) -> Option<(bool, Vec<u8>)> {
     let (second, wanted) = match caller.call.number {
         nr::OPENAT => (true, open::wanted_at(caller).ok()?),
         nr::OPEN => (false, open::wanted(caller).ok()?),
         _ => return None,
     };
-    let real = open::plain_real(caller, &wanted)?;
-    let at = words::put_path(caller.tid, before, &real).ok()?;
-    Some((second, at))
+    Some((second, open::plain_real(caller, &wanted)?))
 }
 
 enum Way {
     Native,
     Value(i64),
-    Instead { call: Call, terminal: bool },
+    Instead { call: Call, after: After },
+    Wait(Slow),
 }
 
 fn skip(tid: i32, mut registers: Registers, result: Result<i64, Errno>) -> Result<(), Errno> {

@@ -1,5 +1,5 @@
-//! Words that a guest's thread is to execute a program by, put below its stack: the program's path on the host, and a
-//! list of arguments where there are more than it gave.
+//! Words that a guest's thread is to execute a program by: the program's path on the host, and below its stack a list of
+//! arguments where there are more than it gave.
 
 use super::caller::Caller;
 use super::serve::{Execution, nr};
@@ -10,39 +10,42 @@ use kumiko_linux::supervise::{Call, Errno, memory};
 const MOST_ARGUMENTS: usize = 500_000;
 const POINTER: usize = 8;
 
-/// Puts a path there, and tells where.
-pub(super) fn put_path(tid: i32, registers: &Registers, path: &[u8]) -> Result<u64, Errno> {
+/// A path as the kernel reads it; ENAMETOOLONG.
+pub(super) fn path(path: &[u8]) -> Result<Vec<u8>, Errno> {
     if path.len() >= memory::PATH_BYTES {
         return Err(Errno::ENAMETOOLONG);
     }
-    let mut bytes = path.to_vec();
-    bytes.push(0);
+    Ok([path, b"\0"].concat())
+}
+
+/// Puts a path below the thread's stack, and tells where.
+pub(super) fn put_path(tid: i32, registers: &Registers, real: &[u8]) -> Result<u64, Errno> {
+    let bytes = path(real)?;
     let at = registers.scratch(bytes.len());
     memory::write(tid, at, &bytes)?;
     Ok(at)
 }
 
-/// The call that executes it.
+/// The call that executes it, by a path that stands at `path`.
 pub(super) fn put(
     caller: &Caller<'_>,
     registers: &Registers,
     execution: &Execution,
+    path: u64,
 ) -> Result<Call, Errno> {
-    let program = &execution.program;
-    let mut strings: Vec<&[u8]> = vec![&program.real];
-    let mut given = Vec::new();
-    if let Some(before) = &program.before {
-        strings.extend(before.iter().map(Vec::as_slice));
-        given = pointers(caller.tid, execution.arguments)?;
-    }
-    let added = strings.len() - 1;
-    let list = if added > 0 {
-        (added + given.len().saturating_sub(1) + 1) * POINTER
-    } else {
-        0
+    let call = |arguments| Call {
+        number: nr::EXECVE,
+        arguments: [path, arguments, execution.environment, 0, 0, 0],
     };
+    let Some(before) = &execution.program.before else {
+        return Ok(call(execution.arguments));
+    };
+    let strings: Vec<&[u8]> = before.iter().map(Vec::as_slice).collect();
+    let given = pointers(caller.tid, execution.arguments)?;
+    let list = (strings.len() + given.len().saturating_sub(1) + 1) * POINTER;
     let room = strings.iter().map(|string| string.len() + 1).sum::<usize>() + list + POINTER;
-    let begin = registers.scratch(room);
+    // A path may stand right below the stack.
+    let begin = registers.scratch(room + memory::PATH_BYTES);
     let mut bytes = Vec::with_capacity(room);
     let mut at = Vec::new();
     for string in strings {
@@ -51,19 +54,12 @@ pub(super) fn put(
         bytes.push(0);
     }
     bytes.resize(bytes.len().next_multiple_of(POINTER), 0);
-    let mut arguments = execution.arguments;
-    if added > 0 {
-        arguments = begin + bytes.len() as u64;
-        for pointer in at.iter().skip(1).chain(given.iter().skip(1)).chain([&0]) {
-            bytes.extend(pointer.to_ne_bytes());
-        }
+    let arguments = begin + bytes.len() as u64;
+    for pointer in at.iter().chain(given.iter().skip(1)).chain([&0]) {
+        bytes.extend(pointer.to_ne_bytes());
     }
     memory::write(caller.tid, begin, &bytes)?;
-    let path = at.first().copied().unwrap_or(0);
-    Ok(Call {
-        number: nr::EXECVE,
-        arguments: [path, arguments, execution.environment, 0, 0, 0],
-    })
+    Ok(call(arguments))
 }
 
 /// A list of pointers that ends with a null; a null list is an empty one (execve(2)).

@@ -84,6 +84,24 @@ pub fn machine_for(test: &str, mechanism: &str) -> Option<Machine> {
     }
 }
 
+/// Compiles a program of C to job/a, and gives its path; None, said: there is no compiler.
+pub fn compiled(test: &str, scratch: &Scratch, source: &str) -> Option<String> {
+    let (code, program) = (scratch.put("a.c", source), scratch.path("job/a"));
+    let made = std::process::Command::new("gcc")
+        .args(["-O1", "-w", "-pthread", "-o", &program, &code])
+        .status();
+    match made {
+        Ok(status) => {
+            assert!(status.success(), "{test}: not compiled");
+            Some(program)
+        }
+        Err(_) => {
+            eprintln!("SKIP {test}: missing gcc");
+            None
+        }
+    }
+}
+
 pub struct Outcome {
     pub ended: Ended,
     pub stdout: String,
