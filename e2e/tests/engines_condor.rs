@@ -13,3 +13,9 @@ engines::on! { "condor":
     jobs_that_the_engine_holds_while_the_site_is_killed_run_once
     what_the_engine_cannot_do_is_refused
 }
+
+#[test]
+fn pilots_take_short_jobs_at_once_and_outlive_the_site() {
+    let test = "pilots_take_short_jobs_at_once_and_outlive_the_site";
+    engines::pilots_take_short_jobs_at_once_and_outlive_the_site("condor", test);
+}

@@ -63,3 +63,9 @@ fn globusrun_names_the_queue_that_slurm_runs_the_job_in() {
         assert_eq!(refused.status.code(), Some(number), "{asked}: {said}");
     }
 }
+
+#[test]
+fn pilots_take_short_jobs_at_once_and_outlive_the_site() {
+    let test = "pilots_take_short_jobs_at_once_and_outlive_the_site";
+    engines::pilots_take_short_jobs_at_once_and_outlive_the_site("slurm", test);
+}

@@ -1,10 +1,12 @@
 //! The batch system that a site was told to use: one of those there are, by its name.
 
-use crate::condor::{self, Condor};
+use crate::condor;
 use crate::engine;
 use crate::engine::tool::Tools;
+use crate::engine::{Cluster, Engine};
 use crate::fork::Fork;
-use crate::slurm::{self, Slurm};
+use crate::pilots::{Piloted, Pilots};
+use crate::slurm;
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem, Refusal};
 use kumiko_job::description::JobDescription;
@@ -54,8 +56,8 @@ impl FromStr for Name {
 #[derive(Debug)]
 pub enum Chosen {
     Fork(Fork),
-    Slurm(Slurm),
-    Condor(Condor),
+    Slurm(Cluster<Piloted<slurm::Commands>>),
+    Condor(Cluster<Piloted<condor::Commands>>),
 }
 
 /// What can fail before there is a batch system has been done.
@@ -66,11 +68,13 @@ pub struct Prepared {
     runner: PathBuf,
     /// Of engines.
     site: String,
+    pilots: Pilots,
 }
 
 impl Prepared {
     /// `root` and `runner`: as for [`Fork::new`]; of an engine, both are there on all of its hosts.
-    pub fn new(name: Name, root: PathBuf, runner: PathBuf) -> io::Result<Prepared> {
+    /// `pilots`: before engines.
+    pub fn new(name: Name, root: PathBuf, runner: PathBuf, pilots: Pilots) -> io::Result<Prepared> {
         let command = match name {
             Name::Fork => None,
             Name::Slurm => Some("sbatch"),
@@ -92,29 +96,32 @@ impl Prepared {
             root,
             runner,
             site,
+            pilots,
         })
     }
 
     /// Needs a tokio runtime around it.
     pub fn open(self, sink: Arc<dyn AttemptSink>) -> Chosen {
-        let Prepared {
-            name,
-            root,
-            runner,
-            site,
-        } = self;
         let tools = Tools::here();
-        match name {
-            Name::Fork => Chosen::Fork(Fork::new(root, runner, sink)),
-            Name::Slurm => {
-                let commands = slurm::Commands(tools);
-                Chosen::Slurm(Slurm::new(commands, site, root, runner, sink))
-            }
-            Name::Condor => {
-                let commands = condor::Commands(tools);
-                Chosen::Condor(Condor::new(commands, site, root, runner, sink))
-            }
+        match self.name {
+            Name::Fork => Chosen::Fork(Fork::new(self.root, self.runner, sink)),
+            Name::Slurm => Chosen::Slurm(self.cluster(slurm::Commands(tools), sink)),
+            Name::Condor => Chosen::Condor(self.cluster(condor::Commands(tools), sink)),
         }
+    }
+
+    fn cluster<E: Engine>(self, engine: E, sink: Arc<dyn AttemptSink>) -> Cluster<Piloted<E>> {
+        let Prepared {
+            root, runner, site, ..
+        } = self;
+        let piloted = Piloted::new(
+            engine,
+            site.clone(),
+            root.clone(),
+            runner.clone(),
+            self.pilots,
+        );
+        Cluster::new(piloted, site, root, runner, sink)
     }
 }
 
@@ -139,6 +146,10 @@ impl BatchSystem for Chosen {
 
     fn waits(&self, id: AttemptId) -> Option<String> {
         of_each!(self, system => system.waits(id))
+    }
+
+    fn spares(&self) -> u64 {
+        of_each!(self, system => system.spares())
     }
 
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {

@@ -5,7 +5,10 @@ use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::BatchError;
 use kumiko_job::id::AttemptId;
 use kumiko_linux::{Dir, spooling, unix_socket};
-use kumiko_wire::spool::{STATUS_LIMIT_BYTES, decode_status, encode_attempt, encode_status};
+use kumiko_wire::spool::{
+    ATTEMPT_LIMIT_BYTES, STATUS_LIMIT_BYTES, decode_attempt, decode_status, encode_attempt,
+    encode_status,
+};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -64,6 +67,15 @@ pub fn furnish(spool: &Path) -> io::Result<()> {
 pub fn fill(spool: &Path, spec: &AttemptSpec) -> io::Result<()> {
     let attempt = encode_attempt(spec).map_err(io::Error::other)?;
     fs::write(spool.join("attempt.json"), attempt)
+}
+
+/// The attempt as it was written down.
+pub fn attempt(spool: &Path) -> io::Result<AttemptSpec> {
+    let mut text = Vec::new();
+    let file = File::open(spool.join("attempt.json"))?;
+    file.take(ATTEMPT_LIMIT_BYTES as u64 + 1)
+        .read_to_end(&mut text)?;
+    decode_attempt(&text).map_err(io::Error::other)
 }
 
 /// Connects to the runner of a spool. `ConnectionRefused` and `NotFound`: there is none, and will be none (R6).

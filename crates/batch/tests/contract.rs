@@ -5,7 +5,10 @@
 mod common;
 
 use bytes::Bytes;
-use common::{CondorFixture, FakeFixture, Fixture, ForkFixture, Record, SlurmFixture, id, script};
+use common::{
+    CondorFixture, FakeFixture, Fixture, ForkFixture, PilotedCondorFixture, PilotedSlurmFixture,
+    Record, SlurmFixture, id, script,
+};
 use kumiko_job::attempt::{
     AttemptCommand, AttemptReport, AttemptSpec, NOT_BEGUN, Outcome, OutputStream,
 };
@@ -55,6 +58,8 @@ all!(fork, ForkFixture);
 all!(fake_slurm, FakeFixture);
 all!(slurm, SlurmFixture);
 all!(condor, CondorFixture);
+all!(piloted_slurm, PilotedSlurmFixture);
+all!(piloted_condor, PilotedCondorFixture);
 
 async fn an_attempt_runs_and_its_output_is_readable_below_the_reported_length<F: Fixture>(f: F) {
     let record = Arc::new(Record::default());

@@ -127,6 +127,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         tag: "kumiko-0a1b-7.1".into(),
         site: "0a1b".into(),
         runner: "/opt/it's/kumiko-run".into(),
+        option: None,
         spool: "/srv/a $b \"c\"".into(),
         cpus: 6,
         time_limit_ms: Some(90_000),
@@ -167,6 +168,12 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         slurm::words::script(&all),
         "#!/bin/sh\nexec '/opt/it'\\''s/kumiko-run' '/srv/a $b \"c\"'\n"
     );
+    let pilot = Order {
+        option: Some("--pilot"),
+        ..all.clone()
+    };
+    assert!(slurm::words::script(&pilot).contains("kumiko-run' --pilot '/srv"));
+    assert!(condor::words::submission(&pilot).contains("arguments = \"--pilot '/srv/a"));
     let text = condor::words::submission(&all);
     for line in [
         "executable = /opt/it's/kumiko-run",

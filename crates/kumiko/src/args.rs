@@ -131,6 +131,9 @@ pub struct SiteStart {
     /// What runs jobs: fork (this machine), slurm or condor (their hosts); default: as site.toml says.
     #[arg(long, value_name = "SYSTEM")]
     pub batch: Option<kumiko_batch::chosen::Name>,
+    /// How many pilots hold slots of the engine at least and at most: jobs that ask for processors only start in them at once.
+    #[arg(long, value_name = "LEAST..MOST")]
+    pub pilots: Option<crate::site::pilots::Range>,
     /// Names and addresses that the host certificate carries, besides localhost and this host's own.
     #[arg(long = "host-name", value_name = "NAME")]
     pub host_names: Vec<String>,

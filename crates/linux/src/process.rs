@@ -85,6 +85,41 @@ pub fn end_with_parent(command: &mut std::process::Command) {
     unsafe { command.pre_exec(set) };
 }
 
+/// Starts a copy of this process that does `work`, ends with what it returns, and is killed when this process ends
+/// (PR_SET_PDEATHSIG, prctl(2)). Returns its process number. For processes of one thread.
+///
+/// The copy has all descriptors that this process has, and drops none of the values that own them.
+pub fn copy(work: impl FnOnce() -> u8) -> io::Result<i32> {
+    let parent = rustix::process::getpid();
+    // SAFETY: fork(3) of a process that has one thread: nobody else holds a lock, so the copy may do what it likes.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let _end = crate::cell::EndOfCopy;
+            let with_parent = rustix::process::set_parent_process_death_signal(Some(
+                rustix::process::Signal::KILL,
+            ));
+            // It may have died before that was set.
+            if with_parent.is_ok() && rustix::process::getppid() == Some(parent) {
+                let status = work();
+                // SAFETY: ends the copy, without the handlers and buffers of the process it was copied from.
+                unsafe { libc::_exit(i32::from(status)) };
+            }
+            Ok(0) // never told: the copy ends here
+        }
+        pid => Ok(pid),
+    }
+}
+
+/// Takes the end of any child that has ended, and tells its process number.
+pub fn reap_any() -> Option<i32> {
+    let ended = rustix::process::wait(rustix::process::WaitOptions::NOHANG);
+    ended
+        .ok()
+        .flatten()
+        .map(|(pid, _)| pid.as_raw_nonzero().get())
+}
+
 /// Sends a signal to exactly the process of this descriptor; no error when it has ended.
 pub fn signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     // SAFETY: no pointers but a null siginfo, which the kernel fills in itself (pidfd_send_signal(2)).

@@ -86,6 +86,14 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// In a copy of the process that holds them: they reach the copy as they would have reached that process before.
+    pub fn let_go(&self) {
+        // SAFETY: `before` was filled in by the kernel in `hold`.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -94,8 +102,7 @@ impl AsFd for Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // SAFETY: `before` was filled in by the kernel in `hold`.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+        self.let_go();
     }
 }
 

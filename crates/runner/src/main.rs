@@ -1,4 +1,5 @@
 //! `kumiko-run [--spare] SPOOL`: the program beside the guests of one attempt (spec/jobs/runner.md).
+//! `kumiko-run --pilot PLACE`: what starts such programs in a slot of an engine (spec/jobs/pilots.md).
 //!
 //! It starts them in their sandbox, owns their streams, keeps what they write and how they ended in the spool, and
 //! tells the site that is connected. One thread, one poll, no runtime: it has to cost little and outlive its site.
@@ -10,6 +11,7 @@ mod input;
 mod life;
 mod news;
 mod output;
+mod pilot;
 mod spare;
 mod spool;
 mod start;
@@ -43,14 +45,24 @@ enum RunnerError {
     Poll(io::Error),
 }
 
+impl RunnerError {
+    fn status(&self) -> u8 {
+        match self {
+            RunnerError::Spool(SpoolError::Taken) => TAKEN,
+            _ => UNUSABLE,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let ran = match &arguments[..] {
         [option, _] if option == "--spare" => spare(),
+        [option, place] if option == "--pilot" => absolute(place).and_then(|place| pilot(&place)),
         [spool] => absolute(spool).and_then(|spool| run(&spool)),
         _ => {
             eprintln!(
-                "usage: kumiko-run [--spare] SPOOL   (a site starts this; a spool holds one attempt)"
+                "usage: kumiko-run [--spare] SPOOL, kumiko-run --pilot PLACE   (a site starts these; a spool holds one attempt)"
             );
             return ExitCode::from(MISUSE);
         }
@@ -59,10 +71,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("kumiko-run: {error}");
-            match error {
-                RunnerError::Spool(SpoolError::Taken) => ExitCode::from(TAKEN),
-                _ => ExitCode::from(UNUSABLE),
-            }
+            ExitCode::from(error.status())
         }
     }
 }
@@ -92,6 +101,14 @@ fn spare() -> Result<(), RunnerError> {
         Some((spool, files)) => live(spool, files, given.into()),
         None => Ok(()),
     }
+}
+
+/// Holds a slot, and starts runners in it: copies of this process, so that none of them has to be loaded again.
+fn pilot(place: &Path) -> Result<(), RunnerError> {
+    detach::detach().map_err(RunnerError::Detach)?;
+    pilot::Pilot::take(place)?
+        .fly(|spool| run(spool).map_or_else(|error| error.status(), |()| 0))
+        .map_err(RunnerError::Poll)
 }
 
 /// From the attempt to its end.

@@ -234,3 +234,44 @@ pub fn what_the_engine_cannot_do_is_refused(engine: &str, person: &Person) {
         _ => assert!(said.contains("queue"), "{said}"),
     }
 }
+
+pub fn pilots_take_short_jobs_at_once_and_outlive_the_site(engine: &'static str, test: &str) {
+    let Some(person) = user(engine, test) else {
+        return;
+    };
+    let with_pilots = || start(engine).into_iter().chain(["--pilots", "1..1"]);
+    person.ok(with_pilots());
+    let run = |text: &str| person.ok(["job", "run", "--", "sh", "-c", text]);
+    for number in ["1", "2", "3"] {
+        assert_eq!(run(&format!("echo {number}")), format!("{number}\n"));
+    }
+    let submit = || {
+        let job = person.ok(["job", "submit", "--", "sh", "-c", COUNTED]);
+        job.trim().to_owned()
+    };
+    let (first, second) = (submit(), submit());
+    until("the first has begun", || {
+        person.ok(["job", "log", "--follow=no", &first]) == "begun\n"
+    });
+    until("the second says what it waits for", || {
+        person
+            .ok(["job", "explain", &second])
+            .contains("waits for a pilot")
+    });
+    person.kill_site();
+    person.ok(with_pilots());
+    for job in [&first, &second] {
+        std::fs::write(directory(&person, job).join("go"), "").unwrap();
+        let waited = person.run(["job", "wait", job]);
+        assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+        assert_eq!(
+            person.ok(["job", "log", job]),
+            "begun\ndone\nstart\n",
+            "it ran once"
+        );
+    }
+    let spools = std::fs::read_dir(person.kumiko_home().join("state/spool")).unwrap();
+    let names = spools.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let pilots: Vec<String> = names.filter(|name| name.starts_with("pilot-")).collect();
+    assert_eq!(pilots, ["pilot-1"], "all by one pilot");
+}

@@ -29,11 +29,14 @@ pub const ATTRIBUTES: [&str; 5] = [
 pub fn submission(order: &Order) -> String {
     let path = |path: &std::path::Path| plain(&path.to_string_lossy());
     let spool = path(&order.spool);
+    let option = order
+        .option
+        .map_or(String::new(), |option| format!("{option} "));
     let mut lines = vec![
         "universe = vanilla".to_owned(),
         format!("executable = {}", path(&order.runner)),
         format!(
-            "arguments = \"'{}'\"",
+            "arguments = \"{option}'{}'\"",
             spool.replace('\'', "''").replace('"', "\"\"")
         ),
         // The site's directory is there on every host.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Beyond the attempt's own limit, which the runner keeps, so that it is the runner who ends it and says so.
 const LIMIT_SPARE_MS: u64 = 60_000;
 
-/// One attempt to be run: a runner in a spool.
+/// One attempt to be run: a runner in a spool; or a pilot in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// By which the engine is asked for it. Letters, digits, `-` and `.`.
@@ -16,6 +16,8 @@ pub struct Order {
     /// The part of it that all of a site have.
     pub site: String,
     pub runner: PathBuf,
+    /// What the runner is told before `spool`.
+    pub option: Option<&'static str>,
     pub spool: PathBuf,
     /// On one host.
     pub cpus: u32,
@@ -29,8 +31,9 @@ impl Order {
             tag: tag(site, spec.id),
             site: site.to_owned(),
             runner: runner.to_owned(),
+            option: None,
             spool,
-            cpus: spec.resources.cpus.unwrap_or(1).saturating_mul(spec.count),
+            cpus: cpus(spec),
             time_limit_ms: spec.time_limit_ms.map(|limit| {
                 limit
                     .saturating_add(spec.grace_ms)
@@ -40,6 +43,35 @@ impl Order {
         }
     }
 }
+
+/// Processors of all its processes together.
+pub fn cpus(spec: &AttemptSpec) -> u32 {
+    let each = spec.resources.cpus.unwrap_or(1);
+    each.saturating_mul(spec.count)
+}
+
+/// An order for a pilot.
+pub fn pilot(
+    site: &str,
+    runner: &Path,
+    place: PathBuf,
+    number: u64,
+    resources: &Resources,
+) -> Order {
+    Order {
+        tag: format!("{}{PILOT}{number}", prefix(site)),
+        site: site.to_owned(),
+        runner: runner.to_owned(),
+        option: Some("--pilot"),
+        spool: place,
+        cpus: resources.cpus.unwrap_or(1),
+        time_limit_ms: None,
+        resources: resources.clone(),
+    }
+}
+
+/// What the name of a pilot begins with, in its tag and among the spools.
+pub const PILOT: &str = "pilot-";
 
 /// What all tags of a site begin with.
 pub fn prefix(site: &str) -> String {

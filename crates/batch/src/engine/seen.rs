@@ -38,6 +38,8 @@ pub enum Seen {
     /// It waits for its turn.
     Waiting(String),
     Running(String),
+    /// It is at its end, and how it will have ended is not said yet.
+    Ending(String),
 }
 
 impl Seen {
@@ -58,7 +60,8 @@ impl Seen {
             | Seen::Unknown(words)
             | Seen::Held(words)
             | Seen::Waiting(words)
-            | Seen::Running(words) => words,
+            | Seen::Running(words)
+            | Seen::Ending(words) => words,
         }
     }
 }

@@ -57,8 +57,11 @@ pub fn submission(order: &Order) -> Vec<String> {
 /// The batch script. An `exec`, so that what Slurm signals and waits for is the runner.
 pub fn script(order: &Order) -> String {
     let word = |path: &std::path::Path| quoted(&path.to_string_lossy());
+    let option = order
+        .option
+        .map_or(String::new(), |option| format!("{option} "));
     format!(
-        "#!/bin/sh\nexec {} {}\n",
+        "#!/bin/sh\nexec {} {option}{}\n",
         word(&order.runner),
         word(&order.spool)
     )
@@ -102,9 +105,10 @@ fn seen(state: &str, reason: &str) -> Seen {
         "PENDING" if reason.starts_with("JobHeld") => Seen::Held(words),
         "PENDING" | "CONFIGURING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED"
         | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => Seen::Waiting(words),
-        // COMPLETING hides how it ends: it is asked again.
-        "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "STAGE_OUT" | "COMPLETING"
-        | "RESIZING" => Seen::Running(words),
+        "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "STAGE_OUT" | "RESIZING" => {
+            Seen::Running(words)
+        }
+        "COMPLETING" => Seen::Ending(words),
         "COMPLETED" | "FAILED" => Seen::Over(Verdict::ByItself(words)),
         "TIMEOUT" | "DEADLINE" | "OUT_OF_MEMORY" => ended(EngineCause::Limit),
         "PREEMPTED" => ended(EngineCause::Preempted),

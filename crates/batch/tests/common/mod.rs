@@ -4,11 +4,14 @@
 use kumiko_batch::Tools;
 use kumiko_batch::condor::{self, Condor};
 use kumiko_batch::engine;
+use kumiko_batch::engine::Cluster;
 use kumiko_batch::fork::Fork;
+use kumiko_batch::pilots::pool::Size;
+use kumiko_batch::pilots::{Piloted, Pilots};
 use kumiko_batch::slurm::{self, Slurm};
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::{AttemptSink, BatchSystem};
-use kumiko_job::description::{OutputMode, Stdin};
+use kumiko_job::description::{OutputMode, Resources, Stdin};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_testkit::engine::Engine;
 use std::path::{Path, PathBuf};
@@ -160,6 +163,109 @@ impl Fixture for CondorFixture {
     }
 }
 
+/// Pilots before an engine, as many as the contract's cases have attempts at once.
+pub fn pilots(least: u32, most: u32, cpus: u32) -> Pilots {
+    Pilots {
+        size: Size { least, most, cpus },
+        resources: Resources {
+            cpus: Some(cpus),
+            ..Resources::default()
+        },
+    }
+}
+
+pub struct PilotedSlurmFixture(EngineFixture);
+
+impl PilotedSlurmFixture {
+    pub fn open_with(
+        &self,
+        sink: Arc<Record>,
+        pilots: Pilots,
+    ) -> Cluster<Piloted<slurm::Commands>> {
+        let (tools, site, root, runner) = self.0.parts();
+        let commands = slurm::Commands(tools);
+        let piloted = Piloted::new(commands, site.clone(), root.clone(), runner.clone(), pilots);
+        Cluster::new(piloted, site, root, runner, sink)
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.0.root()
+    }
+}
+
+impl Fixture for PilotedSlurmFixture {
+    type System = Cluster<Piloted<slurm::Commands>>;
+
+    fn new(test: &str) -> Option<Self> {
+        EngineFixture::of("slurm", test).map(Self)
+    }
+
+    fn open(&self, sink: Arc<Record>) -> Self::System {
+        self.open_with(sink, pilots(0, 5, 8))
+    }
+
+    fn top(&self) -> &Path {
+        self.0.top.path()
+    }
+
+    fn kill_runner(&self, pid: u32) {
+        signal(pid, 9);
+    }
+}
+
+pub struct PilotedCondorFixture(EngineFixture);
+
+impl Fixture for PilotedCondorFixture {
+    type System = Cluster<Piloted<condor::Commands>>;
+
+    fn new(test: &str) -> Option<Self> {
+        EngineFixture::of("condor", test).map(Self)
+    }
+
+    fn open(&self, sink: Arc<Record>) -> Self::System {
+        let (tools, site, root, runner) = self.0.parts();
+        let commands = condor::Commands(tools);
+        let two = pilots(0, 5, 8);
+        let piloted = Piloted::new(commands, site.clone(), root.clone(), runner.clone(), two);
+        Cluster::new(piloted, site, root, runner, sink)
+    }
+
+    fn top(&self) -> &Path {
+        self.0.top.path()
+    }
+
+    fn kill_runner(&self, pid: u32) {
+        signal(pid, 9);
+    }
+}
+
+/// A test's pilots go with it: others have need of their slots.
+pub fn end_pilots(root: &Path) {
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let pid = process.file_name().to_string_lossy().parse();
+        if let (true, Ok(pid)) = (
+            line.contains("\0--pilot\0") && line.contains(&*root.to_string_lossy()),
+            pid,
+        ) {
+            signal(pid, 9);
+        }
+    }
+}
+
+impl Drop for PilotedSlurmFixture {
+    fn drop(&mut self) {
+        end_pilots(&self.0.root());
+    }
+}
+
+impl Drop for PilotedCondorFixture {
+    fn drop(&mut self) {
+        end_pilots(&self.0.root());
+    }
+}
+
 /// A Slurm of this test's own, which may be harmed.
 pub struct OwnSlurm {
     pub engine: Engine,
@@ -179,6 +285,15 @@ impl OwnSlurm {
         let site = engine::site(&root).unwrap();
         let commands = slurm::Commands(tools(&self.engine));
         Slurm::new(commands, site, root, self.fixture.runner.clone(), sink)
+    }
+
+    pub fn piloted(&self, sink: Arc<Record>, pilots: Pilots) -> Cluster<Piloted<slurm::Commands>> {
+        let root = self.fixture.top.path().join("spools");
+        let site = engine::site(&root).unwrap();
+        let commands = slurm::Commands(tools(&self.engine));
+        let runner = self.fixture.runner.clone();
+        let piloted = Piloted::new(commands, site.clone(), root.clone(), runner.clone(), pilots);
+        Cluster::new(piloted, site, root, runner, sink)
     }
 
     pub fn top(&self) -> &Path {
@@ -295,7 +410,9 @@ pub async fn until(mut so: impl FnMut() -> bool) {
 }
 
 pub fn signal(pid: u32, number: i32) {
-    let pidfd = kumiko_linux::process::pidfd(pid as i32).unwrap();
+    let Ok(pidfd) = kumiko_linux::process::pidfd(pid as i32) else {
+        return; // it is gone
+    };
     kumiko_linux::process::signal(std::os::fd::AsFd::as_fd(&pidfd), number).unwrap();
 }
 

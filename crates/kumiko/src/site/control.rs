@@ -268,6 +268,9 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
     if let Some(batch) = start.batch {
         command.arg(format!("--batch={}", batch.as_str()));
     }
+    if let Some(pilots) = start.pilots {
+        command.arg(format!("--pilots={pilots}"));
+    }
     if let Some(info) = &start.info {
         command.arg(format!("--info={info}"));
     }

@@ -10,6 +10,7 @@ mod gridftp;
 mod make;
 pub mod many;
 mod organisations;
+pub mod pilots;
 mod serve;
 mod settings;
 mod staging;

@@ -12,6 +12,7 @@ use crate::site::effective::Policies;
 use crate::site::fetch;
 use crate::site::gram::gram;
 use crate::site::gridftp::{self, GridFtp};
+use crate::site::pilots;
 use crate::site::settings::Settings;
 use crate::site::staging::mover;
 use crate::site::told;
@@ -41,6 +42,9 @@ pub async fn serve(
     let mut settings = Settings::load(home)?;
     if let Some(batch) = start.batch {
         settings.batch = batch;
+    }
+    if let Some(range) = start.pilots {
+        settings.pilots.set(range);
     }
     let _lock = take_lock(home)?;
     this_process::raise_open_files()?;
@@ -165,7 +169,8 @@ pub async fn open_manager(
         transfer: Some(mover),
         after_commit: None,
     };
-    let batch = Prepared::new(settings.batch, spool.clone(), runner)
+    let pilots = pilots::of(settings)?;
+    let batch = Prepared::new(settings.batch, spool.clone(), runner, pilots)
         .doing(|| format!("preparing {}", spool.display()))?;
     Ok(Manager::open(setup, |sink| batch.open(sink)).await?)
 }

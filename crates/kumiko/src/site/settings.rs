@@ -4,6 +4,7 @@ use crate::fail::{Failure, While};
 use crate::home::{Home, read_optional};
 use crate::site::capacity::Reservable;
 use crate::site::organisations::Organisation;
+use crate::site::pilots::PilotSettings;
 use kumiko_batch::chosen::Name;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -18,6 +19,10 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 
 # What runs jobs: "fork" (this machine), "slurm" or "condor" (their hosts, by the engine's own commands).
 # batch = "fork"
+
+# Pilots before an engine: each holds one of its slots, in which jobs that ask for processors only start at once; further
+# ones are asked for while jobs wait, and idle ones go. Of each may be said: least, most, cpus, memory_mib, queue, project.
+# pilots = { least = 0, most = 0, cpus = 1 }
 
 # Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.
 # gridftp = ""
@@ -92,6 +97,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     #[serde(deserialize_with = "batch_name")]
     pub batch: Name,
+    pub pilots: PilotSettings,
     /// An address to listen on, or empty.
     pub gridftp: String,
     /// An address to listen on, `usual`, or empty.
@@ -155,6 +161,7 @@ impl Default for Settings {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 2119)),
             batch: Name::Fork,
+            pilots: PilotSettings::default(),
             gridftp: String::new(),
             info: String::new(),
             accept_limited: false,

@@ -1,0 +1,471 @@
+//! Pilots before an engine (spec/jobs/pilots.md): attempts that need no more than processors go to pilots, which hold slots of
+//! the engine; all others to the engine itself. To whoever follows an attempt this is an engine as any other.
+//!
+//! Not here: who gets what (`pool`), the connection to a pilot (`line`).
+
+mod line;
+pub mod pool;
+
+pub use pool::Size;
+
+use crate::able::Able;
+use crate::engine::order::{self, Order, PILOT, prefix};
+use crate::engine::seen::{Row, Seen, Verdict};
+use crate::engine::{Engine, Trouble};
+use crate::spool;
+use kumiko_job::attempt::EngineCause;
+use kumiko_job::description::Resources;
+use kumiko_job::id::{AttemptId, JobId};
+use kumiko_wire::pilot::PilotCommand;
+use line::Line;
+use pool::{Began, Do, Number, Pool};
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::task::AbortHandle;
+
+/// How often it is looked whether a pilot has been idle for long, or may be asked for again.
+const TICK: Duration = Duration::from_secs(1);
+/// The file in a spool that names the pilot which has the attempt, and when that began; empty: none yet.
+const GIVEN: &str = "pilot";
+
+/// What pilots a site has.
+#[derive(Clone, Debug)]
+pub struct Pilots {
+    pub size: Size,
+    /// What each asks of the engine.
+    pub resources: Resources,
+}
+
+/// An engine, with pilots before it.
+#[derive(Debug)]
+pub struct Piloted<E: Engine> {
+    inner: Arc<Inner<E>>,
+    ticking: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Inner<E> {
+    engine: E,
+    site: String,
+    root: PathBuf,
+    runner: PathBuf,
+    pilots: Pilots,
+    begun: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    pool: Pool,
+    lines: HashMap<Number, Line>,
+    /// Of attempts in the pool's queue.
+    orders: HashMap<AttemptId, Order>,
+    /// Handed on to the engine by the pool, which would not have them: its words.
+    refused: HashMap<AttemptId, String>,
+}
+
+impl<E: Engine> Piloted<E> {
+    /// `root`, `runner`, `site`: as for the engine itself. Needs a tokio runtime around it; it blocks, briefly.
+    pub fn new(engine: E, site: String, root: PathBuf, runner: PathBuf, pilots: Pilots) -> Self {
+        let found = found(&root);
+        let mut pool = Pool::new(
+            pilots.size,
+            found.pilots.last().map_or(1, |number| number + 1),
+        );
+        for number in &found.pilots {
+            pool.found(*number, 0);
+        }
+        for (id, number, began) in &found.begun {
+            pool.found_begun(*id, *number, *began);
+        }
+        let state = State {
+            pool,
+            lines: HashMap::new(),
+            orders: HashMap::new(),
+            refused: HashMap::new(),
+        };
+        let inner = Arc::new(Inner {
+            engine,
+            site,
+            root,
+            runner,
+            pilots,
+            begun: Instant::now(),
+            state: Mutex::new(state),
+        });
+        for number in found.pilots {
+            inner.listen_to(number);
+        }
+        for (id, cpus) in found.waiting {
+            inner.enter(id, inner.order(id, cpus), cpus);
+        }
+        let ticking = tokio::spawn(tick(Arc::downgrade(&inner)));
+        Piloted {
+            inner,
+            ticking: ticking.abort_handle(),
+        }
+    }
+}
+
+impl<E: Engine> Drop for Piloted<E> {
+    fn drop(&mut self) {
+        self.ticking.abort();
+        self.inner.state().lines.clear();
+    }
+}
+
+async fn tick<E: Engine>(inner: Weak<Inner<E>>) {
+    while let Some(now) = inner.upgrade() {
+        let root = &now.root;
+        let forgotten = |id: AttemptId| !root.join(id.to_string()).exists();
+        let todo = now.state().pool.tick(forgotten, now.now_ms());
+        now.act(todo);
+        drop(now);
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+impl<E: Engine> Inner<E> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn place(&self, number: Number) -> PathBuf {
+        self.root.join(format!("{PILOT}{number}"))
+    }
+
+    fn order(&self, id: AttemptId, cpus: u32) -> Order {
+        Order {
+            tag: order::tag(&self.site, id),
+            site: self.site.clone(),
+            runner: self.runner.clone(),
+            option: None,
+            spool: self.root.join(id.to_string()),
+            cpus,
+            time_limit_ms: None,
+            resources: Resources::default(),
+        }
+    }
+
+    fn enter(self: &Arc<Self>, id: AttemptId, order: Order, cpus: u32) {
+        let todo = {
+            let mut state = self.state();
+            state.orders.insert(id, order);
+            state.pool.submit(id, cpus, self.now_ms())
+        };
+        self.act(todo);
+    }
+
+    /// Does what the pool wants done.
+    fn act(self: &Arc<Self>, todo: Vec<Do>) {
+        for one in todo {
+            match one {
+                Do::Ask(number) => self.ask(number),
+                Do::Hand(number, id) => {
+                    let began = {
+                        let mut state = self.state();
+                        state.orders.remove(&id);
+                        state.pool.began(number).unwrap_or_default()
+                    };
+                    // First, so that whoever finds the attempt begun finds whose it is.
+                    let given = self.root.join(id.to_string()).join(GIVEN);
+                    if let Err(error) = std::fs::write(given, format!("{number} {began}")) {
+                        tracing::warn!(attempt = %id, %error, "whose pilot has it is not written down");
+                    }
+                    self.say(number, PilotCommand::Start(id));
+                }
+                Do::Retire(number) => self.say(number, PilotCommand::Retire),
+                Do::Direct(id) => self.direct(id),
+                Do::Remove(number) => {
+                    self.state().lines.remove(&number);
+                    let place = self.place(number);
+                    if let Err(error) = std::fs::remove_dir_all(&place) {
+                        if error.kind() != ErrorKind::NotFound {
+                            tracing::warn!(place = %place.display(), %error, "a pilot's place is not removed");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// To one that is away it is said in vain: what is lost by that the pool hears of.
+    fn say(&self, number: Number, command: PilotCommand) {
+        if let Some(line) = self.state().lines.get(&number) {
+            line.say(command);
+        }
+    }
+
+    fn ask(self: &Arc<Self>, number: Number) {
+        let place = self.place(number);
+        let order = order::pilot(
+            &self.site,
+            &self.runner,
+            place.clone(),
+            number,
+            &self.pilots.resources,
+        );
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let asked = match spool::private_dir(&inner.root, &place) {
+                Ok(()) => inner.engine.submit(&order).await,
+                Err(error) => Err(Trouble::unreachable(
+                    "making a pilot's place",
+                    error.to_string(),
+                )),
+            };
+            match asked {
+                Ok(()) => {
+                    inner.state().pool.accepted(number, inner.now_ms());
+                    inner.listen_to(number);
+                }
+                Err(trouble) => {
+                    tracing::warn!(engine = E::NAME, %trouble, "no pilot is to be had");
+                    let words = format!("no pilot is to be had: {trouble}");
+                    let todo = inner.state().pool.refused(number, words, inner.now_ms());
+                    inner.act(todo);
+                }
+            }
+        });
+    }
+
+    /// Hears a pilot out, from when it comes up until it is removed.
+    fn listen_to(self: &Arc<Self>, number: Number) {
+        let line = Line::open(self.place(number), number, Arc::downgrade(self));
+        self.state().lines.insert(number, line);
+    }
+
+    /// Hands an attempt on to the engine.
+    fn direct(self: &Arc<Self>, id: AttemptId) {
+        let Some(order) = self.state().orders.remove(&id) else {
+            return;
+        };
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let _ = std::fs::remove_file(order.spool.join(GIVEN)); // then a later site asks for a pilot again
+            match inner.engine.submit(&order).await {
+                Ok(()) => {}
+                Err(Trouble::Refused { words }) => {
+                    inner.state().refused.insert(id, words);
+                }
+                Err(trouble) => {
+                    tracing::warn!(attempt = %id, %trouble, "it waits until its engine answers");
+                    let cpus = order.cpus;
+                    inner.enter(id, order, cpus);
+                }
+            }
+        });
+    }
+}
+
+impl<E: Engine> line::Heard for Inner<E> {
+    fn ready(self: &Arc<Self>, number: Number, since_ms: u64, held: &[AttemptId]) {
+        let cpus = |id: &AttemptId| {
+            let cpus = cpus(&self.root.join(id.to_string()));
+            (*id, cpus.unwrap_or(1)) // one that is gone has a moment to live
+        };
+        let held = held.iter().map(cpus).collect();
+        let todo = self
+            .state()
+            .pool
+            .ready(number, since_ms, &held, self.now_ms());
+        self.act(todo);
+    }
+
+    fn over(self: &Arc<Self>, number: Number, id: AttemptId) {
+        let todo = self.state().pool.over(number, id, self.now_ms());
+        self.act(todo);
+    }
+
+    fn going(self: &Arc<Self>, number: Number) {
+        let todo = self.state().pool.going(number, self.now_ms());
+        self.act(todo);
+    }
+
+    fn away(self: &Arc<Self>, number: Number) {
+        let root = &self.root;
+        let began = |id: AttemptId| root.join(id.to_string()).join("stdout").exists();
+        let todo = {
+            let mut state = self.state();
+            let todo = state.pool.away(number, began, self.now_ms());
+            for (id, cpus) in state.pool.waiting() {
+                state
+                    .orders
+                    .entry(id)
+                    .or_insert_with(|| self.order(id, cpus));
+            }
+            todo
+        };
+        self.act(todo);
+    }
+}
+
+impl<E: Engine> Engine for Piloted<E> {
+    const NAME: &'static str = E::NAME;
+    const ABLE: Able = E::ABLE;
+    const LOG: Option<&'static str> = E::LOG;
+
+    async fn submit(&self, order: &Order) -> Result<(), Trouble> {
+        let inner = &self.inner;
+        let plain = order.resources
+            == Resources {
+                cpus: order.resources.cpus,
+                ..Resources::default()
+            };
+        let id = attempt(&order.tag, &prefix(&inner.site));
+        match id {
+            Some(id) if plain && inner.state().pool.serves(order.cpus) => {
+                std::fs::write(order.spool.join(GIVEN), "").map_err(|error| {
+                    Trouble::unreachable("writing to the spool", error.to_string())
+                })?;
+                inner.enter(id, order.clone(), order.cpus);
+                Ok(())
+            }
+            _ => inner.engine.submit(order).await,
+        }
+    }
+
+    async fn look(&self, site: &str) -> Result<Vec<Row>, Trouble> {
+        let inner = &self.inner;
+        let asked_ms = inner.now_ms();
+        let answer = inner.engine.look(site).await?;
+        let prefix = prefix(site);
+        let mut pilots: BTreeMap<Number, Seen> = BTreeMap::new();
+        let mut rows = Vec::with_capacity(answer.len());
+        for row in answer {
+            match pilot(&row.tag, &prefix) {
+                Some(number) => {
+                    let best = pilots.entry(number).or_insert_with(|| row.seen.clone());
+                    *best = row.seen.max(best.clone());
+                }
+                None => rows.push(row),
+            }
+        }
+        let (todo, own, refused) = {
+            let mut state = inner.state();
+            let todo = state.pool.looked(&pilots, asked_ms, inner.now_ms());
+            (todo, state.pool.rows(), state.refused.clone())
+        };
+        inner.act(todo);
+        let refused = refused.into_iter().map(|(id, words)| {
+            let verdict = Verdict::Ended(EngineCause::Removed, format!("no: {words}"));
+            (id, Seen::Over(verdict))
+        });
+        rows.extend(own.into_iter().chain(refused).map(|(id, seen)| Row {
+            tag: order::tag(site, id),
+            number: String::new(),
+            seen,
+        }));
+        Ok(rows)
+    }
+
+    async fn cancel(&self, tag: &str) -> Result<(), Trouble> {
+        let inner = &self.inner;
+        let Some(id) = attempt(tag, &prefix(&inner.site)) else {
+            return inner.engine.cancel(tag).await;
+        };
+        let (ours, number) = {
+            let mut state = inner.state();
+            let ours = state.pool.knows(id);
+            state.orders.remove(&id);
+            (ours, state.pool.cancel(id))
+        };
+        if let Some(number) = number {
+            inner.say(number, PilotCommand::Kill(id));
+        }
+        match ours {
+            true => Ok(()),
+            false => inner.engine.cancel(tag).await,
+        }
+    }
+
+    fn read(&self, log: &[u8]) -> Option<Seen> {
+        self.inner.engine.read(log)
+    }
+}
+
+/// The attempt that a tag is of.
+fn attempt(tag: &str, prefix: &str) -> Option<AttemptId> {
+    id(tag.strip_prefix(prefix)?)
+}
+
+fn id(name: &str) -> Option<AttemptId> {
+    let (job, epoch) = name.split_once('.')?;
+    Some(AttemptId {
+        job: JobId(job.parse().ok()?),
+        epoch: epoch.parse().ok()?,
+    })
+}
+
+/// The pilot that a tag is of.
+fn pilot(tag: &str, prefix: &str) -> Option<Number> {
+    tag.strip_prefix(prefix)?.strip_prefix(PILOT)?.parse().ok()
+}
+
+/// What a site before this one left among the spools.
+#[derive(Default)]
+struct Found {
+    /// Ascending.
+    pilots: Vec<Number>,
+    begun: Vec<(AttemptId, Number, Option<Began>)>,
+    /// Not begun, with their processors; the older job first.
+    waiting: Vec<(AttemptId, u32)>,
+}
+
+fn found(root: &Path) -> Found {
+    let mut found = Found::default();
+    let names = match std::fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(_) => return found, // the root is still to be made, or what makes a spool says what is wrong
+    };
+    for name in names.flatten().map(|entry| entry.file_name()) {
+        let Some(name) = name.to_str() else {
+            continue;
+        };
+        if let Some(number) = name.strip_prefix(PILOT).and_then(|n| n.parse().ok()) {
+            found.pilots.push(number);
+        } else if let Some(id) = id(name) {
+            sort(root, id, &mut found);
+        }
+    }
+    found.pilots.sort_unstable();
+    found
+        .waiting
+        .sort_unstable_by_key(|(id, _)| (id.job.0, id.epoch));
+    found
+}
+
+fn sort(root: &Path, id: AttemptId, found: &mut Found) {
+    let spool = root.join(id.to_string());
+    let Ok(given) = std::fs::read_to_string(spool.join(GIVEN)) else {
+        return;
+    };
+    let there = |name: &str| spool.join(name).exists();
+    match (there("status"), there("stdout")) {
+        (true, _) => {}
+        (false, true) => {
+            let (number, began) = given.split_once(' ').unwrap_or((&given, ""));
+            if let Ok(number) = number.parse() {
+                found.begun.push((id, number, began.parse().ok()));
+            }
+        }
+        (false, false) => {
+            if let Some(cpus) = cpus(&spool) {
+                found.waiting.push((id, cpus));
+            }
+        }
+    }
+}
+
+/// How many processors the attempt in a spool is for.
+fn cpus(spool: &Path) -> Option<u32> {
+    let spec = spool::attempt(spool).ok()?;
+    Some(order::cpus(&spec))
+}

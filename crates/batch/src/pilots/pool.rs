@@ -1,0 +1,485 @@
+//! Which attempt goes to which pilot, when another pilot is asked for, when one goes (spec/jobs/pilots.md, PL20 to PL27).
+//! Pure: it is told what happens, with the time, and says what is to be done.
+
+use crate::engine::seen::{Seen, Verdict};
+use kumiko_job::attempt::EngineCause;
+use kumiko_job::id::AttemptId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// An idle pilot above the least number goes after this: long enough for who looks at a result and runs the next one.
+const IDLE_MS: u64 = 60_000;
+/// After a pilot that did not come up the next is asked for later: by this, doubled with each one.
+const BACK_OFF_MS: u64 = 2_000;
+/// And no later than this.
+const MOST_BACK_OFF_MS: u64 = 300_000;
+/// How long it is told of an attempt that ended what became of its pilot: longer than its end is doubted (spec/jobs E13).
+const TOLD_MS: u64 = 120_000;
+/// So many pilots in a row that did not come up: attempts are handed to the engine themselves meanwhile, which then says
+/// what is wrong with them.
+const HOPELESS: u32 = 3;
+
+/// How many pilots there may be, and how large each is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub least: u32,
+    pub most: u32,
+    /// Processors of each.
+    pub cpus: u32,
+}
+
+/// A pilot's number: its place is `pilot-N`.
+pub type Number = u64;
+/// When a pilot says that it began: an engine may start it again in the same place.
+pub type Began = u64;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Do {
+    /// Hand the engine a pilot.
+    Ask(Number),
+    /// Have it start the attempt.
+    Hand(Number, AttemptId),
+    /// Have it take no more.
+    Retire(Number),
+    /// Hand the attempt to the engine itself.
+    Direct(AttemptId),
+    /// It is over, and nothing refers to its place any more.
+    Remove(Number),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The engine is being asked to take it.
+    Asking,
+    /// The engine has it; it was not heard of yet.
+    Asked,
+    Ready,
+    /// It was told to take no more.
+    Retired,
+    /// Its connection broke.
+    Away,
+}
+
+#[derive(Clone, Debug)]
+struct Pilot {
+    state: State,
+    /// Processors by attempt.
+    held: BTreeMap<AttemptId, u32>,
+    /// When it began, once it was heard.
+    began: Option<Began>,
+    /// What the engine said of it last; `Some(None)`: it does not know it.
+    seen: Option<Option<Seen>>,
+    /// When the engine took it, or its connection broke: what was asked before says nothing.
+    since_ms: u64,
+    idle_since_ms: u64,
+}
+
+impl Left {
+    fn of(pilot: Number, began: Option<Began>) -> Left {
+        Left {
+            pilot,
+            began,
+            until_ms: None,
+        }
+    }
+}
+
+impl Pilot {
+    fn new(state: State, now_ms: u64) -> Pilot {
+        Pilot {
+            state,
+            held: BTreeMap::new(),
+            began: None,
+            seen: None,
+            since_ms: now_ms,
+            idle_since_ms: now_ms,
+        }
+    }
+
+    fn free(&self, cpus: u32) -> u32 {
+        cpus.saturating_sub(self.held.values().sum())
+    }
+
+    fn may_take(&self) -> bool {
+        !matches!(self.state, State::Retired | State::Away)
+    }
+
+    fn is_to_come(&self) -> bool {
+        matches!(self.state, State::Asking | State::Asked)
+    }
+}
+
+/// Of an attempt that began: its runner ended, or its pilot is away, or came back without it.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    pilot: Number,
+    began: Option<Began>,
+    /// When it may be forgotten; None: once nobody asks after it.
+    until_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct Pool {
+    size: Size,
+    pilots: BTreeMap<Number, Pilot>,
+    next: Number,
+    /// First come, first served.
+    waiting: VecDeque<(AttemptId, u32)>,
+    left: BTreeMap<AttemptId, Left>,
+    failures: u32,
+    ask_after_ms: u64,
+    /// Why no pilot comes.
+    trouble: Option<String>,
+}
+
+impl Pool {
+    /// `next`: above the numbers of all pilots that there ever were a place of.
+    pub fn new(size: Size, next: Number) -> Pool {
+        Pool {
+            size,
+            pilots: BTreeMap::new(),
+            next,
+            waiting: VecDeque::new(),
+            left: BTreeMap::new(),
+            failures: 0,
+            ask_after_ms: 0,
+            trouble: None,
+        }
+    }
+
+    /// A pilot that a site before this one asked for.
+    pub fn found(&mut self, number: Number, now_ms: u64) {
+        self.pilots.insert(number, Pilot::new(State::Asked, now_ms));
+        self.next = self.next.max(number + 1);
+    }
+
+    /// The engine took a pilot.
+    pub fn accepted(&mut self, number: Number, now_ms: u64) {
+        if let Some(pilot) = self.pilots.get_mut(&number) {
+            if pilot.state == State::Asking {
+                (pilot.state, pilot.since_ms) = (State::Asked, now_ms);
+            }
+        }
+    }
+
+    /// An attempt that a site before this one gave to that pilot, and that began.
+    pub fn found_begun(&mut self, id: AttemptId, number: Number, began: Option<Began>) {
+        self.left.insert(id, Left::of(number, began));
+    }
+
+    /// When that pilot began, if it was heard.
+    pub fn began(&self, number: Number) -> Option<Began> {
+        self.pilots.get(&number)?.began
+    }
+
+    /// Whether pilots are for attempts of so many processors.
+    pub fn serves(&self, cpus: u32) -> bool {
+        self.size.most > 0 && cpus <= self.size.cpus
+    }
+
+    pub fn submit(&mut self, id: AttemptId, cpus: u32, now_ms: u64) -> Vec<Do> {
+        self.waiting.push_back((id, cpus));
+        self.decide(now_ms)
+    }
+
+    /// It is not to begin any more. The pilot that has it, if one has.
+    pub fn cancel(&mut self, id: AttemptId) -> Option<Number> {
+        self.waiting.retain(|(waiting, _)| *waiting != id);
+        let holds =
+            |(number, pilot): (&Number, &Pilot)| pilot.held.contains_key(&id).then_some(*number);
+        self.pilots.iter().find_map(holds)
+    }
+
+    /// A pilot is there, and has these, with their processors.
+    pub fn ready(
+        &mut self,
+        number: Number,
+        began: Began,
+        held: &BTreeMap<AttemptId, u32>,
+        now_ms: u64,
+    ) -> Vec<Do> {
+        let Some(pilot) = self.pilots.get_mut(&number) else {
+            return vec![Do::Retire(number)];
+        };
+        if pilot.state != State::Retired {
+            pilot.state = State::Ready;
+        }
+        pilot.idle_since_ms = now_ms;
+        (self.failures, self.trouble) = (0, None);
+        // It may have started what was given up with its connection.
+        self.waiting.retain(|(id, _)| !held.contains_key(id));
+        self.left.retain(|id, _| !held.contains_key(id));
+        let before = std::mem::replace(&mut pilot.held, held.clone());
+        for id in before.into_keys().filter(|id| !held.contains_key(id)) {
+            self.left.insert(id, Left::of(number, pilot.began));
+        }
+        pilot.began = Some(began);
+        self.decide(now_ms)
+    }
+
+    /// A runner has ended.
+    pub fn over(&mut self, number: Number, id: AttemptId, now_ms: u64) -> Vec<Do> {
+        if let Some(pilot) = self.pilots.get_mut(&number) {
+            pilot.held.remove(&id);
+            pilot.idle_since_ms = now_ms;
+            let left = Left {
+                until_ms: Some(now_ms + TOLD_MS),
+                ..Left::of(number, pilot.began)
+            };
+            self.left.insert(id, left);
+        }
+        self.decide(now_ms)
+    }
+
+    /// A pilot takes no more.
+    pub fn going(&mut self, number: Number, now_ms: u64) -> Vec<Do> {
+        if let Some(pilot) = self.pilots.get_mut(&number) {
+            pilot.state = State::Retired;
+        }
+        self.decide(now_ms)
+    }
+
+    /// A pilot's connection broke. `began`: which of the attempts that it holds began; the others are given to another.
+    pub fn away(
+        &mut self,
+        number: Number,
+        began: impl Fn(AttemptId) -> bool,
+        now_ms: u64,
+    ) -> Vec<Do> {
+        let Some(pilot) = self.pilots.get_mut(&number) else {
+            return Vec::new();
+        };
+        let done = pilot.state == State::Retired && pilot.held.is_empty();
+        (pilot.state, pilot.seen, pilot.since_ms) = (State::Away, None, now_ms);
+        for (id, cpus) in std::mem::take(&mut pilot.held) {
+            match began(id) {
+                true => drop(self.left.insert(id, Left::of(number, pilot.began))),
+                false => self.waiting.push_front((id, cpus)),
+            }
+        }
+        let mut todo = Vec::new();
+        let referred = self.left.values().any(|left| left.pilot == number);
+        if done && !referred {
+            self.pilots.remove(&number);
+            todo.push(Do::Remove(number));
+        }
+        todo.extend(self.decide(now_ms));
+        todo
+    }
+
+    /// The engine would not take a pilot.
+    pub fn refused(&mut self, number: Number, words: String, now_ms: u64) -> Vec<Do> {
+        self.pilots.remove(&number);
+        self.failed(words, now_ms);
+        let mut todo = vec![Do::Remove(number)];
+        todo.extend(self.decide(now_ms));
+        todo
+    }
+
+    /// What the engine says of all pilots, to a question of `asked_ms`; those of which it says nothing it does not know.
+    pub fn looked(&mut self, seen: &BTreeMap<Number, Seen>, asked_ms: u64, now_ms: u64) -> Vec<Do> {
+        let mut todo = Vec::new();
+        let mut troubles = Vec::new();
+        self.pilots.retain(|number, pilot| {
+            if pilot.state == State::Asking || asked_ms < pilot.since_ms {
+                return true;
+            }
+            let told = seen.get(number).cloned();
+            let ended = matches!(told, None | Some(Seen::Over(_)));
+            let words = told.as_ref().map_or("it does not know it", Seen::words);
+            let trouble = format!("a pilot did not come up: it says {words}");
+            pilot.seen = Some(told);
+            // Of one that is connected the end of its connection tells.
+            let failed = ended && pilot.state == State::Asked;
+            if failed {
+                troubles.push(trouble);
+                todo.push(Do::Remove(*number));
+            }
+            !failed
+        });
+        for trouble in troubles {
+            self.failed(trouble, now_ms);
+        }
+        todo.extend(self.decide(now_ms));
+        todo
+    }
+
+    /// Time went by. `forgotten`: which attempts nobody asks after any more.
+    pub fn tick(&mut self, forgotten: impl Fn(AttemptId) -> bool, now_ms: u64) -> Vec<Do> {
+        self.left.retain(|id, left| match left.until_ms {
+            Some(until_ms) => now_ms < until_ms,
+            None => !forgotten(*id),
+        });
+        let mut todo = Vec::new();
+        let left: Vec<Number> = self.left.values().map(|left| left.pilot).collect();
+        self.pilots.retain(|number, pilot| {
+            let over = matches!(pilot.seen, Some(None | Some(Seen::Over(_))));
+            let keep = pilot.state != State::Away || !over || left.contains(number);
+            if !keep {
+                todo.push(Do::Remove(*number));
+            }
+            keep
+        });
+        todo.extend(self.decide(now_ms));
+        todo
+    }
+
+    /// Attempts that wait, with their processors.
+    pub fn waiting(&self) -> Vec<(AttemptId, u32)> {
+        self.waiting.iter().copied().collect()
+    }
+
+    /// Whether an attempt waits here, or a pilot has or had it.
+    pub fn knows(&self, id: AttemptId) -> bool {
+        self.left.contains_key(&id)
+            || self.waiting.iter().any(|(waiting, _)| *waiting == id)
+            || self
+                .pilots
+                .values()
+                .any(|pilot| pilot.held.contains_key(&id))
+    }
+
+    /// Whether the engine is to be asked after pilots of which nothing is heard.
+    pub fn wants_word(&self) -> bool {
+        let unheard = |pilot: &Pilot| pilot.is_to_come() || pilot.state == State::Away;
+        self.pilots.values().any(unheard)
+    }
+
+    /// What is to be said of the attempts, as if an engine said it.
+    pub fn rows(&self) -> Vec<(AttemptId, Seen)> {
+        let mut rows = Vec::new();
+        for (before, (id, _)) in self.waiting.iter().enumerate() {
+            rows.push((*id, Seen::Waiting(self.why_it_waits(before))));
+        }
+        for (number, pilot) in &self.pilots {
+            let running = || Seen::Running(format!("pilot {number} has it"));
+            rows.extend(pilot.held.keys().map(|id| (*id, running())));
+        }
+        for (id, left) in &self.left {
+            let seen = self.left_behind(*left);
+            rows.extend(seen.map(|seen| (*id, seen)));
+        }
+        rows
+    }
+
+    /// What became of an attempt by its pilot's end; None: the engine does not know the pilot.
+    fn left_behind(&self, left: Left) -> Option<Seen> {
+        let number = left.pilot;
+        let evicted = |words: &str| {
+            let words = format!("{words}: its pilot {number} was started again");
+            Some(Seen::Over(Verdict::Ended(EngineCause::Evicted, words)))
+        };
+        let pilot = self.pilots.get(&number)?;
+        let connected = matches!(pilot.state, State::Ready | State::Retired);
+        match &pilot.seen {
+            Some(Some(Seen::Ending(words))) => Some(Seen::Ending(words.clone())),
+            // The engine did nothing to the pilot, so it was not the engine that ended the runner.
+            _ if connected && pilot.began == left.began => Some(Seen::Over(Verdict::ByItself(
+                format!("pilot {number} lives, and its runner does not"),
+            ))),
+            Some(Some(Seen::Over(verdict))) => Some(Seen::Over(verdict.clone())),
+            Some(None) => None,
+            Some(Some(seen)) if connected => evicted(seen.words()),
+            Some(Some(Seen::Waiting(words) | Seen::Held(words))) => evicted(words),
+            Some(Some(seen)) => Some(Seen::Running(seen.words().to_owned())),
+            None => Some(Seen::Running(format!(
+                "nothing yet of pilot {number}, which had it"
+            ))),
+        }
+    }
+
+    fn why_it_waits(&self, before: usize) -> String {
+        let mut words = format!("it waits for a pilot, behind {before} others");
+        let to_come = |pilot: &&Pilot| pilot.is_to_come();
+        if let Some(trouble) = &self.trouble {
+            words.push_str(&format!("; {trouble}"));
+        } else if let Some(Some(Some(seen))) =
+            self.pilots.values().find(to_come).map(|pilot| &pilot.seen)
+        {
+            words.push_str(&format!("; of the next pilot it says {}", seen.words()));
+        }
+        words
+    }
+
+    fn failed(&mut self, words: String, now_ms: u64) {
+        let back_off = BACK_OFF_MS << self.failures.min(10);
+        self.failures += 1;
+        self.ask_after_ms = now_ms + back_off.min(MOST_BACK_OFF_MS);
+        self.trouble = Some(words);
+    }
+
+    fn decide(&mut self, now_ms: u64) -> Vec<Do> {
+        let mut todo = Vec::new();
+        self.hand(&mut todo);
+        if self.failures >= HOPELESS
+            && !self
+                .pilots
+                .values()
+                .any(|pilot| pilot.state == State::Ready)
+        {
+            todo.extend(self.waiting.drain(..).map(|(id, _)| Do::Direct(id)));
+        }
+        if now_ms >= self.ask_after_ms {
+            self.ask(&mut todo, now_ms);
+        }
+        self.retire(&mut todo, now_ms);
+        todo
+    }
+
+    /// The first that waits goes to the fullest pilot that has room, so that others become idle.
+    fn hand(&mut self, todo: &mut Vec<Do>) {
+        while let Some((id, cpus)) = self.waiting.front().copied() {
+            let most = self.size.cpus;
+            let room = self
+                .pilots
+                .iter_mut()
+                .filter(|(_, pilot)| pilot.state == State::Ready && pilot.free(most) >= cpus)
+                .min_by_key(|(_, pilot)| pilot.free(most));
+            let Some((number, pilot)) = room else {
+                return;
+            };
+            pilot.held.insert(id, cpus);
+            self.waiting.pop_front();
+            todo.push(Do::Hand(*number, id));
+        }
+    }
+
+    /// As many as what waits has use for, within bounds.
+    fn ask(&mut self, todo: &mut Vec<Do>, now_ms: u64) {
+        let count = |pilots: &BTreeMap<Number, Pilot>, which: fn(&Pilot) -> bool| {
+            let count = pilots.values().filter(|pilot| which(pilot)).count();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
+        let waiting: u64 = self.waiting.iter().map(|(_, cpus)| u64::from(*cpus)).sum();
+        loop {
+            let live = count(&self.pilots, Pilot::may_take);
+            let asked = count(&self.pilots, Pilot::is_to_come);
+            let served = u64::from(asked) * u64::from(self.size.cpus);
+            if live >= self.size.most || (live >= self.size.least && served >= waiting) {
+                return;
+            }
+            let number = self.next;
+            self.next += 1;
+            self.pilots
+                .insert(number, Pilot::new(State::Asking, now_ms));
+            todo.push(Do::Ask(number));
+        }
+    }
+
+    fn retire(&mut self, todo: &mut Vec<Do>, now_ms: u64) {
+        let live = self
+            .pilots
+            .values()
+            .filter(|pilot| pilot.may_take())
+            .count();
+        let spare = live.saturating_sub(self.size.least as usize);
+        let idle = self.pilots.iter_mut().filter(|(_, pilot)| {
+            pilot.state == State::Ready
+                && pilot.held.is_empty()
+                && now_ms.saturating_sub(pilot.idle_since_ms) >= IDLE_MS
+        });
+        for (number, pilot) in idle.take(spare) {
+            pilot.state = State::Retired;
+            todo.push(Do::Retire(*number));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The pool of pilots against a model of an engine that starts, kills and refuses them: nothing is handed out twice, no
+//! pilot has more than fits, and all is done in the end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_batch::engine::seen::{Seen, Verdict};
+use kumiko_batch::pilots::pool::{Do, Number, Pool, Size};
+use kumiko_job::attempt::EngineCause;
+use kumiko_job::id::{AttemptId, JobId};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn id(job: u64) -> AttemptId {
+    AttemptId {
+        job: JobId(job),
+        epoch: 1,
+    }
+}
+
+fn size(least: u32, most: u32, cpus: u32) -> Size {
+    Size { least, most, cpus }
+}
+
+fn running() -> Seen {
+    Seen::Running("RUNNING".into())
+}
+
+/// What is so outside of the pool.
+#[derive(Default)]
+struct World {
+    now_ms: u64,
+    /// Those that the engine was asked for, and has: up or not.
+    pilots: BTreeMap<Number, bool>,
+    /// By attempt: where it is, and whether it began.
+    held: BTreeMap<AttemptId, (Number, bool)>,
+    cpus: BTreeMap<AttemptId, u32>,
+    done: BTreeSet<AttemptId>,
+    /// Began, and went with its pilot.
+    lost: BTreeSet<AttemptId>,
+}
+
+impl World {
+    fn obey(&mut self, pool: &mut Pool, size: Size, todo: Vec<Do>) {
+        for one in todo {
+            match one {
+                Do::Ask(number) => {
+                    assert_eq!(self.pilots.insert(number, false), None);
+                    assert!(self.pilots.len() <= size.most as usize, "{:?}", self.pilots);
+                    pool.accepted(number, self.now_ms);
+                }
+                Do::Hand(number, attempt) => {
+                    assert_eq!(self.pilots.get(&number), Some(&true), "handed to nobody");
+                    assert!(!self.done.contains(&attempt) && !self.lost.contains(&attempt));
+                    assert_eq!(
+                        self.held.insert(attempt, (number, false)),
+                        None,
+                        "handed twice"
+                    );
+                    let used: u32 = self
+                        .held
+                        .iter()
+                        .filter(|(_, (of, _))| *of == number)
+                        .map(|(attempt, _)| self.cpus[attempt])
+                        .sum();
+                    assert!(used <= size.cpus, "{number} has {used}");
+                }
+                Do::Direct(attempt) => {
+                    self.done.insert(attempt);
+                }
+                Do::Retire(_) | Do::Remove(_) => {}
+            }
+        }
+    }
+
+    fn seen(&self) -> BTreeMap<Number, Seen> {
+        let seen = |(number, up): (&Number, &bool)| {
+            let seen = match up {
+                true => running(),
+                false => Seen::Waiting("PENDING".into()),
+            };
+            (*number, seen)
+        };
+        self.pilots.iter().map(seen).collect()
+    }
+
+    fn nth_pilot(&self, nth: usize, up: bool) -> Option<Number> {
+        let all: Vec<Number> = self
+            .pilots
+            .iter()
+            .filter(|(_, is)| **is == up)
+            .map(|(number, _)| *number)
+            .collect();
+        (!all.is_empty()).then(|| all[nth % all.len()])
+    }
+
+    fn nth_held(&self, nth: usize) -> Option<AttemptId> {
+        (!self.held.is_empty()).then(|| *self.held.keys().nth(nth % self.held.len()).unwrap())
+    }
+
+    fn step(&mut self, pool: &mut Pool, size: Size, (what, nth): (u8, usize)) {
+        self.now_ms += 700;
+        let now_ms = self.now_ms;
+        let todo = match what {
+            0 => {
+                let job = self.cpus.len() as u64 + 1;
+                let cpus = 1 + nth as u32 % size.cpus;
+                self.cpus.insert(id(job), cpus);
+                pool.submit(id(job), cpus, now_ms)
+            }
+            1 => match self.nth_pilot(nth, false) {
+                Some(number) => {
+                    self.pilots.insert(number, true);
+                    pool.ready(number, now_ms, &BTreeMap::new(), now_ms)
+                }
+                None => Vec::new(),
+            },
+            2 => {
+                if let Some(attempt) = self.nth_held(nth) {
+                    self.held.get_mut(&attempt).unwrap().1 = true;
+                }
+                Vec::new()
+            }
+            3 => match self.nth_held(nth) {
+                Some(attempt) => {
+                    let (number, _) = self.held.remove(&attempt).unwrap();
+                    self.done.insert(attempt);
+                    pool.over(number, attempt, now_ms)
+                }
+                None => Vec::new(),
+            },
+            // Killed, with all that it has.
+            4 => match self.nth_pilot(nth, true) {
+                Some(number) => {
+                    self.pilots.remove(&number);
+                    let gone: Vec<_> = self
+                        .held
+                        .iter()
+                        .filter(|(_, (of, _))| *of == number)
+                        .map(|(attempt, (_, began))| (*attempt, *began))
+                        .collect();
+                    let began: BTreeSet<AttemptId> = gone
+                        .iter()
+                        .filter(|(_, began)| *began)
+                        .map(|(attempt, _)| *attempt)
+                        .collect();
+                    for (attempt, _) in gone {
+                        self.held.remove(&attempt);
+                    }
+                    self.lost.extend(&began);
+                    pool.away(number, |attempt| began.contains(&attempt), now_ms)
+                }
+                None => Vec::new(),
+            },
+            // Came to nothing before it was up.
+            5 => match self.nth_pilot(nth, false) {
+                Some(number) => {
+                    self.pilots.remove(&number);
+                    pool.looked(&self.seen(), now_ms, now_ms)
+                }
+                None => pool.looked(&self.seen(), now_ms, now_ms),
+            },
+            _ => pool.tick(|_| true, now_ms),
+        };
+        self.obey(pool, size, todo);
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_becomes_of_pilots_each_attempt_is_done_once_or_went_with_its_pilot(
+        least in 0u32..3, more in 1u32..4, cpus in 1u32..5,
+        steps in proptest::collection::vec((0u8..7, any::<usize>()), 1..200),
+    ) {
+        let size = size(least, least + more, cpus);
+        let (mut pool, mut world) = (Pool::new(size, 1), World::default());
+        for step in steps {
+            world.step(&mut pool, size, step);
+        }
+        // From here on all goes well, with time going by.
+        for _ in 0..2_000 {
+            for what in [6, 1, 3] {
+                world.step(&mut pool, size, (what, 0));
+            }
+        }
+        for attempt in world.cpus.keys() {
+            prop_assert!(
+                world.done.contains(attempt) != world.lost.contains(attempt),
+                "{attempt}: done {}, lost {}", world.done.contains(attempt), world.lost.contains(attempt)
+            );
+        }
+    }
+}
+
+#[test]
+fn an_idle_pilot_goes_after_a_minute_but_for_the_least() {
+    let mut pool = Pool::new(size(1, 2, 1), 1);
+    assert_eq!(pool.submit(id(1), 1, 0), [Do::Ask(1)]);
+    assert_eq!(pool.submit(id(2), 1, 0), [Do::Ask(2)]);
+    for number in [1, 2] {
+        pool.accepted(number, 0);
+    }
+    assert_eq!(pool.ready(1, 5, &BTreeMap::new(), 10), [Do::Hand(1, id(1))]);
+    assert_eq!(pool.ready(2, 5, &BTreeMap::new(), 10), [Do::Hand(2, id(2))]);
+    assert_eq!(pool.over(1, id(1), 20), []);
+    assert_eq!(pool.over(2, id(2), 30), []);
+    assert_eq!(pool.tick(|_| true, 59_000), []);
+    assert_eq!(pool.tick(|_| true, 70_000), [Do::Retire(1)]);
+    assert_eq!(pool.tick(|_| true, 700_000), []);
+}
+
+#[test]
+fn where_no_pilot_comes_up_attempts_go_to_the_engine_itself() {
+    let mut pool = Pool::new(size(0, 1, 1), 1);
+    let mut now_ms = 0;
+    let mut todo = pool.submit(id(1), 1, now_ms);
+    let mut asked = 0;
+    while !todo.contains(&Do::Direct(id(1))) {
+        if let Some(Do::Ask(number)) = todo.iter().find(|one| matches!(one, Do::Ask(_))) {
+            asked += 1;
+            todo = pool.refused(*number, "no such partition".into(), now_ms);
+            let rows = pool.rows();
+            match &rows[..] {
+                [] => {}
+                [(_, Seen::Waiting(words))] => {
+                    assert!(words.contains("no such partition"), "{words}")
+                }
+                other => panic!("{other:?}"),
+            }
+            continue;
+        }
+        now_ms += 1_000;
+        assert!(now_ms < 60_000);
+        todo = pool.tick(|_| true, now_ms);
+    }
+    assert_eq!(asked, 3);
+}
+
+#[test]
+fn what_becomes_of_an_attempt_with_its_pilot_is_told_apart() {
+    let ended = |cause| Seen::Over(Verdict::Ended(cause, "WORD".into()));
+    let says = |seen: Option<Seen>, back: Option<u64>| {
+        let mut pool = Pool::new(size(0, 1, 1), 1);
+        pool.submit(id(1), 1, 0);
+        pool.accepted(1, 0);
+        pool.ready(1, 5, &BTreeMap::new(), 10);
+        pool.away(1, |_| true, 20);
+        let seen = seen.map(|seen| (1, seen)).into_iter().collect();
+        pool.looked(&seen, 30, 40);
+        if let Some(began) = back {
+            pool.ready(1, began, &BTreeMap::new(), 50);
+        }
+        let rows = pool.rows();
+        rows.into_iter()
+            .find(|(of, _)| *of == id(1))
+            .map(|(_, seen)| seen)
+    };
+    let kind = |seen: Option<Seen>| match seen {
+        None => "unknown".to_owned(),
+        Some(Seen::Over(Verdict::ByItself(_))) => "by itself".to_owned(),
+        Some(Seen::Over(Verdict::Ended(cause, _))) => format!("{cause:?}"),
+        Some(Seen::Running(_)) => "not said yet".to_owned(),
+        Some(other) => format!("{other:?}"),
+    };
+    for (seen, back, expected) in [
+        (Some(ended(EngineCause::Preempted)), None, "Preempted"),
+        (Some(ended(EngineCause::Limit)), None, "Limit"),
+        (Some(running()), None, "not said yet"),
+        (Some(Seen::Waiting("Idle".into())), None, "Evicted"),
+        // Started again by its engine, in the same place; or never gone, and its runner was killed.
+        (Some(running()), Some(6), "Evicted"),
+        (Some(running()), Some(5), "by itself"),
+        (None, None, "unknown"),
+    ] {
+        assert_eq!(
+            kind(says(seen.clone(), back)),
+            expected,
+            "{seen:?} {back:?}"
+        );
+    }
+}
