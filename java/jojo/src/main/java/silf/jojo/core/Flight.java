@@ -6,11 +6,12 @@ import java.util.ArrayDeque;
  * How much of what was written to a link has not been read at the other end (spec/jojo J16: marks are PINGs), and how much
  * of that there should be: enough that the link is never idle, and so little that what comes last waits for a moment only.
  * Pipes, ssh and sockets would hold megabytes. Delays above the least one are queues; they grow the window while they are
- * short and shrink it while they are long, as LEDBAT does (RFC 6817). No clock, no frames: values in, values out.
+ * short and shrink it while they are long, as LEDBAT does, which looks at the least of some as well (RFC 6817). No clock, no
+ * frames: values in, values out.
  */
 final class Flight {
     /** The queue that is aimed at: what a small message behind bulk waits on a link, about. */
-    static final long QUEUE_ns = 1_000_000;
+    static final long QUEUE_ns = 1_500_000;
     /** What a pipe takes: less would idle between two wake-ups. */
     static final long LEAST = 64 << 10;
     /** An ssh channel's own window is half of it. */
@@ -19,6 +20,8 @@ final class Flight {
     private static final long BEGIN = 128 << 10;
     /** Marks of a window: each is a small frame both ways. */
     private static final int MARKS = 4;
+    /** So many delays are looked at together: a queue is in all of them, a processor that was busy elsewhere only in some. */
+    private static final int FILTER = MARKS;
     /** The least delay of so long a time counts: routes change. */
     private static final long AGE_ns = 60_000_000_000L;
 
@@ -34,6 +37,8 @@ final class Flight {
     private long least_ns = Long.MAX_VALUE;
     private long before_ns = Long.MAX_VALUE;
     private long aged_ns;
+    private long recent_ns = Long.MAX_VALUE;
+    private int looked;
     /** Somebody asked since the last mark; small messages alone are not worth marks. */
     private boolean bulk;
 
@@ -88,6 +93,13 @@ final class Flight {
         if (mark.at_ns < changed_ns) {
             return; // it was under way before the last change could be felt
         }
+        recent_ns = Math.min(recent_ns, took_ns);
+        if (++looked < FILTER) {
+            return;
+        }
+        took_ns = recent_ns;
+        recent_ns = Long.MAX_VALUE;
+        looked = 0;
         // On a far link a longer queue is not felt, and delays vary more.
         long base_ns = Math.min(least_ns, before_ns);
         long queue_ns = Math.max(QUEUE_ns, base_ns / 4);

@@ -109,7 +109,7 @@ final class Handlers {
             }
             long now = System.nanoTime();
             long pause = pause_ns;
-            if (now - begun_ns > QUICK_ns) {
+            if (now - begun_ns > QUICK_ns || LinkReader.isReplaced()) {
                 quickFrom_ns = now + pause;
                 pause_ns = Math.min(2 * pause, PAUSE_MOST_ns);
             } else if (pause > PAUSE_LEAST_ns) {

@@ -15,6 +15,9 @@ import silf.jojo.Message;
  * Called by link readers, and never waits. Not in it: how messages are put together.
  */
 final class Inbox {
+    /** A few microseconds to decode. */
+    private static final int SMALL_bytes = 16 << 10;
+
     private final LocalNode here;
     private final Post post;
     private final Handlers handlers;
@@ -68,17 +71,27 @@ final class Inbox {
 
     void take(Arrived message) {
         if (message.type == Frame.SEND) {
-            submit(() -> tell(message));
+            submit(() -> tell(message), isSmall(message));
             return;
         }
         Caller caller = new Caller(message.lane.from, message.call);
         Running it = new Running();
         running.put(caller, it);
-        submit(() -> call(message, caller, it));
+        submit(() -> call(message, caller, it), isSmall(message));
+    }
+
+    /** To decode what is large takes its time: not the link's reader's. */
+    private static boolean isSmall(Arrived message) {
+        return message.announced() <= SMALL_bytes;
     }
 
     /** Runs something of the user's as handlers are run, in its turn. */
     void submit(Runnable task) {
+        submit(task, true);
+    }
+
+    /** @param brief whether the reader of its link may run it */
+    private void submit(Runnable task, boolean brief) {
         if (!open || orderly) {
             synchronized (this) {
                 if (!open) {
@@ -95,7 +108,11 @@ final class Inbox {
                 }
             }
         }
-        handlers.submitFromReader(task);
+        if (brief) {
+            handlers.submitFromReader(task);
+        } else {
+            handlers.submit(task);
+        }
     }
 
     private void inOrder() {

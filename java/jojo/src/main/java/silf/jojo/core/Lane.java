@@ -154,6 +154,7 @@ final class Lane {
         boolean write;
         synchronized (this) {
             while (sent + cost > limit - left && lost == null) {
+                LinkReader.waits();
                 try {
                     wait();
                 } catch (InterruptedException e) {

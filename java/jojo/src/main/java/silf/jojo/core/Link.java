@@ -160,17 +160,23 @@ final class Link implements Route {
             seen = away;
             seenErrands = away.errands;
         } else {
-            try {
-                new LinkReader(name, this, me -> {
-                    if (lent.compareAndSet(away, null)) {
-                        read(me);
-                    }
-                }).start();
-            } catch (OutOfMemoryError e) {
-                // No thread to be had: at the next look.
-            }
+            replace(away);
         }
         return away != null;
+    }
+
+    /** Has another reader go on where this one is away. */
+    boolean replace(LinkReader away) {
+        try {
+            new LinkReader(name, this, me -> {
+                if (lent.compareAndSet(away, null)) {
+                    read(me);
+                }
+            }).start();
+            return true;
+        } catch (OutOfMemoryError e) {
+            return false; // no thread to be had: at the watch's next look
+        }
     }
 
     @Override

@@ -9,12 +9,15 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * The thread that reads a link. When it has taken all that has come it first runs its errands: it writes what the frames
  * have caused, and runs a handler, for both of which another thread would have to be woken. An errand may wait for
- * anything; should it take longer than a moment, another reader goes on in this one's place, and this one ends with its
- * errand. Not in it: frames, links.
+ * anything: another reader goes on in this one's place at once when it waits for messages, or else when it takes longer than a
+ * moment, and this one ends with its errand. Not in it: frames, links.
  */
 final class LinkReader extends LinkThread {
-    /** For how long, once or twice, a link is not read because its reader is away. */
-    private static final long MOMENT_ns = 1_000_000;
+    /**
+     * For how long, once or twice, a link is not read because its reader is away. A thread that looks every millisecond makes
+     * each call over three ssh take half as long again: it scatters who passes the call on over the processors.
+     */
+    private static final long MOMENT_ns = 10_000_000;
     /** The watch looks so often in vain before it sleeps. */
     private static final int LOOKS = 4;
 
@@ -23,6 +26,7 @@ final class LinkReader extends LinkThread {
     private Runnable handler;
     private boolean taking;
     private boolean away;
+    private boolean replaced;
     /** How often it went on errands. */
     volatile long errands;
 
@@ -51,6 +55,18 @@ final class LinkReader extends LinkThread {
         }
         me.handler = handler;
         return true;
+    }
+
+    /** The current thread is about to wait for what may have to be read first: if it should read itself, another does. */
+    static void waits() {
+        if (currentThread() instanceof LinkReader me && me.away && !me.replaced) {
+            me.replaced = me.link.replace(me);
+        }
+    }
+
+    /** Whether the current thread is a reader in whose place another reads. */
+    static boolean isReplaced() {
+        return currentThread() instanceof LinkReader me && me.replaced;
     }
 
     /** From now on a frame is being dealt with, or not. */

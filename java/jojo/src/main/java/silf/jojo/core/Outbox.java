@@ -36,6 +36,11 @@ final class Outbox {
      */
     private static final long SOON_ns = 5_000;
 
+    /** A write that takes longer has waited for room in a pipe. */
+    private static final long SLOW_ns = 1_000_000;
+    /** For so long after one the link's own thread writes what its readers would. */
+    private static final long SLOW_FOR_ns = 20_000_000;
+
     /** A write to a wire that was closed fails at once. */
     private static final long LEAVE_MOST_ms = 10_000;
 
@@ -74,6 +79,8 @@ final class Outbox {
     private int filled;
     /** When something was written last. */
     private long wrote_ns = System.nanoTime() - SOON_ns;
+
+    private volatile long slowUntil_ns = System.nanoTime();
 
     private volatile boolean stopped;
 
@@ -129,6 +136,7 @@ final class Outbox {
         synchronized (flight) {
             while (!closed && flight.isFull(pending_bytes.get())) {
                 waiters = true;
+                LinkReader.waits();
                 flight.wait();
             }
         }
@@ -178,12 +186,17 @@ final class Outbox {
         }
     }
 
-    /** As {@link #work}, in a thread that is missed elsewhere. */
+    /** As {@link #work}, in a thread that is missed elsewhere: not where writing has been slow lately. */
     void workBriefly() {
-        if (pending_bytes.get() > BRIEF_MOST) {
+        long begun_ns = System.nanoTime();
+        if (pending_bytes.get() > BRIEF_MOST || begun_ns - slowUntil_ns < 0) {
             give();
-        } else {
-            write(BRIEF_MOST);
+            return;
+        }
+        write(BRIEF_MOST);
+        long now_ns = System.nanoTime();
+        if (now_ns - begun_ns > SLOW_ns) {
+            slowUntil_ns = now_ns + SLOW_FOR_ns;
         }
     }
 
@@ -360,6 +373,7 @@ final class Outbox {
             while (kept_bytes > KEPT_MOST && !closed) {
                 // The peer owes an ACK; it sends one every KEPT_MOST / 8 bytes, so this is a wire that does not move.
                 flush();
+                LinkReader.waits();
                 try {
                     kept.wait(1000);
                 } catch (InterruptedException e) {

@@ -108,6 +108,7 @@ final class PendingCall extends Future {
 
     @Override
     public Object touch() throws JojoException {
+        wait(here);
         try {
             here.await();
         } catch (InterruptedException e) {
@@ -118,6 +119,7 @@ final class PendingCall extends Future {
 
     @Override
     public Object touch(Duration most) throws JojoException {
+        wait(here);
         try {
             if (!here.await(Deadline.in(most).left_ns(), TimeUnit.NANOSECONDS)) {
                 JojoException late = new JojoException("no answer from node " + name + " within " + most.toMillis() + " ms");
@@ -127,6 +129,12 @@ final class PendingCall extends Future {
             throw interrupted(e);
         }
         return decoded();
+    }
+
+    private static void wait(CountDownLatch here) {
+        if (here.getCount() > 0) {
+            LinkReader.waits();
+        }
     }
 
     private JojoException interrupted(InterruptedException e) {
