@@ -96,12 +96,13 @@ fn site_organisation_user_and_request_narrow_each_other_and_the_record_names_the
     let signer = format!("policy of lattice, signed by {me}");
     let site = home.join("policy.toml");
     let layers = [
-        "mechanism namespace: the cheapest that this machine admits (",
+        "mechanism namespace: the cheapest that is admissible, predicted to cost ",
         site.to_str().unwrap(),
         &signer,
         own.to_str().unwrap(),
         "the job's policy",
         "memory limit of 512 MiB: ",
+        "its sandbox took ",
     ];
     let mut rest = record.as_str();
     for words in layers {

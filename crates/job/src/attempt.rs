@@ -71,7 +71,36 @@ pub enum AttemptReport {
     StdinClosed,
     Suspended,
     Resumed,
+    /// What its sandbox cost; before `Ended`, if a guest ran.
+    Cost(Cost),
     Ended(Outcome),
+}
+
+/// What a sandbox cost an attempt, beside its guests' own work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// From the attempt's description to its last guest's start.
+    pub start_us: u64,
+    /// Time of processors that answering for the guests took; 0 where nobody answers.
+    pub answering_us: u64,
+    /// Calls that were answered.
+    pub answered: u64,
+}
+
+impl Cost {
+    /// For people.
+    pub fn words(&self) -> String {
+        let ms = |us: u64| format!("{}.{} ms", us / 1_000, us % 1_000 / 100);
+        let start = ms(self.start_us);
+        match self.answered {
+            0 => format!("its sandbox took {start} to start"),
+            calls => format!(
+                "its sandbox took {start} to start, and {} of processors to answer {calls} calls",
+                ms(self.answering_us)
+            ),
+        }
+    }
 }
 
 /// The `NeverStarted` code of an attempt that provably never began and, being fenced, never will: the one outcome that

@@ -1,7 +1,7 @@
 //! Events of a job: facts, recorded before anything is done because of them (spec/jobs, "Events").
 //! Not here: what they lead to (`state`, `decide`).
 
-use crate::attempt::{Outcome, OutputStream};
+use crate::attempt::{Cost, Outcome, OutputStream};
 use crate::contract::{Caller, EventView, JobState};
 use crate::description::{Destination, JobDescription};
 use crate::id::JobId;
@@ -106,6 +106,9 @@ pub enum Event {
         /// Files and streams are still to be sent: the job's end is `StagedOut`. Recorded for the same reason as `retry`.
         #[serde(default, skip_serializing_if = "is_false")]
         staging_out: bool,
+        /// What its sandbox cost, if it was told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<Cost>,
     },
     /// All is sent, or cannot be.
     StagedOut {

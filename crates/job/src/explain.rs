@@ -92,10 +92,12 @@ pub fn event(event: &Event) -> String {
             epoch,
             outcome: how,
             retry,
+            cost,
             ..
         } => {
             let again = if *retry { "; it is tried again" } else { "" };
-            format!("attempt {epoch}: {}{again}", outcome(how))
+            let cost = cost.map_or(String::new(), |cost| format!("; {}", cost.words()));
+            format!("attempt {epoch}: {}{again}{cost}", outcome(how))
         }
         Event::Removed { expired: false } => "removed by its owner".to_owned(),
         Event::Removed { expired: true } => "removed: its time to be kept is over".to_owned(),

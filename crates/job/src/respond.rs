@@ -1,7 +1,7 @@
 //! Which events follow from what clients and runners say (spec/jobs, "Idempotence"). Pure; said twice, nothing follows the
 //! second time. Not here: recording (manager), meaning of events (`state`).
 
-use crate::attempt::{AttemptReport, NOT_BEGUN, Outcome, OutputStream};
+use crate::attempt::{AttemptReport, Cost, NOT_BEGUN, Outcome, OutputStream};
 use crate::contract::{Caller, Refusal};
 use crate::description::{Destination, JobDescription, OutputMode};
 use crate::event::{Event, Record};
@@ -238,6 +238,7 @@ pub fn report(
         AttemptReport::Resumed if suspended == Some(true) => vec![Event::Resumed { epoch }],
         AttemptReport::Ended(outcome) => ended(job, attempt, outcome, output, here),
         AttemptReport::Started { .. }
+        | AttemptReport::Cost(_)
         | AttemptReport::Suspended
         | AttemptReport::Resumed
         | AttemptReport::Output { .. }
@@ -256,11 +257,12 @@ pub struct Here<'a> {
     pub has_room: bool,
 }
 
-/// Bytes in the spool at the end of an attempt.
+/// What an attempt leaves, beside its outcome: bytes in the spool, and what its sandbox cost, if that was told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBytes {
     pub stdout: u64,
     pub stderr: u64,
+    pub cost: Option<Cost>,
 }
 
 fn ended(
@@ -296,6 +298,7 @@ fn ended(
         stdout_bytes: output.stdout,
         stderr_bytes: output.stderr,
         staging_out,
+        cost: output.cost,
     }];
     if retry {
         events.push(planned(epoch + 1, here));

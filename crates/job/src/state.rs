@@ -632,6 +632,7 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 stdout_bytes,
                 stderr_bytes,
                 staging_out,
+                ..
             },
         ) => {
             if *epoch != attempt.epoch {

@@ -81,6 +81,7 @@ fn ended(epoch: u32, outcome: Outcome, retry: bool) -> Event {
         stdout_bytes: 0,
         stderr_bytes: 0,
         staging_out: false,
+        cost: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! One job in memory: its state, what its attempt reported since the last event, and the bell that wakes who waits for it.
 //! Only the keeper changes the state, and only after it is recorded; the sink changes lengths.
 
-use kumiko_job::attempt::OutputStream;
+use kumiko_job::attempt::{Cost, OutputStream};
 use kumiko_job::contract::EventView;
 use kumiko_job::event::Record;
 use kumiko_job::id::{AttemptId, JobId};
@@ -30,6 +30,8 @@ pub struct Face {
     pub recent: VecDeque<EventView>,
     pub stdout_bytes: u64,
     pub stderr_bytes: u64,
+    /// Told before the end, which it is recorded with.
+    pub cost: Option<Cost>,
     /// The batch system knows the attempt: commands reach it.
     pub ready: bool,
     pub stdin_taken: u64,
@@ -56,6 +58,7 @@ impl Cell {
                 recent,
                 stdout_bytes,
                 stderr_bytes,
+                cost: None,
                 ready: false,
                 stdin_taken: 0,
                 stdin_closed: false,
@@ -85,6 +88,7 @@ impl Cell {
                 face.ready = false;
                 face.stdin_taken = 0;
                 face.stdin_closed = false;
+                face.cost = None;
             }
             face.job = job;
             push(&mut face.recent, event);

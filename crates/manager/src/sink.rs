@@ -39,6 +39,11 @@ impl AttemptSink for Sink {
                     cell.update(id, |face| face.stdin_closed = true);
                 }
             }
+            AttemptReport::Cost(cost) => {
+                if let Some(cell) = cell() {
+                    cell.update(id, |face| face.cost = Some(cost));
+                }
+            }
             AttemptReport::Started { .. }
             | AttemptReport::Suspended
             | AttemptReport::Resumed

@@ -5,10 +5,11 @@ use crate::feed::Feed;
 use crate::news::{Facts, index};
 use crate::output::{Output, Pumped};
 use crate::spool::{Spool, name};
-use crate::start::Started;
+use crate::start::{Counted, Started};
 use crate::verdict::{Cause, End, outcome};
-use kumiko_job::attempt::{AttemptCommand, Outcome, OutputStream};
+use kumiko_job::attempt::{AttemptCommand, Cost, Outcome, OutputStream};
 use kumiko_linux::poll::{Event, Interest, Poll};
+use kumiko_policy::choice::Profile;
 use kumiko_policy::{Limited, Limits};
 use kumiko_sandbox::{Ended, Guest, Limiter, Room};
 use std::fs::File;
@@ -47,6 +48,11 @@ pub struct Life {
     outputs: [Output; 2],
     feed: Feed,
     room: Option<Box<dyn Room>>,
+    /// When the attempt was begun with, and how long its start took.
+    began: Option<Instant>,
+    start_time: Duration,
+    /// Of which what was counted may be kept.
+    program: Option<Counted>,
     limiter: Option<Limiter>,
     guests: Vec<Guest>,
     /// By rank.
@@ -72,6 +78,9 @@ impl Life {
             outputs,
             feed: Feed::default(),
             room: None,
+            began: None,
+            start_time: Duration::ZERO,
+            program: None,
             limiter: None,
             guests: Vec::new(),
             ends: Vec::new(),
@@ -96,7 +105,13 @@ impl Life {
             grace_ms,
             time_limit_ms,
             limiter,
+            began,
+            start_time,
+            program,
         } = started;
+        self.began = Some(began);
+        self.start_time = start_time;
+        self.program = program;
         for (output, source) in self.outputs.iter_mut().zip(sources) {
             if let Some(source) = source {
                 output.connect(source);
@@ -137,6 +152,13 @@ impl Life {
     /// Serves until the end is told, or written for whoever asks later (R14).
     pub fn run(&mut self) -> io::Result<()> {
         let served = self.serve();
+        // After all is told: it takes a few milliseconds.
+        if let Some(program) = self.program.take() {
+            if let Err(error) = program.keep() {
+                self.spool
+                    .log(&format!("what was counted is not kept: {error}"));
+            }
+        }
         if let Err(error) = &served {
             self.spool.log(&format!(
                 "the runner gives up: cannot wait for events: {error}"
@@ -359,6 +381,7 @@ impl Life {
     fn wind_up(&mut self) -> io::Result<()> {
         if self.drain_until.is_none() {
             self.limiter = None;
+            self.count();
             self.kill();
             self.time_limit = None;
             self.facts.suspended = false;
@@ -381,6 +404,29 @@ impl Life {
             self.conclude(outcome);
         }
         Ok(())
+    }
+
+    /// What the sandbox did, while it can still be asked.
+    fn count(&mut self) {
+        let Some(room) = &self.room else {
+            return;
+        };
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let cost = room.cost();
+        self.facts.cost = Some(Cost {
+            start_us: us(self.start_time),
+            answering_us: cost.supervisor_cpu.map_or(0, us),
+            answered: cost.answered.unwrap_or(0),
+        });
+        let wall = self.began.map(|began| us(began.elapsed()));
+        // What was ended says nothing of what the program does in a whole run.
+        let whole = self.cause.is_none();
+        if let (Some(program), Some(profile), true) = (&mut self.program, cost.profile, whole) {
+            program.profile = Some(Profile {
+                wall_us: wall,
+                ..profile
+            });
+        }
     }
 
     fn conclude(&mut self, outcome: Outcome) {

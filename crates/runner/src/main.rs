@@ -113,7 +113,7 @@ fn pilot(place: &Path) -> Result<(), RunnerError> {
 
 /// From the attempt to its end.
 fn live(spool: Spool, files: [File; 2], listener: UnixListener) -> Result<(), RunnerError> {
-    let attempt = spool.attempt();
+    let (attempt, measured) = (spool.attempt(), spool.measured());
     let (mode, quota) = match &attempt {
         Ok(attempt) => (attempt.output, attempt.output_quota_bytes),
         Err(_) => Default::default(),
@@ -126,7 +126,7 @@ fn live(spool: Spool, files: [File; 2], listener: UnixListener) -> Result<(), Ru
     let mut life = Life::new(spool, control, outputs).map_err(RunnerError::Poll)?;
     match attempt {
         Err(error) => life.never_started(error.code(), error.to_string()),
-        Ok(attempt) => match start::start(attempt) {
+        Ok(attempt) => match start::start(attempt, measured) {
             Err(error) if error.something_ran() => life.lost(error.to_string()),
             Err(error) => life.never_started(error.code(), error.to_string()),
             Ok(started) => life.started(started).map_err(RunnerError::Poll)?,

@@ -3,7 +3,7 @@
 //! Nothing queues: a report is made when the socket takes bytes, from what is true then, so a slow site costs no
 //! memory and skips lengths that are out of date. Pure.
 
-use kumiko_job::attempt::{AttemptReport, Outcome, OutputStream};
+use kumiko_job::attempt::{AttemptReport, Cost, Outcome, OutputStream};
 
 /// What is true now.
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Facts {
     pub stdin_taken: u64,
     pub stdin_closed: bool,
     pub suspended: bool,
+    /// Known when it has ended.
+    pub cost: Option<Cost>,
     pub ended: Option<Outcome>,
 }
 
@@ -61,6 +63,9 @@ impl Told {
         }
         if let (false, Some(outcome)) = (self.ended, &facts.ended) {
             self.ended = true;
+            if let Some(cost) = facts.cost {
+                say(&AttemptReport::Cost(cost));
+            }
             say(&AttemptReport::Ended(outcome.clone()));
         }
     }
@@ -104,6 +109,27 @@ mod tests {
         assert_eq!(told(&mut site, &facts), [stdout(30), end.clone()]);
         assert_eq!(told(&mut site, &facts), []);
         assert_eq!(told(&mut Told::default(), &facts), [stdout(30), end]);
+    }
+
+    #[test]
+    fn what_it_cost_is_told_with_the_end_and_not_before() {
+        let mut site = Told::default();
+        let cost = Cost {
+            start_us: 5,
+            ..Cost::default()
+        };
+        let mut facts = Facts {
+            cost: Some(cost),
+            ..Facts::default()
+        };
+        assert_eq!(told(&mut site, &facts), []);
+        facts.ended = Some(Outcome::Cancelled);
+        let both = [
+            AttemptReport::Cost(cost),
+            AttemptReport::Ended(Outcome::Cancelled),
+        ];
+        assert_eq!(told(&mut site, &facts), both);
+        assert_eq!(told(&mut site, &facts), []);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use kumiko_job::attempt::{AttemptSpec, Outcome, OutputStream};
 use kumiko_linux::{spooling, unix_socket};
+use kumiko_sandbox::Measured;
 use kumiko_wire::spool::{ATTEMPT_LIMIT_BYTES, SpoolFileError, decode_attempt, encode_status};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -86,6 +87,14 @@ impl Spool {
     /// The directory has this name now.
     pub fn moved(&mut self, path: PathBuf) {
         self.path = path;
+    }
+
+    /// What was measured of this host and of programs is in the state directory of the site, beside all its spools
+    /// (spec/policy, P83).
+    pub fn measured(&self) -> Option<Measured> {
+        let spools = self.path.parent().filter(|all| all.ends_with("spool"))?;
+        let state = spools.parent()?;
+        Some(Measured::at(state.join("sandbox")))
     }
 
     /// What this runner is to do.

@@ -4,10 +4,16 @@ use crate::output::Source;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec};
 use kumiko_job::description::{self, WindowSize};
 use kumiko_linux::{Dir, spooling};
-use kumiko_sandbox::{Guest, Launch, Limiter, Machine, Room, SandboxError, Streams};
+use kumiko_policy::choice::Profile;
+use kumiko_sandbox::{
+    Guest, Launch, Limiter, Machine, Measured, OfProgram, Program, Room, SandboxError, Streams,
+    choose_by,
+};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Most guests of one attempt: each costs this runner a descriptor, of the 1024 that it has.
 const COUNT_LIMIT: u32 = 512;
@@ -70,6 +76,11 @@ pub struct Started {
     pub grace_ms: u64,
     pub time_limit_ms: Option<u64>,
     pub limiter: Limiter,
+    pub began: Instant,
+    /// From the attempt to its last guest's start.
+    pub start_time: Duration,
+    /// None: nobody will ask what it did.
+    pub program: Option<Counted>,
 }
 
 /// Our end of live stdin. It does not block.
@@ -144,8 +155,31 @@ impl Write for Stdin {
     }
 }
 
+/// A program whose run is counted, for later choices.
+#[derive(Debug)]
+pub struct Counted {
+    measured: Measured,
+    file: PathBuf,
+    arguments: Vec<String>,
+    /// Known at the end.
+    pub profile: Option<Profile>,
+}
+
+impl Counted {
+    /// Nothing was counted: nothing is kept.
+    pub fn keep(self) -> io::Result<()> {
+        match &self.profile {
+            Some(profile) => self
+                .measured
+                .keep_profile(&self.file, &self.arguments, profile),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Starts all guests of an attempt, or none.
-pub fn start(attempt: AttemptSpec) -> Result<Started, StartError> {
+pub fn start(attempt: AttemptSpec, measured: Option<Measured>) -> Result<Started, StartError> {
+    let began = Instant::now();
     let count = attempt.count;
     if !(1..=COUNT_LIMIT).contains(&count) {
         return Err(StartError::Count { count });
@@ -153,21 +187,63 @@ pub fn start(attempt: AttemptSpec) -> Result<Started, StartError> {
     if attempt.terminal.is_some() && count != 1 {
         return Err(StartError::Terminal { count });
     }
+    let mut machine = Machine::glance();
+    loop {
+        match start_on(&machine, &attempt, measured.as_ref(), began) {
+            // Where the choice was ours, it is made again with what was learnt; no guest ran.
+            Err((StartError::Sandbox(error), true)) if machine.learn(&error) => {}
+            started => return started.map_err(|(error, _)| error),
+        }
+    }
+}
+
+/// An error comes with: was the mechanism our choice?
+fn start_on(
+    machine: &Machine,
+    attempt: &AttemptSpec,
+    measured: Option<&Measured>,
+    began: Instant,
+) -> Result<Started, (StartError, bool)> {
     let wanted = attempt.mechanism.as_deref();
-    let choice = kumiko_sandbox::choose(&attempt.policy, wanted, &Machine::assume())?;
+    let path = attempt.environment.get("PATH");
+    let program = Program {
+        policy: &attempt.policy,
+        job_directory: &attempt.job_directory,
+        program: &attempt.executable,
+        arguments: &attempt.arguments,
+        path: path.map(String::as_str),
+    };
+    let evidence = OfProgram { measured, program };
+    let choice = choose_by(&attempt.policy, wanted, machine, &evidence)
+        .map_err(|error| (error.into(), false))?;
+    let ours = choice.predicted.is_some();
+    let failed = |error: StartError| (error, ours);
     let mechanism = kumiko_sandbox::open(&choice);
-    let mut room = mechanism.prepare(&attempt.policy, &attempt.job_directory)?;
+    let room = mechanism.prepare(&attempt.policy, &attempt.job_directory);
+    let mut room = room.map_err(|error| failed(error.into()))?;
+    let running = match attempt.terminal {
+        Some(size) => on_terminal(&mut *room, attempt, size),
+        None => on_pipes(&mut *room, attempt),
+    };
     let Running {
         guests,
         stdin,
         sources,
-    } = match attempt.terminal {
-        Some(size) => on_terminal(&mut *room, &attempt, size)?,
-        None => on_pipes(&mut *room, &attempt)?,
-    };
+    } = running.map_err(failed)?;
     let pids: Vec<i32> = guests.iter().map(Guest::pid).collect();
     let (limits, network) = (&attempt.policy.limits, attempt.policy.network());
     let limiter = Limiter::begin(limits, network, choice.mechanism, &pids);
+    // One program of several guests is no run of one; and only what a choice goes by is worth keeping.
+    let seen = choice.mechanism != "namespace";
+    let counted = measured.filter(|_| ours && seen && attempt.count == 1);
+    let counted = counted.and_then(|measured| {
+        Some(Counted {
+            measured: measured.clone(),
+            file: program.file()?,
+            arguments: attempt.arguments.clone(),
+            profile: None,
+        })
+    });
     Ok(Started {
         room,
         limiter,
@@ -182,6 +258,9 @@ pub fn start(attempt: AttemptSpec) -> Result<Started, StartError> {
         },
         grace_ms: attempt.grace_ms,
         time_limit_ms: attempt.time_limit_ms,
+        began,
+        start_time: began.elapsed(),
+        program: counted,
     })
 }
 

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use kumiko_job::attempt::{
-    AttemptCommand, AttemptReport, EngineCause, Limited, Limits, Outcome, OutputStream,
+    AttemptCommand, AttemptReport, Cost, EngineCause, Limited, Limits, Outcome, OutputStream,
 };
 use kumiko_job::description::WindowSize;
 
@@ -48,6 +48,7 @@ const STDIN_CLOSED: u8 = 4;
 const SUSPENDED: u8 = 5;
 const RESUMED: u8 = 6;
 const ENDED: u8 = 7;
+const COST: u8 = 8;
 
 const SIGNAL: u8 = 65;
 const CANCEL: u8 = 66;
@@ -82,6 +83,11 @@ pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
         AttemptReport::StdinClosed => frame(out, STDIN_CLOSED, |_| ()),
         AttemptReport::Suspended => frame(out, SUSPENDED, |_| ()),
         AttemptReport::Resumed => frame(out, RESUMED, |_| ()),
+        AttemptReport::Cost(cost) => frame(out, COST, |out| {
+            for value in [cost.start_us, cost.answering_us, cost.answered] {
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+        }),
         AttemptReport::Ended(outcome) => frame(out, ENDED, |out| encode_outcome(outcome, out)),
     }
 }
@@ -207,6 +213,11 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(AttemptReport, usize)>, Run
         STDIN_CLOSED => AttemptReport::StdinClosed,
         SUSPENDED => AttemptReport::Suspended,
         RESUMED => AttemptReport::Resumed,
+        COST => AttemptReport::Cost(Cost {
+            start_us: u64::from_le_bytes(body.array("start")?),
+            answering_us: u64::from_le_bytes(body.array("answering")?),
+            answered: u64::from_le_bytes(body.array("answered")?),
+        }),
         ENDED => AttemptReport::Ended(decode_outcome(&mut body)?),
         kind => return Err(RunnerFrameError::Kind { kind }),
     };

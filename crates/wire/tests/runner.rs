@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use kumiko_job::attempt::{
-    AttemptCommand, AttemptReport, EngineCause, Limits, Outcome, OutputStream,
+    AttemptCommand, AttemptReport, Cost, EngineCause, Limits, Outcome, OutputStream,
 };
 use kumiko_job::description::WindowSize;
 use kumiko_wire::runner::{
@@ -44,6 +44,14 @@ fn reports() -> Vec<(&'static str, AttemptReport)> {
         ("stdin-closed", AttemptReport::StdinClosed),
         ("suspended", AttemptReport::Suspended),
         ("resumed", AttemptReport::Resumed),
+        (
+            "cost",
+            AttemptReport::Cost(Cost {
+                start_us: 3_100,
+                answering_us: 420_000,
+                answered: 41_234,
+            }),
+        ),
         ended("exited", Outcome::Exited { status: 3 }),
         ended("signalled", Outcome::Signalled { signal: 11 }),
         ended("cancelled", Outcome::Cancelled),

@@ -363,13 +363,14 @@ impl Keeper {
         let size = |stream: OutputStream| {
             std::fs::metadata(spool.join(stream.name())).map_or(0, |file| file.len())
         };
-        let told = self.cells.get(attempt.job).map_or((0, 0), |cell| {
+        let told = self.cells.get(attempt.job).map_or((0, 0, None), |cell| {
             let face = cell.look();
-            (face.stdout_bytes, face.stderr_bytes)
+            (face.stdout_bytes, face.stderr_bytes, face.cost)
         });
         OutputBytes {
             stdout: told.0.max(size(OutputStream::Stdout)),
             stderr: told.1.max(size(OutputStream::Stderr)),
+            cost: told.2,
         }
     }
 
