@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_e2e::adversity::refused;
-use kumiko_e2e::{Person, finish, has_program, skip, told, until};
+use kumiko_e2e::{Person, collect, finish, has_program, skip, told, until};
 use std::process::{Command, Stdio};
 
 const SITE: &str = "listen = \"127.0.0.1:0\"\ninfo = \"127.0.0.1:0\"\n\
@@ -80,6 +80,20 @@ fn jobs_wait_for_what_they_reserve_over_a_kill_of_the_site_and_the_index_tells_w
         125,
         &["resources.disk_kbyte_s", "[capacity]"],
     );
+    // Whoever waits beside their job has its output as if it had begun at once.
+    let words = ["job", "run", "--reserve", "network=1", "--", "true"];
+    assert!(!person.run(words).status.success(), "network is no name");
+    let mut beside = person.kumiko(["job", "run", "--reserve", "cpu=100%", "--", "echo", "ran"]);
+    beside.stdin(Stdio::null()).stdout(Stdio::piped());
+    let beside = beside.stderr(Stdio::piped()).spawn().unwrap();
+    until("it waits", || {
+        explain(&person, "last").contains("Now 100 % of one processor")
+    });
+    person.ok(["job", "cancel", &free, "--grace", "0"]);
+    let beside = collect(beside);
+    assert_eq!(beside.stdout, b"ran\n", "{}", told(&beside));
+    let free = submit(&person, &["cpu=50%"]);
+    runs(&person, &free);
     // No job may have more than it reserves, whoever asks.
     refused(
         &person.run(["sandbox", "set", &first, "memory=701MiB"]),

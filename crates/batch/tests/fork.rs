@@ -241,8 +241,10 @@ async fn the_runner_of_the_next_attempt_waits_already_and_ends_with_its_site() {
     };
     let record = Arc::new(Record::default());
     let system = fixture.open(record.clone());
+    assert_eq!(system.spares(), 0, "before the first attempt there is none");
     run(&system, &fixture, &record, 1).await;
     let waiting = spares(&fixture, 1).await;
+    assert_eq!(system.spares(), 1);
     // It has the attempt's spool for its own from now on, so it is told by its pid.
     assert_eq!([run(&system, &fixture, &record, 2).await], waiting[..]);
     drop(system);

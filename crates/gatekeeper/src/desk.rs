@@ -77,13 +77,6 @@ impl<J> Desk<J> {
         }
     }
 
-    pub(crate) fn metrics(&self) -> String {
-        self.meter.text(&Gauges {
-            connections: self.bounds.count(),
-            session: self.sessions.stats(),
-        })
-    }
-
     /// Before anything is started: facts of the connection that the manager does not know.
     pub(crate) fn may_start(visitor: &Visitor) -> Result<(), Refusal> {
         if visitor.may_start {
@@ -116,6 +109,14 @@ impl<J> Desk<J> {
 }
 
 impl<J: Jobs> Desk<J> {
+    pub(crate) fn metrics(&self) -> String {
+        self.meter.text(&Gauges {
+            connections: self.bounds.count(),
+            session: self.sessions.stats(),
+            jobs: self.jobs.gauges(),
+        })
+    }
+
     pub(crate) async fn submit(
         &self,
         visitor: &Visitor,

@@ -23,6 +23,7 @@ pub(crate) struct Meter {
 pub(crate) struct Gauges {
     pub connections: usize,
     pub session: kumiko_session::Stats,
+    pub jobs: Vec<(&'static str, &'static str, u64)>,
 }
 
 impl Meter {
@@ -69,6 +70,9 @@ impl Meter {
             "Sent and not acknowledged.",
             gauges.session.held_bytes as u64,
         );
+        for (name, help, value) in &gauges.jobs {
+            put(name, "gauge", help, *value);
+        }
         put(
             "session_connections_total",
             "counter",

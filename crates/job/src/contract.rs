@@ -36,6 +36,10 @@ pub trait BatchSystem: Send + Sync + 'static {
     fn waits(&self, _id: AttemptId) -> Option<String> {
         None
     }
+    /// Runners that were made ahead and wait for an attempt.
+    fn spares(&self) -> u64 {
+        0
+    }
     fn start(&self, spec: AttemptSpec) -> impl Future<Output = Result<(), BatchError>> + Send;
     fn adopt(&self, id: AttemptId) -> impl Future<Output = ()> + Send;
     fn command(&self, id: AttemptId, command: AttemptCommand) -> impl Future<Output = ()> + Send;
@@ -90,6 +94,10 @@ impl Refusal {
 ///    so that one who lost the link can read again from where it was.
 /// 4. `command` for a job whose attempt is still being started waits for it; for an ended one it is no error.
 pub trait Jobs: Send + Sync + 'static {
+    /// What operators count: name, what it is in words, and how much. Of nobody in particular.
+    fn gauges(&self) -> Vec<(&'static str, &'static str, u64)> {
+        Vec::new()
+    }
     fn submit(
         &self,
         caller: &Caller,

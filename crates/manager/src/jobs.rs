@@ -19,6 +19,7 @@ use kumiko_job::staging::asks_for_files;
 use kumiko_job::state::Stage;
 use kumiko_job::validate::{MAX_GRACE_MS, MAX_NAME_BYTES};
 use kumiko_job::validate_staging::destinations;
+use kumiko_policy::Limited;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -28,6 +29,35 @@ use tokio::sync::oneshot;
 /// `Flow` output is freed in such steps: few enough to cost nothing, and whole blocks of every file system, so that no
 /// byte of a block that is still to be read is zeroed (fallocate(2), FALLOC_FL_PUNCH_HOLE).
 const FLOW_STEP_BYTES: u64 = 512 * 1024;
+
+/// What is left to reserve, as operators read it.
+const LEFT: [(Limited, &str, &str); 5] = [
+    (
+        Limited::Cpu,
+        "left_cpu_percent",
+        "Left to reserve: percent of one processor.",
+    ),
+    (
+        Limited::Memory,
+        "left_memory_mib",
+        "Left to reserve: memory, MiB.",
+    ),
+    (
+        Limited::Network,
+        "left_network_kbyte_s",
+        "Left to reserve: network, KByte/s.",
+    ),
+    (
+        Limited::Disk,
+        "left_disk_kbyte_s",
+        "Left to reserve: disk, KByte/s.",
+    ),
+    (
+        Limited::Processes,
+        "left_processes",
+        "Left to reserve: processes.",
+    ),
+];
 
 impl<B: BatchSystem> Manager<B> {
     pub(crate) async fn ask<T>(&self, ask: impl FnOnce(Reply<T>) -> Ask) -> Result<T, Refusal> {
@@ -125,6 +155,31 @@ fn check_key(key: &str) -> Result<(), Refusal> {
 }
 
 impl<B: BatchSystem> Jobs for Manager<B> {
+    fn gauges(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let stats = self.stats();
+        let mut gauges = vec![
+            ("jobs_live", "Jobs that have not ended.", stats.live as u64),
+            ("jobs_kept", "Jobs that are not removed.", stats.kept as u64),
+            (
+                "jobs_queued",
+                "Jobs that wait until what they reserve is left.",
+                stats.queued as u64,
+            ),
+            (
+                "spare_runners",
+                "Runners that wait for an attempt.",
+                self.actor.batch.spares(),
+            ),
+        ];
+        // What is not bounded here is no number.
+        let left = LEFT.into_iter().filter_map(|(of, name, help)| {
+            let left = stats.left.get(of).filter(|left| *left < u64::MAX)?;
+            Some((name, help, left))
+        });
+        gauges.extend(left);
+        gauges
+    }
+
     async fn submit(
         &self,
         caller: &Caller,

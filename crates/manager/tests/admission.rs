@@ -78,6 +78,12 @@ async fn a_job_waits_until_what_it_reserves_is_left_and_says_so() {
     until_left(&stage, 30).await;
     let stats = stage.manager.stats();
     assert_eq!(stats.queued, 1);
+    let gauges = stage.manager.gauges();
+    let figure = |name: &str| gauges.iter().find(|one| one.0 == name).map(|one| one.2);
+    assert_eq!(figure("jobs_live"), Some(2));
+    assert_eq!(figure("jobs_queued"), Some(1));
+    assert_eq!(figure("left_memory_mib"), Some(30));
+    assert_eq!(figure("left_network_kbyte_s"), None);
     // What reserves nothing, or is no more than what is left beside those that wait, begins.
     let (_, free) = stage.submit(program()).await;
     // A third that came later would fit, and waits: it would take what the second waits for.

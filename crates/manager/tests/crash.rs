@@ -6,6 +6,7 @@ mod common;
 
 use common::paper::Paper;
 use common::{alice, soon};
+use kumiko_job::admission::Capacity;
 use kumiko_job::contract::{EventStream, JobState, Jobs};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
@@ -60,6 +61,10 @@ fn the_site() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let mut setup = common::setup(directory, Limits::default());
+        setup.capacity = Capacity::new(&kumiko_policy::Limits {
+            memory_mib: Some(100),
+            ..kumiko_policy::Limits::default()
+        });
         let recorded = AtomicU64::new(0);
         setup.after_commit = Some(Box::new(move |_, _| {
             if recorded.fetch_add(1, Ordering::Relaxed) + 1 == die_after {
@@ -81,6 +86,8 @@ async fn live(manager: &Manager<Paper>, diary: &Diary<'_>) {
             continue;
         }
         let mut description = JobDescription::new(key, &[]);
+        // There is room for one of them: the other waits.
+        description.resources.memory_mib = (key != "forever").then_some(60);
         if key == "upload" {
             let (name, path) = manager.new_upload(&alice()).await.unwrap();
             std::fs::write(path.join("data"), "42").unwrap();

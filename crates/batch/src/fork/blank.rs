@@ -92,6 +92,10 @@ impl Spare {
 }
 
 impl Blank {
+    pub fn has_runner(&self) -> bool {
+        self.spare.is_some()
+    }
+
     /// An error: none can be made now (a limit of the account, a full disk), and the next start goes without.
     pub fn make(root: &Path, runner: &Path) -> io::Result<Blank> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);

@@ -122,6 +122,10 @@ impl BatchSystem for Fork {
         only(&description.resources, &able, self.name())
     }
 
+    fn spares(&self) -> u64 {
+        u64::from(self.shared.blank().as_ref().is_some_and(Blank::has_runner))
+    }
+
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {
         let (live, _) = self.shared.enter(spec.id);
         live.start(&self.shared, spec).await
