@@ -538,11 +538,39 @@ pub enum Sandbox {
         limits: Vec<(Limited, u64)>,
     },
     /// What this machine admits.
-    Probe,
-    /// Which mechanism would be chosen, and why not the others.
+    Probe {
+        /// Measure what each mechanism costs here: less than a minute on a quiet machine, and kept for the choice.
+        #[arg(long)]
+        calibrate: bool,
+    },
+    /// Run a command in the sandbox to count what it asks of a mechanism, and keep that for the choice.
+    Profile {
+        #[command(flatten)]
+        under: Under,
+        /// The writable directory that becomes the guest's own [default: a throw-away one].
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+        #[arg(long = "env", value_name = "NAME[=VALUE]")]
+        environment: Vec<String>,
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Which mechanism would be chosen, at what cost, and why not the others.
     Explain {
         #[command(flatten)]
         under: Under,
+        /// As on a machine that does not have this mechanism.
+        #[arg(long, value_name = "MECHANISM")]
+        without: Vec<String>,
+        /// Run the command so often without a sandbox and under each mechanism, and say what it took.
+        #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(1..=1000), requires = "command")]
+        measure: Option<u32>,
+        /// The directory that would become the guest's own, for a command in it.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+        /// The command that it is to be chosen for; it is not executed, but for --measure.
+        #[arg(last = true)]
+        command: Vec<String>,
     },
 }
 

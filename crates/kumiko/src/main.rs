@@ -69,7 +69,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     let of_job = matches!(&cli.noun, Noun::Sandbox(verb) if sandbox::is_of_job(verb));
     if !of_job {
         if let Noun::Sandbox(verb) = cli.noun {
-            return sandbox::sandbox(verb, cli.output);
+            return sandbox::sandbox(verb, cli.output, cli.home.as_deref());
         }
     }
     if let Noun::Jojo(arguments) = &cli.noun {

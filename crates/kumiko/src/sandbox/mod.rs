@@ -1,16 +1,19 @@
 //! `kumiko sandbox ...`: the process virtual machine by itself, as handy as bubblewrap. Not here: how `run` runs
 //! (kumiko-entry).
 
+mod calibrate;
 mod check;
+mod explain;
+mod profile;
 
-use crate::args::{Format, Sandbox, Under};
+use crate::args::{Format, Sandbox};
 use crate::fail::Failure;
 use crate::output::{self, Show, say};
 use kumiko_entry::sandbox::{self, Run};
 use kumiko_entry::wishes;
-use kumiko_policy::Policy;
-use kumiko_sandbox::{Choice, Machine, admissions, choose};
+use kumiko_sandbox::{Machine, admissions};
 use serde::Serialize;
+use std::path::Path;
 
 /// Before the number of a `sandbox run`; without it `set` is of a job.
 const PID: &str = "pid:";
@@ -21,7 +24,7 @@ pub fn is_of_job(verb: &Sandbox) -> bool {
 }
 
 /// What needs no site.
-pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
+pub fn sandbox(verb: Sandbox, format: Format, home: Option<&Path>) -> Result<u8, Failure> {
     match verb {
         Sandbox::Run {
             under,
@@ -50,7 +53,8 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
             say!("{}", wishes::ask(pid, &limits)?)?;
             Ok(0)
         }
-        Sandbox::Probe => {
+        Sandbox::Probe { calibrate: true } => calibrate::calibrate(format, home),
+        Sandbox::Probe { calibrate: false } => {
             output::one(
                 format,
                 &Probe {
@@ -59,18 +63,38 @@ pub fn sandbox(verb: Sandbox, format: Format) -> Result<u8, Failure> {
             )?;
             Ok(0)
         }
-        Sandbox::Explain { under } => {
-            let (policy, choice) = chosen(&under, &Machine::probe())?;
-            output::one(format, &Explained::of(&policy, choice))?;
-            Ok(0)
+        Sandbox::Profile {
+            under,
+            dir,
+            environment,
+            command,
+        } => {
+            let run = Run {
+                said: under.said(),
+                mechanism: under.mechanism,
+                directory: dir,
+                environment,
+                command,
+            };
+            profile::profile(&run, format, home)
+        }
+        Sandbox::Explain {
+            under,
+            without,
+            measure,
+            dir,
+            command,
+        } => {
+            let run = Run {
+                said: under.said(),
+                mechanism: under.mechanism,
+                directory: dir,
+                environment: Vec::new(),
+                command,
+            };
+            explain::explain(&run, &without, measure, format, home)
         }
     }
-}
-
-fn chosen(under: &Under, machine: &Machine) -> Result<(Policy, Choice), Failure> {
-    let policy = sandbox::effective(&under.said(), None)?;
-    let choice = choose(&policy, under.mechanism.as_deref(), machine)?;
-    Ok((policy, choice))
 }
 
 fn mechanisms(machine: &Machine) -> Vec<Mechanism> {
@@ -132,41 +156,6 @@ impl Show for Probe {
             for what in mechanism.leaves_open {
                 text.push_str(&format!("  {what}\n"));
             }
-        }
-        text
-    }
-}
-
-#[derive(Serialize)]
-struct Explained {
-    mechanism: String,
-    not_enforced: Vec<String>,
-    why_not: Vec<(String, String)>,
-    rules: usize,
-}
-
-impl Explained {
-    fn of(policy: &Policy, choice: Choice) -> Explained {
-        Explained {
-            mechanism: choice.mechanism.to_owned(),
-            not_enforced: choice.not_enforced,
-            why_not: choice.why_not,
-            rules: policy.paths.len(),
-        }
-    }
-}
-
-impl Show for Explained {
-    fn human(&self) -> String {
-        let mut text = format!(
-            "mechanism {} for {} path rules\n",
-            self.mechanism, self.rules
-        );
-        for what in &self.not_enforced {
-            text.push_str(&format!("  not enforced by it: {what}\n"));
-        }
-        for (name, why) in &self.why_not {
-            text.push_str(&format!("  not {name}: {why}\n"));
         }
         text
     }
