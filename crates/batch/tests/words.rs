@@ -35,6 +35,7 @@ fn kind(seen: &Seen) -> String {
         Seen::Held(_) => "held by a person".to_owned(),
         Seen::Waiting(_) => "waits".to_owned(),
         Seen::Running(_) => "runs".to_owned(),
+        Seen::Ending(_) => "ends".to_owned(),
     }
 }
 
