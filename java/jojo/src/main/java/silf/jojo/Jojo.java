@@ -35,6 +35,11 @@ public final class Jojo {
                     properties.load(in);
                 }
             }
+            String unfit = Program.unfit(properties);
+            if (unfit != null) {
+                System.err.println("jojo: " + ErrorCode.in(args[1] + ": " + unfit, "bad_tree"));
+                System.exit(MISUSED);
+            }
         } catch (ConfigException e) {
             System.err.println("jojo: " + ErrorCode.in(e.getMessage(), "bad_tree"));
             System.exit(MISUSED);

@@ -26,6 +26,10 @@ public final class Program {
     public Program(
             NodeSpec root, Properties properties, Launcher launcher, ClassLoader loader, PrintStream out, PrintStream err)
             throws IOException {
+        String unfit = unfit(properties);
+        if (unfit != null) {
+            throw new IllegalArgumentException(unfit);
+        }
         List<Blob> core = ClassPath.core();
         Family.Start start = Opening.ofClient(core, launcher);
         Map<String, String> strings = new HashMap<>();
@@ -48,6 +52,11 @@ public final class Program {
         node.post().taker(Post.OUTPUT, printer::take);
         this.files = new FileService(node);
         node.post().taker(Post.FILES, files::take);
+    }
+
+    /** Null, or which of the properties that Jojo itself reads cannot be used, and why. */
+    public static String unfit(Properties properties) {
+        return Resumption.unfit(properties.getProperty(Resumption.PROPERTY));
     }
 
     private synchronized void first(Birth.Report report) {

@@ -22,6 +22,7 @@ import silf.jojo.launch.Script;
 final class Resumption {
     /** The property of a program that says how long a cut link may take to come back, in ms; 0: none does. */
     static final String PROPERTY = "jojo.resumeMostMs";
+    private static final String NUMBER = "[0-9]{1,9}";
     /** Without it: what J17 leaves of its five seconds, and as long as one ssh takes at a round trip of 300 ms. */
     static final long MOST_ms = 3_000;
 
@@ -32,12 +33,15 @@ final class Resumption {
         if (!node.invocation().reconnects()) {
             return 0;
         }
-        String said = properties.get(PROPERTY);
-        try {
-            return said == null ? MOST_ms : Math.max(0, Long.parseLong(said));
-        } catch (NumberFormatException e) {
-            return MOST_ms;
-        }
+        String said = properties.getOrDefault(PROPERTY, "");
+        return said.matches(NUMBER) ? Long.parseLong(said) : MOST_ms;
+    }
+
+    /** Null, or what is wrong with a program's property. */
+    static String unfit(String said) {
+        return said == null || said.matches(NUMBER)
+                ? null
+                : "the property " + PROPERTY + " is \"" + Text.printable(said) + "\"; it must be milliseconds, nine digits at most";
     }
 
     /** A link to a child. */
@@ -67,12 +71,17 @@ final class Resumption {
                     Link.cut(next);
                 }
             });
-            next.out().write(ours.frame());
-            next.out().flush();
-            Resumed resumed = Resumed.greeted(next, ours);
-            greeted.set(true);
-            wire = next;
-            return resumed;
+            try {
+                next.out().write(ours.frame());
+                next.out().flush();
+                Resumed resumed = Resumed.greeted(next, ours);
+                greeted.set(true);
+                wire = next;
+                return resumed;
+            } catch (IOException | RuntimeException e) {
+                Link.cut(next);
+                throw e;
+            }
         }
 
         @Override

@@ -100,6 +100,17 @@ public final class ResumeTest {
         });
     }
 
+    public void a_time_that_is_none_is_refused_before_anything_is_started() {
+        for (String bad : List.of("soon", "-1", "3 s", "", "9999999999")) {
+            Properties properties = new Properties();
+            properties.setProperty(Resumption.PROPERTY, bad);
+            IllegalArgumentException e = Check.thrown(IllegalArgumentException.class, () -> new Program(
+                    NodeSpec.of("client", "client", Body.class.getName()), properties, Transport.memory(),
+                    ResumeTest.class.getClassLoader(), System.out, System.err), bad);
+            Check.that(e.getMessage().contains(Resumption.PROPERTY), e.getMessage());
+        }
+    }
+
     public void a_jvm_that_ends_behind_ssh_is_lost_at_once() throws Exception {
         run(LONG_MS, FaultPolicy.GO_ON, (client, sshd) -> {
             Node talks = client.child(0);
