@@ -31,7 +31,6 @@ final class Core<S> {
         final long life;
         boolean hungry = true;
         boolean asked;
-        long askedAt;
         long granted;
         /** As of its last report, without {@link #unseen}. */
         List<Open<S>> left = List.of();
@@ -41,18 +40,8 @@ final class Core<S> {
             this.life = life;
         }
 
-        /** How far from the root its largest subproblem is, as far as is known. */
-        int shallowest() {
-            int least = Integer.MAX_VALUE;
-            for (Open<S> open : left) {
-                least = Math.min(least, open.at.depth);
-            }
-            for (Given<S> given : unseen) {
-                for (Open<S> open : given.opens) {
-                    least = Math.min(least, open.at.depth);
-                }
-            }
-            return least;
+        boolean isEmpty() {
+            return left.isEmpty() && unseen.isEmpty();
         }
     }
 
@@ -73,7 +62,6 @@ final class Core<S> {
     private boolean saidHungry;
     /** Whether the parent has heard that nothing is left here and below. */
     private boolean saidEmpty;
-    private long asks;
     private long expanded;
     private long faults;
     private boolean over;
@@ -205,10 +193,8 @@ final class Core<S> {
         while (!child.unseen.isEmpty() && child.unseen.peek().number <= report.seen()) {
             child.unseen.poll();
         }
-        if (report.hungry()) {
-            child.hungry = true;
-        }
         if (report.hungry() || !given.isEmpty()) {
+            child.hungry = report.hungry();
             child.asked = false;
         }
         merge(given);
@@ -237,7 +223,7 @@ final class Core<S> {
     }
 
     void ask(Talk.Ask ask) {
-        if (ask.life() == life && !saidHungry) { // else the two have crossed
+        if (ask.life() == life) {
             askedByParent = true;
         }
     }
@@ -337,18 +323,17 @@ final class Core<S> {
         for (var entry : children.entrySet()) {
             Child<S> child = entry.getValue();
             if (child.hungry && !pool.isEmpty()) {
-                grant(entry.getKey(), child, next(each));
+                grant(entry.getKey(), child, taken(each, 1));
                 hungry--;
             }
         }
         if (askedByParent && pool.size() >= (children.isEmpty() ? 2 : 1)) {
             askedByParent = false;
-            report(share(ceil(pool.size(), 2)), false);
+            saidHungry = false; // who gives will say so again
+            report(taken(ceil(pool.size(), 2), pool.size() == 1 ? 1 : 2), false);
         }
-        if (hungry > 0) {
-            askBelow(hungry + (askedByParent ? 1 : 0));
-        } else if (askedByParent && !children.isEmpty()) {
-            askBelow(1);
+        if (hungry > 0 || askedByParent) {
+            askBelow();
         }
         boolean idle = pool.isEmpty() && (children.isEmpty() || 2 * hungry > children.size() || hungry == children.size());
         if (!isRoot && idle && !saidHungry) {
@@ -377,52 +362,38 @@ final class Core<S> {
         said.add(new Out(to, new Talk.Grant(child.life, child.granted, Coded.opens(opens), Coded.best(best))));
     }
 
-    /** Takes so many out of the pool: those that a search in depth would look at next. In order of position. */
-    private List<Open<S>> next(int wanted) {
-        List<Open<S>> near = pool.subList(pool.size() - Math.min(Math.min(wanted, GIVEN_MOST), pool.size()), pool.size());
-        List<Open<S>> taken = new ArrayList<>(near);
-        near.clear();
-        java.util.Collections.reverse(taken);
-        return taken;
-    }
-
-    /** Takes so many out of the pool: every second one from the far end, so that both parts are alike. In order of position. */
-    private List<Open<S>> share(int wanted) {
-        int count = Math.min(wanted, GIVEN_MOST);
-        List<Open<S>> taken = new ArrayList<>(count);
-        int step = count * 2 <= pool.size() ? 2 : 1;
-        List<Open<S>> kept = new ArrayList<>(pool.size() - count);
-        for (int i = 0; i < pool.size(); i++) {
-            (taken.size() < count && i % step == 0 ? taken : kept).add(pool.get(i));
+    /**
+     * Takes so many out of the pool, in order of position: those with the smallest bounds, which have to be looked at most likely,
+     * and of these the largest.
+     *
+     * @param step 2 for every second one, so that what is taken and what stays are alike
+     */
+    private List<Open<S>> taken(int wanted, int step) {
+        List<Open<S>> order = new ArrayList<>(pool);
+        order.sort(Comparator.<Open<S>>comparingLong(open -> open.bound).thenComparingInt(open -> open.at.depth)
+                .thenComparing(open -> open.at));
+        java.util.Set<Open<S>> taken = java.util.Collections.newSetFromMap(new java.util.IdentityHashMap<>());
+        for (int i = step - 1; i < order.size() && taken.size() < Math.min(wanted, GIVEN_MOST); i += step) {
+            taken.add(order.get(i));
         }
-        pool.clear();
-        pool.addAll(kept);
-        java.util.Collections.reverse(taken);
-        return taken;
+        pool.removeIf(taken::contains);
+        List<Open<S>> given = new ArrayList<>(taken);
+        given.sort(Comparator.comparing(open -> open.at));
+        return given;
     }
 
-    /** As many are asked as wait: those first who seem to have most. */
-    private void askBelow(int wanted) {
-        int open = wanted;
-        List<Integer> may = new ArrayList<>();
+    /**
+     * Asks all who have something. What is known of them is old: one alone might have nothing to give for a long time, while others
+     * have plenty; and what comes more than was waited for is had by the next ones at once.
+     */
+    private void askBelow() {
         for (var entry : children.entrySet()) {
             Child<S> child = entry.getValue();
-            if (child.asked) {
-                open--;
-            } else if (!child.hungry) {
-                may.add(entry.getKey());
+            // One with children may have said that it is hungry, and have something all the same.
+            if (!child.asked && !child.isEmpty()) {
+                child.asked = true;
+                said.add(new Out(entry.getKey(), new Talk.Ask(child.life)));
             }
-        }
-        if (open <= 0) {
-            return;
-        }
-        may.sort(Comparator.<Integer>comparingInt(rank -> children.get(rank).shallowest())
-                .thenComparingLong(rank -> children.get(rank).askedAt));
-        for (int rank : may.subList(0, Math.min(open, may.size()))) {
-            Child<S> child = children.get(rank);
-            child.asked = true;
-            child.askedAt = ++asks;
-            said.add(new Out(rank, new Talk.Ask(child.life)));
         }
     }
 

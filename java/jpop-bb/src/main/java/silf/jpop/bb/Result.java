@@ -10,5 +10,6 @@ package silf.jpop.bb;
  * @param position where it is: which child was taken at each level
  * @param expanded states that were branched on, by all nodes, as far as those that were lost had told
  * @param faults nodes that were lost on the way
+ * @param took_ns from the client's first look at the problem to the proof; without the start of nodes
  */
-public record Result<S>(boolean found, long value, S solution, String position, long expanded, long faults) {}
+public record Result<S>(boolean found, long value, S solution, String position, long expanded, long faults, long took_ns) {}

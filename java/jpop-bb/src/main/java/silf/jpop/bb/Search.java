@@ -13,6 +13,9 @@ import silf.jpop.PersonFailed;
  */
 final class Search<S> {
     final Problem<S> problem;
+    /** The way of the state that was made again last, and what was below at each level: the next one is often near. */
+    private int[] lastWay = {};
+    private final List<List<S>> lastBelow = new ArrayList<>();
 
     Search(Problem<S> problem) {
         this.problem = problem;
@@ -75,14 +78,25 @@ final class Search<S> {
     }
 
     private S again(Position to, Step<S> step) throws PersonFailed {
-        Open<S> root = root();
-        S state = root.state;
+        int[] way = to.children();
+        int same = 0;
+        while (same < Math.min(way.length, lastWay.length) && way[same] == lastWay[same]) {
+            same++;
+        }
+        while (lastBelow.size() > same + 1) {
+            lastBelow.remove(lastBelow.size() - 1);
+        }
+        lastWay = way;
+        S state = root().state;
         Position at = Position.ROOT;
-        for (int child : to.children()) {
+        for (int child : way) {
             if (step != null) {
                 step.at(at, state);
             }
-            List<S> states = branch(at, state);
+            if (at.depth == lastBelow.size()) {
+                lastBelow.add(branch(at, state));
+            }
+            List<S> states = lastBelow.get(at.depth);
             if (child >= states.size()) {
                 throw new PersonFailed(name("branch") + " gave " + states.size() + " children of subproblem " + shown(at, state)
                         + " where it gave more than " + child + " before: it must give the same whenever it is asked");

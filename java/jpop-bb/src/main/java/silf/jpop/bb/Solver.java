@@ -42,13 +42,15 @@ public final class Solver extends Code {
 
     private final LinkedBlockingQueue<Talk> inbox = new LinkedBlockingQueue<>();
     private final TreeMap<Integer, List<NodeStat>> below = new TreeMap<>();
-    private volatile boolean over;
+    /** Whether nobody takes anything out of the inbox any more. Guarded by it. */
+    private boolean closed;
     private Settings settings;
     private Core<Object> core;
     private Search<Object> search;
     private Checkpoint checkpoint;
     private Events events;
     private String prefix = "";
+    private long begun_ns;
     private long tick_ns;
     private long checkpoint_ns;
     private long workOfLost;
@@ -70,10 +72,15 @@ public final class Solver extends Code {
     @Override
     public Object handle(Message mes) throws JojoException {
         Talk talk = mes.as(Talk.class);
-        if (over && talk instanceof Talk.Hello hello) {
+        boolean late;
+        synchronized (inbox) {
+            late = closed;
+            if (!late) {
+                inbox.add(talk);
+            }
+        }
+        if (late && talk instanceof Talk.Hello hello) {
             tell(hello.rank(), new Talk.Over());
-        } else {
-            inbox.add(talk);
         }
         return null;
     }
@@ -98,7 +105,9 @@ public final class Solver extends Code {
             if (core != null) {
                 drive();
             }
-            over = true;
+            synchronized (inbox) {
+                closed = true;
+            }
             // Children whose first word came behind the last look.
             for (Talk talk; (talk = inbox.poll()) != null; ) {
                 if (talk instanceof Talk.Hello hello) {
@@ -131,6 +140,7 @@ public final class Solver extends Code {
             problem = (Problem<Object>) source.problem(settings);
         }
         search = new Search<>(problem);
+        begun_ns = System.nanoTime();
         events = new Events(settings.text("jpop.events"), "bb", problem.toString(), problem.maximises());
         String file = settings.text("jpop.checkpoint");
         checkpoint = file == null ? null : new Checkpoint(Path.of(file), "bb", problem);
@@ -176,7 +186,7 @@ public final class Solver extends Code {
             work += stat.work();
         }
         Result<Object> result = new Result<>(best != null, best == null ? 0 : search.value(best.cost()), state,
-                best == null ? "" : best.at().toString(), work, core.faults());
+                best == null ? "" : best.at().toString(), work, core.faults(), System.nanoTime() - begun_ns);
         events.now(shown(best), 0, "", stats());
         events.end(shown(best), "proven");
         if (Trees.job(settings) instanceof BranchAndBound.Job<?> job) {

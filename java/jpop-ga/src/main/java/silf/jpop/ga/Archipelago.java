@@ -59,7 +59,9 @@ public final class Archipelago extends Code {
     private final LinkedBlockingQueue<Talk> inbox = new LinkedBlockingQueue<>();
     private final TreeMap<Integer, Child> children = new TreeMap<>();
     private final TreeMap<String, byte[]> states = new TreeMap<>();
-    private volatile boolean over;
+    /** Whether nobody takes anything out of the inbox any more. Guarded by it. */
+    private boolean closed;
+    private boolean over;
     private Settings settings;
     private Evolution<Object> how;
     private Island<Object> island;
@@ -96,10 +98,15 @@ public final class Archipelago extends Code {
     @Override
     public Object handle(Message mes) throws JojoException {
         Talk talk = mes.as(Talk.class);
-        if (over && talk instanceof Talk.Hello hello) {
+        boolean late;
+        synchronized (inbox) {
+            late = closed;
+            if (!late && (!(talk instanceof Talk.Come) || inbox.size() < WAITING_MOST)) {
+                inbox.add(talk);
+            }
+        }
+        if (late && talk instanceof Talk.Hello hello) {
             tell(hello.rank(), new Talk.Over());
-        } else if (!(talk instanceof Talk.Come) || inbox.size() < WAITING_MOST) {
-            inbox.add(talk);
         }
         return null;
     }
@@ -124,7 +131,9 @@ public final class Archipelago extends Code {
             if (how != null) {
                 drive();
             }
-            over = true;
+            synchronized (inbox) {
+                closed = true;
+            }
             for (Talk talk; (talk = inbox.poll()) != null; ) {
                 if (talk instanceof Talk.Hello hello) {
                     tell(hello.rank(), new Talk.Over());
