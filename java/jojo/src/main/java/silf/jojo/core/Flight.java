@@ -11,7 +11,7 @@ import java.util.ArrayDeque;
  */
 final class Flight {
     /** The queue that is aimed at: what a small message behind bulk waits on a link, about. */
-    static final long QUEUE_ns = 1_500_000;
+    static final long QUEUE_ns = 1_000_000;
     /** What a pipe takes: less would idle between two wake-ups. */
     static final long LEAST = 64 << 10;
     /** An ssh channel's own window is half of it. */
@@ -21,7 +21,7 @@ final class Flight {
     /** Marks of a window: each is a small frame both ways. */
     private static final int MARKS = 4;
     /** So many delays are looked at together: a queue is in all of them, a processor that was busy elsewhere only in some. */
-    private static final int FILTER = MARKS;
+    private static final int FILTER = 2;
     /** The least delay of so long a time counts: routes change. */
     private static final long AGE_ns = 60_000_000_000L;
 

@@ -46,9 +46,9 @@ public final class FlightTest {
     }
 
     public void a_near_link_is_used_and_has_a_short_queue() {
-        check(400e6, 100_000, 0.9, 6_000_000);
-        check(100e6, 200_000, 0.9, 6_000_000);
-        check(50e6, 1_000_000, 0.9, 6_000_000);
+        check(400e6, 100_000, 0.9, 4_000_000);
+        check(100e6, 200_000, 0.9, 4_000_000);
+        check(50e6, 1_000_000, 0.9, 4_000_000);
     }
 
     public void a_far_link_is_used() {
