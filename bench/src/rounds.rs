@@ -37,8 +37,17 @@ impl fmt::Debug for Contender<'_> {
 }
 
 /// `count` samples of each contender. One that fails is out, and the row says why.
-pub fn take(row: &mut Row, count: usize, mut contenders: Vec<Contender<'_>>) {
-    for round in 0..count + WARM_UP {
+pub fn take(row: &mut Row, count: usize, contenders: Vec<Contender<'_>>) {
+    after(WARM_UP, row, count, contenders);
+}
+
+/// The same of samples that take seconds and leave out their own beginning: each round counts.
+pub fn take_long(row: &mut Row, count: usize, contenders: Vec<Contender<'_>>) {
+    after(0, row, count, contenders);
+}
+
+fn after(warm_up: usize, row: &mut Row, count: usize, mut contenders: Vec<Contender<'_>>) {
+    for round in 0..count + warm_up {
         if round % 2 == 1 {
             contenders.reverse();
         }
@@ -46,7 +55,7 @@ pub fn take(row: &mut Row, count: usize, mut contenders: Vec<Contender<'_>>) {
             guard::go_on();
             match (contender.sample)() {
                 Ok(value) => {
-                    if round >= WARM_UP {
+                    if round >= warm_up {
                         row.series(contender.name, contender.unit).push(value);
                     }
                     true

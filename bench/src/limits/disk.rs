@@ -54,7 +54,7 @@ pub fn disk(place: &Place, options: &Options) -> Row {
                 }));
             }
         }
-        rounds::take(row, options.rounds(3), contenders);
+        rounds::take_long(row, options.rounds(3), contenders);
         row.note("Pieces of 1 MiB; what is read was dropped from memory first. A write into memory counts when it is made.");
         Ok(())
     })

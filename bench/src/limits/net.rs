@@ -64,7 +64,7 @@ pub fn send(place: &Place, options: &Options) -> Row {
     contenders.push(Contender::new(NATIVE, Unit::BytesPerSecond, move || {
         sent(place, Keeper::Native, None, ("1", "1"))
     }));
-    rounds::take(&mut row, options.rounds(5), contenders);
+    rounds::take_long(&mut row, options.rounds(5), contenders);
     row.note("Writes of 16 KiB over the loopback, counted by the receiver from 2 s to 4 s after the connection came.");
     row
 }
@@ -86,7 +86,7 @@ pub fn many(place: &Place, options: &Options) -> Row {
         one(NAME, NAMESPACE, Some("net=1Gbit/s")),
         one(NATIVE, Keeper::Native, None),
     ];
-    rounds::take(&mut row, options.rounds(5), contenders);
+    rounds::take_long(&mut row, options.rounds(5), contenders);
     row
 }
 
@@ -109,7 +109,7 @@ pub fn free(place: &Place, options: &Options) -> Row {
             sent(place, keeper, None, ("1", "1"))
         })
     });
-    rounds::take(&mut row, options.rounds(9), contenders.collect());
+    rounds::take_long(&mut row, options.rounds(9), contenders.collect());
     row
 }
 
@@ -216,7 +216,7 @@ pub fn first(place: &Place, options: &Options) -> Row {
             Ok((last - LIMIT * LOOKED_AT.as_secs_f64()).max(0.0))
         })
     });
-    rounds::take(&mut row, options.rounds(9), contenders.into());
+    rounds::take_long(&mut row, options.rounds(9), contenders.into());
     row.note("A socket that is not yet found has no pace; where connections are asked for, it has one before it is connected.");
     row
 }
@@ -275,7 +275,7 @@ pub fn change(place: &Place, options: &Options) -> Row {
         Ok((taken - at.as_secs_f64()).max(1e-3))
     };
     let contenders = vec![Contender::new(TAKEN, Unit::Seconds, &mut changed)];
-    rounds::take(&mut row, options.rounds(9), contenders);
+    rounds::take_long(&mut row, options.rounds(9), contenders);
     let line = Curve {
         name: "what comes",
         points: pictured
@@ -325,7 +325,7 @@ pub fn receive(place: &Place, options: &Options) -> Row {
     contenders.push(Contender::new(NATIVE, Unit::BytesPerSecond, move || {
         received(Keeper::Native, None)
     }));
-    rounds::take(&mut row, options.rounds(5), contenders);
+    rounds::take_long(&mut row, options.rounds(5), contenders);
     row.note("Counted by the guest, from 2 s on.");
     row
 }

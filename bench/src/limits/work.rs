@@ -59,7 +59,7 @@ pub fn cpu(place: &Place, options: &Options) -> Row {
         )),
         Err(failure) => row.lacks(Some("4 processes, 50 %, cfs_quota"), &failure),
     }
-    rounds::take(&mut row, options.rounds(5), contenders);
+    rounds::take_long(&mut row, options.rounds(5), contenders);
     row.note("Processor time of all processes over wall time, as their parent was told.");
     row
 }

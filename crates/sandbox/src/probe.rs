@@ -14,14 +14,14 @@ pub struct Admission {
 }
 
 /// Of every mechanism: limits are kept from outside of it ([`crate::kept`]).
-const RATES: &str =
-    "of a network limit: what is not TCP, what a connection sends in its first 20 ms";
+const RATES: &str = "of a network limit: what is not TCP";
 
 /// The same, where processes are not counted by account.
 const COUNTED: &str = "where this account may make no control group: a limit of processes";
 
 const NAMESPACE: &[&str] = &[
     RATES,
+    "of a network limit: what a connection sends in its first 20 ms",
     "where the account is root, and may make no control group: a limit of processes",
 ];
 

@@ -12,16 +12,19 @@ pub struct Bucket {
     rate: Option<u64>,
     /// What may be used at once after a rest, in time at the rate.
     rest: Duration,
+    /// What was used too much is made up for so far, in time at the rate; more of it is forgotten.
+    made_up: Duration,
     balance: i128,
     /// A second, as of late.
     speed: i128,
 }
 
 impl Bucket {
-    pub fn new(rest: Duration) -> Bucket {
+    pub fn new(rest: Duration, made_up: Duration) -> Bucket {
         Bucket {
             rate: None,
             rest,
+            made_up,
             balance: 0,
             speed: 0,
         }
@@ -39,8 +42,8 @@ impl Bucket {
     pub fn pass(&mut self, time: Duration, used: u64) {
         let Some(rate) = self.rate else { return };
         let used = i128::from(used);
-        let most = amount(rate, self.rest);
-        self.balance = (self.balance + amount(rate, time) - used).min(most);
+        let (least, most) = (-amount(rate, self.made_up), amount(rate, self.rest));
+        self.balance = (self.balance + amount(rate, time) - used).clamp(least, most);
         let nanoseconds = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX).max(1);
         let now = used.saturating_mul(1_000_000_000) / nanoseconds;
         self.speed = now.max(self.speed / i128::from(FADING));
@@ -85,7 +88,7 @@ mod tests {
     #[test]
     fn over_time_as_much_is_used_as_the_rate_however_seldom_it_is_looked_at() {
         for look in [5, 20, 100, 400] {
-            let mut bucket = Bucket::new(500 * MS);
+            let mut bucket = Bucket::new(500 * MS, Duration::MAX);
             bucket.set(Some(1_000_000));
             let (mut used, mut time) = (0, 0);
             // A greedy one uses 3,000 a millisecond whenever it may.
@@ -102,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_rest_is_worth_its_bound_and_no_more() {
-        let mut bucket = Bucket::new(50 * MS);
+        let mut bucket = Bucket::new(50 * MS, Duration::MAX);
         bucket.set(Some(1_000));
         bucket.pass(Duration::from_secs(3600), 0);
         bucket.pass(Duration::ZERO, 50);
@@ -114,8 +117,18 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_longer_than_is_made_up_for() {
+        let mut bucket = Bucket::new(50 * MS, 2_000 * MS);
+        bucket.set(Some(1_000));
+        bucket.pass(MS, 1 << 40);
+        assert_eq!(bucket.turns(MS), Some(2_000 * MS));
+        bucket.pass(2_000 * MS, 0);
+        assert!(!bucket.is_over());
+    }
+
+    #[test]
     fn without_a_rate_nobody_waits() {
-        let mut bucket = Bucket::new(50 * MS);
+        let mut bucket = Bucket::new(50 * MS, Duration::MAX);
         bucket.pass(MS, u64::MAX);
         assert!(!bucket.is_over() && bucket.turns(MS).is_none());
         bucket.set(Some(1));
@@ -127,7 +140,7 @@ mod tests {
 
     #[test]
     fn it_is_known_when_one_who_waits_may_go_on_and_one_who_uses_has_to_wait() {
-        let mut bucket = Bucket::new(50 * MS);
+        let mut bucket = Bucket::new(50 * MS, Duration::MAX);
         bucket.set(Some(1_000));
         bucket.pass(10 * MS, 0);
         assert_eq!(bucket.turns(MS), None);

@@ -37,6 +37,10 @@ const MEMORY_EVERY: Duration = Duration::from_millis(100);
 /// processor or the disk, looks the same: less would be taken from it where the machine is busy.
 const REST: Duration = Duration::from_millis(500);
 
+/// So much of what came too fast is made up for, in time at the rate: what a connection brings before it is found may be
+/// minutes of a low rate, and is nothing that its job could help.
+const MADE_UP: Duration = Duration::from_secs(2);
+
 /// A job was over a limit that ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
@@ -94,10 +98,10 @@ impl Limiter {
             last: now,
             memory_due: now,
             account: Account::default(),
-            cpu: Bucket::new(REST),
-            read: Bucket::new(REST),
-            written: Bucket::new(REST),
-            received: Bucket::new(REST),
+            cpu: Bucket::new(REST, Duration::MAX),
+            read: Bucket::new(REST, Duration::MAX),
+            written: Bucket::new(REST, Duration::MAX),
+            received: Bucket::new(REST, MADE_UP),
             pacer: Pacer::default(),
             stopped: Stopped::default(),
             bounded: BTreeSet::new(),

@@ -24,13 +24,13 @@ pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
                 by(
                     "TCP sockets paced by the kernel, the rate divided among them; the job is stopped while more comes to them",
                 );
-                let raised = match kind {
-                    MechanismKind::Namespace => "",
-                    _ => ", nor what a guest sends that raises its sockets' pace itself",
+                let begin = match kind {
+                    // Nobody is asked before it is connected.
+                    MechanismKind::Namespace => ", what a connection sends in its first 20 ms",
+                    _ => "",
                 };
-                kept.not.push(format!(
-                    "of the {words}: what is not TCP, what a connection sends in its first 20 ms{raised}"
-                ));
+                kept.not
+                    .push(format!("of the {words}: what is not TCP{begin}"));
             }
             Limited::Disk => by("the job is stopped while it is over (block devices; /proc)"),
             Limited::Cpu => by("the job is stopped while it is over"),

@@ -35,6 +35,8 @@ pub(super) struct Charge {
     pub steps: Steps,
     pub network: Network,
     pub reach: Vec<Addresses>,
+    /// Of the job's sockets to begin with, bytes a second.
+    pub pace: Option<u64>,
     pub further_processes: bool,
     /// The room's own directory: there, and empty.
     pub scratch: PathBuf,
@@ -87,6 +89,7 @@ impl Supervisor {
     fn new(charge: &Charge, files: OpenFiles) -> Result<Supervisor, Failure> {
         let mut view = build::build(&charge.steps.steps, &charge.scratch)?;
         view.set_reach(charge.reach.clone());
+        view.set_pace(charge.pace);
         if let Some(counts) = &charge.counts {
             view.count_in(Arc::clone(counts));
         }
@@ -99,6 +102,7 @@ impl Supervisor {
             charge.by,
             charge.network,
             !charge.reach.is_empty(),
+            charge.pace.is_some(),
             charge.further_processes,
         );
         Ok(Supervisor {

@@ -35,6 +35,8 @@ const DATAGRAMS: [u32; 4] = [2, 0x802, 0x8_0002, 0x8_0802];
 /// SECCOMP_FILTER_FLAG_NEW_LISTENER: an answer "carry on" of an inner listener would go over a tracer's head.
 const NEW_LISTENER: u32 = 8;
 const PR_SET_DUMPABLE: u32 = 4;
+/// SO_MAX_PACING_RATE, whatever the level, as under `namespace`.
+const PACE: u32 = 47;
 /// MSG_FASTOPEN.
 const FAST_OPEN: u32 = 0x2000_0000;
 /// Levels and options that send over other addresses than the one that is named: IP_OPTIONS; IPV6_2292RTHDR,
@@ -52,7 +54,13 @@ pub(crate) enum By {
     Tracer,
 }
 
-pub(super) fn filter(by: By, network: Network, addresses: bool, further_processes: bool) -> Filter {
+pub(super) fn filter(
+    by: By,
+    network: Network,
+    addresses: bool,
+    paced: bool,
+    further_processes: bool,
+) -> Filter {
     let ask = match by {
         By::Listener | By::Library => Verdict::Ask,
         By::Tracer => Verdict::Trace,
@@ -108,11 +116,16 @@ pub(super) fn filter(by: By, network: Network, addresses: bool, further_processe
         .on_values(call("prctl"), 0, &[PR_SET_DUMPABLE], Verdict::Fail(0))
         .unless_bits(call("userfaultfd"), 0, USER_MODE_ONLY, eperm);
     let none = fail(Errno::EAFNOSUPPORT);
-    if addresses {
+    if paced {
+        filter = filter.on_values(call("setsockopt"), 2, &[PACE], eperm);
+    }
+    if addresses || paced {
         // Connects by sending, over an address that is looked at when a datagram is sent.
         for (name, flags) in [("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)] {
             filter = filter.on_bits(call(name), flags, FAST_OPEN, fail(Errno::EOPNOTSUPP));
         }
+    }
+    if addresses {
         filter = filter
             .unless_null(call("sendto"), 4, ask)
             .on(call("sendmsg"), ask)

@@ -32,6 +32,7 @@ pub(super) struct SupervisedRoom {
     about: Vec<About>,
     network: Network,
     reach: Vec<Reach>,
+    pace: Option<u64>,
     further_processes: bool,
     temporary: bool,
     running: Option<Running>,
@@ -63,6 +64,7 @@ impl SupervisedRoom {
             plan: Some(plan),
             network: policy.network(),
             reach: policy.reach.clone(),
+            pace: pace_of(policy),
             further_processes: policy.further_processes(),
             temporary: temporary
                 .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
@@ -92,6 +94,7 @@ impl SupervisedRoom {
             steps: plan.view,
             network: self.network,
             reach: self.reach.clone(),
+            pace: self.pace,
             further_processes: self.further_processes,
             scratch: scratch.clone(),
             counts: self.counts.clone(),
@@ -223,6 +226,13 @@ impl SupervisedRoom {
             _ => kernel("starting a guest"),
         }
     }
+}
+
+/// All of the job's rate: how many sockets it has is not known when one is connected.
+fn pace_of(policy: &Policy) -> Option<u64> {
+    let rate = policy.limits.network_kbyte_s;
+    let rate = rate.filter(|_| policy.network() == Network::Host)?;
+    Some(rate.saturating_mul(1_000))
 }
 
 impl Running {

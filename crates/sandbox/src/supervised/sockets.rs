@@ -6,6 +6,7 @@ use super::caller::Caller;
 use super::resolve::{End, last_name, parent};
 use super::serve::Outcome;
 use super::view::{c_string, flag};
+use kumiko_linux::limits::pacing;
 use kumiko_linux::supervise::calls::{self, FileKind};
 use kumiko_linux::supervise::{Errno, memory, sockets as kernel};
 use kumiko_policy::{binds, reaches};
@@ -26,6 +27,7 @@ pub(super) fn connect(caller: &Caller<'_>) -> Result<Outcome, Errno> {
         if !reaches(caller.view.reach(), asked).reached {
             return Err(Errno::EACCES);
         }
+        pace(caller)?;
     }
     let Some(path) = path_of(&address) else {
         return Ok(Outcome::Connect(address));
@@ -69,6 +71,9 @@ pub(super) fn bind(caller: &Caller<'_>) -> Result<i64, Errno> {
     if internet_sent_to(&address).is_some_and(|asked| !binds(caller.view.reach(), asked)) {
         return Err(Errno::EACCES);
     }
+    if internet(&address).is_some() {
+        pace(caller)?;
+    }
     if let Some(path) = path_of(&address) {
         match caller.end(flag::AT_CWD, &path, false)? {
             End::Missing {
@@ -100,6 +105,17 @@ pub(super) fn bind(caller: &Caller<'_>) -> Result<i64, Errno> {
         calls::change_mode(fd.as_fd(), 0o777 & !umask)?;
     }
     Ok(bound)
+}
+
+/// A socket has a pace before it sends anything, and one that listens gives it to those that it accepts (P52).
+fn pace(caller: &Caller<'_>) -> Result<(), Errno> {
+    let Some(bytes_a_second) = caller.view.pace() else {
+        return Ok(());
+    };
+    let socket = calls::descriptor_of(caller.tid, caller.int(0))?;
+    // What has no pace is no socket: the call that follows says so.
+    let _ = pacing::pace(socket.as_fd(), bytes_a_second);
+    Ok(())
 }
 
 pub(super) fn address(caller: &Caller<'_>, at: u64, length: i32) -> Result<Vec<u8>, Errno> {

@@ -58,6 +58,8 @@ pub(crate) struct View {
     terminals: Mutex<BTreeSet<u32>>,
     /// Which addresses its guests may connect to.
     reach: Vec<Reach>,
+    /// What sockets may send when they are connected, bytes a second.
+    pace: Option<u64>,
     /// What its guests ask for is counted here.
     counts: Option<Arc<Counts>>,
     /// What is listed of /dev/pts.
@@ -79,6 +81,7 @@ impl View {
             above: BTreeSet::new(),
             terminals: Mutex::default(),
             reach: Vec::new(),
+            pace: None,
             counts: None,
             terminal_list: PathBuf::new(),
             code_is_kept: false,
@@ -202,6 +205,14 @@ impl View {
                 let _ = std::fs::write(self.terminal_list.join(number.to_string()), "");
             }
         }
+    }
+
+    pub(super) fn pace(&self) -> Option<u64> {
+        self.pace
+    }
+
+    pub(super) fn set_pace(&mut self, pace: Option<u64>) {
+        self.pace = pace;
     }
 
     pub(super) fn reach(&self) -> &[Reach] {
