@@ -71,7 +71,7 @@ impl Show for Calibrated {
         rows.extend(mechanisms.map(|(kind, costs)| row(format!("+ {}", kind.name()), costs)));
         let mut text = output::table(&header, &rows);
         text.push_str(&format!(
-            "\nwithout a sandbox, and what each mechanism adds; medians of {} rounds; the middle half of some work lies within SPREAD\n\
+            "\nwithout a sandbox, and what each mechanism adds; lower quartiles of {} rounds; the middle half of some work lies within SPREAD\n\
              others used {} % of the processors meanwhile\nkept in {}\n",
             self.calibration.rounds,
             self.calibration.others_percent,

@@ -7,7 +7,7 @@ use crate::args::Format;
 use crate::fail::{Failure, While};
 use crate::output::{self, Show};
 use kumiko_entry::sandbox::{self, Run, RunError};
-use kumiko_policy::choice::{Answer, Calibration, Known, Profile, Row};
+use kumiko_policy::choice::{Answer, Calibration, Known, Profile, Requirement, Row};
 use kumiko_policy::{MechanismKind, Policy};
 use kumiko_sandbox::{
     Choice, Evidence, Machine, Measured, Nothing, OfProgram, Program, SandboxError, choose,
@@ -294,10 +294,12 @@ impl Explained {
             None => format!("+ {}", ms(row.overhead_us)),
         };
         let wall = row.mechanism != MechanismKind::Library;
+        let mut obstacles = row.hindrances.iter();
+        // None of them asks for root: what the machine does not admit without, it does not admit.
+        let here = obstacles.all(|hindrance| hindrance.requirement != Requirement::Machine);
         let mut cells = vec![
             row.mechanism.name().to_owned(),
-            // None of them asks for root.
-            "yes".to_owned(),
+            if here { "yes" } else { "no" }.to_owned(),
             if wall { "yes" } else { "no" }.to_owned(),
             yes(row.frequent_calls),
             yes(row.many_processes),

@@ -30,8 +30,9 @@ impl Samples {
         (!self.calls.is_empty()).then(|| self.calls.clone())
     }
 
-    fn median(&self, work: Work) -> f64 {
-        self.quantile(work, 2)
+    /// The lower quartile: whatever else a machine does makes times longer and never shorter.
+    fn usual(&self, work: Work) -> f64 {
+        self.quantile(work, 1)
     }
 
     /// `quarters` of the samples are not above it.
@@ -39,7 +40,7 @@ impl Samples {
         let mut sorted = self.took_ns.get(&work).cloned().unwrap_or_default();
         sorted.sort_unstable();
         let last = sorted.len().saturating_sub(1);
-        let at = sorted.get((last * quarters).div_ceil(4));
+        let at = sorted.get(last * quarters / 4);
         at.copied().unwrap_or(0) as f64
     }
 
@@ -47,16 +48,16 @@ impl Samples {
     fn spread_percent(&self) -> u64 {
         let spread = |work| {
             let (low, high) = (self.quantile(work, 1), self.quantile(work, 3));
-            (high - low) * 100.0 / self.median(work).max(1.0)
+            (high - low) * 100.0 / self.quantile(work, 2).max(1.0)
         };
         Work::ALL.into_iter().map(spread).fold(0.0, f64::max) as u64
     }
 
     /// What each kind takes by itself, with no mechanism.
     pub(super) fn alone(&self) -> Costs {
-        let start = self.median(Work::Start);
+        let start = self.usual(Work::Start);
         let each = |work: Work| {
-            let all = self.median(work) - start;
+            let all = self.usual(work) - start;
             (all.max(0.0) / work.times() as f64) as u64
         };
         Costs {
@@ -75,7 +76,7 @@ impl Samples {
     /// What each kind takes more than without the mechanism: the calls of which it consists taken away where it is more
     /// than calls.
     pub(super) fn costs(&self, native: &Samples, counted: &Counted) -> Costs {
-        let more = |work: Work| self.median(work) - native.median(work);
+        let more = |work: Work| self.usual(work) - native.usual(work);
         let start = more(Work::Start);
         // A shell's start opens a little more than /bin/true; against thousands of calls that is nothing.
         let each = |work: Work| ((more(work) - start) / work.times() as f64).max(0.0);
@@ -116,7 +117,7 @@ mod tests {
         let mut samples = Samples::default();
         for round in 0..5 {
             for work in Work::ALL {
-                // One round in five is out of line, and moves no median.
+                // One round in five is out of line, and moves nothing.
                 let more = if round == 3 { 1_000_000_000 } else { 0 };
                 samples.add(work, Duration::from_nanos(took(work) + more), None);
             }

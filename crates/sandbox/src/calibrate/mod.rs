@@ -1,5 +1,5 @@
 //! Measuring what each mechanism costs on this machine (spec/policy, P80, P83): the same work bare and under each, in
-//! turn, as often as the time allows; medians, and how far the times lie apart. To be called with one thread.
+//! turn, as often as the time allows; lower quartiles, and how far the times lie apart. To be called with one thread.
 //!
 //! Not in it: where the result is kept (profile/store.rs), what follows from it (kumiko-policy).
 
@@ -28,7 +28,7 @@ use work::Work;
 
 /// Rounds are begun for this long: with the last of them it stays within a minute.
 pub const CALIBRATION_TIME: Duration = Duration::from_secs(45);
-/// Rounds, each with all work under all mechanisms: with more the medians do not move.
+/// Rounds, each with all work under all mechanisms: with more the quartiles hardly move.
 const MOST_ROUNDS: usize = 9;
 /// Fewer say nothing of how far times lie apart.
 const LEAST_ROUNDS: usize = 3;
