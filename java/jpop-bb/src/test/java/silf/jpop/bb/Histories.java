@@ -41,6 +41,8 @@ final class Histories<S> {
     private final List<Node> nodes = new ArrayList<>();
     private final Node root;
     private final Map<Position, Long> solutions;
+    /** What the dead had said and nobody had heard; with who was to hear it. */
+    private final ArrayDeque<Map.Entry<Node, Talk>> late = new ArrayDeque<>();
     private long lives = 1;
     private int kills;
     long steps;
@@ -76,7 +78,12 @@ final class Histories<S> {
             Check.that(++steps < STEPS_MOST, "it does not come to an end");
             Node node = nodes.get(random.nextInt(nodes.size()));
             int dice = random.nextInt(100);
-            if (dice == 0 && kills > 0 && node != root) {
+            if (dice == 99 && !late.isEmpty()) {
+                Map.Entry<Node, Talk> each = late.poll();
+                if (!each.getKey().dead && each.getKey().core != null) {
+                    heard(each.getKey(), each.getValue());
+                }
+            } else if (dice == 0 && kills > 0 && node != root) {
                 kills--;
                 killed++;
                 kill(node);
@@ -118,6 +125,11 @@ final class Histories<S> {
         if (parent.core != null) {
             said(parent);
         }
+        for (Talk what : node.up) {
+            if (!(what instanceof Talk.Hello)) {
+                late.add(Map.entry(parent, what));
+            }
+        }
         if (random.nextInt(3) > 0) {
             Node again = new Node(parent, node.rank);
             again.up.add(new Talk.Hello(again.rank, again.life));
@@ -128,8 +140,11 @@ final class Histories<S> {
     }
 
     private void up(Node from) throws JojoException {
-        Core<S> core = from.parent.core;
-        Talk what = from.up.poll();
+        heard(from.parent, from.up.poll());
+    }
+
+    private void heard(Node by, Talk what) throws JojoException {
+        Core<S> core = by.core;
         if (what instanceof Talk.Hello hello) {
             core.hello(hello);
         } else if (what instanceof Talk.Report report) {
@@ -137,7 +152,7 @@ final class Histories<S> {
         } else if (what instanceof Talk.Found found) {
             core.found(found);
         }
-        said(from.parent);
+        said(by);
     }
 
     private void down(Node to) throws JojoException {
