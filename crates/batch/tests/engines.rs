@@ -62,6 +62,15 @@ async fn attempts_live_through_the_death_of_slurms_controller() {
         record.printed(id(job), 3).await;
     }
     let directory = f.engine.directory.path();
+    // What it had not saved yet it would forget, and give the number of that job to the next.
+    let site = std::fs::read_to_string(f.top().join("spools/site")).unwrap();
+    let tag = kumiko_batch::engine::order::tag(&site, id(2));
+    let saved = directory.join("state/job_state");
+    until(|| {
+        let saved = std::fs::read(&saved).unwrap_or_default();
+        saved.windows(tag.len()).any(|part| part == tag.as_bytes())
+    })
+    .await;
     let pid = std::fs::read_to_string(directory.join("slurmctld.pid")).unwrap();
     ok(Command::new("kill").args(["-KILL", pid.trim()]));
     // Its end is the runner's to tell, who tells it to us.
