@@ -3,6 +3,10 @@
 use kumiko_job::contract::Refusal;
 use kumiko_job::description::Resources;
 
+const QUEUE: &str = "queue";
+const PROJECT: &str = "project";
+const HOST_COUNT: &str = "host_count";
+
 /// Which resources a batch system can give, besides processors and memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Able {
@@ -27,12 +31,12 @@ pub fn only(asked: &Resources, able: &Able, system: &str) -> Result<(), Refusal>
         ("disk_kbyte_s", asked.disk_kbyte_s.is_some(), able.shares),
         ("processes", asked.processes.is_some(), able.shares),
         ("gpus", asked.gpus.is_some_and(|gpus| gpus > 0), able.gpus),
-        ("queue", asked.queue.is_some(), able.queues),
-        ("project", asked.project.is_some(), able.projects),
+        (QUEUE, asked.queue.is_some(), able.queues),
+        (PROJECT, asked.project.is_some(), able.projects),
         ("exclusive", asked.exclusive, able.exclusive),
         // An attempt is one runner, which is on one host.
         (
-            "host_count",
+            HOST_COUNT,
             asked.host_count.is_some_and(|hosts| hosts > 1),
             false,
         ),
@@ -51,9 +55,9 @@ pub fn only(asked: &Resources, able: &Able, system: &str) -> Result<(), Refusal>
 /// GRAM has a number for each of these.
 fn code(name: &str) -> &'static str {
     match name {
-        "queue" => "queue_refused",
-        "project" => "project_refused",
-        "host_count" => "host_count_refused",
+        QUEUE => "queue_refused",
+        PROJECT => "project_refused",
+        HOST_COUNT => "host_count_refused",
         _ => "resource_refused",
     }
 }

@@ -251,33 +251,6 @@ pub struct Select {
     pub target: Target,
 }
 
-/// What is set aside for the job: by the site, or by its cluster's engine.
-#[derive(Debug, Args)]
-pub struct Resources {
-    /// Processors, for each instance.
-    #[arg(long)]
-    pub cpus: Option<u32>,
-    /// For all instances together, MiB.
-    #[arg(long, value_name = "MIB")]
-    pub memory: Option<u64>,
-    /// For all instances together, such as net=100Mbit/s, disk=20MB/s, cpu=50%, memory=1GiB, processes=64; the job waits
-    /// until it is left, and has no more.
-    #[arg(long = "reserve", value_name = "NAME=AMOUNT", value_parser = limit)]
-    pub reserve: Vec<(Limited, u64)>,
-    /// For all instances together.
-    #[arg(long)]
-    pub gpus: Option<u32>,
-    /// The queue; of Slurm, the partition.
-    #[arg(long)]
-    pub queue: Option<String>,
-    /// Whose share it counts against: account of Slurm, accounting group of HTCondor.
-    #[arg(long)]
-    pub project: Option<String>,
-    /// Nobody else's jobs on the host.
-    #[arg(long)]
-    pub exclusive: bool,
-}
-
 #[derive(Debug, Args)]
 pub struct Submit {
     #[command(flatten)]
@@ -298,7 +271,7 @@ pub struct Submit {
     #[arg(long, default_value_t = 1)]
     pub count: u32,
     #[command(flatten)]
-    pub resources: Resources,
+    pub resources: crate::job::Resources,
     /// Working directory, as the job sees it.
     #[arg(long, value_name = "PATH")]
     pub workdir: Option<String>,

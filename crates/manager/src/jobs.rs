@@ -173,7 +173,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         ];
         // What is not bounded here is no number.
         let left = LEFT.into_iter().filter_map(|(of, name, help)| {
-            let left = stats.left.get(of).filter(|left| *left < u64::MAX)?;
+            let left = stats.left.get(of).filter(|left| *left <= of.most())?;
             Some((name, help, left))
         });
         gauges.extend(left);

@@ -2,9 +2,8 @@
 
 use crate::args::{self, Exec, Submit};
 use crate::fail::{Failure, While};
-use kumiko_job::description::{JobDescription, OutputMode, Resources, Stdin, WindowSize};
+use kumiko_job::description::{JobDescription, OutputMode, Stdin, WindowSize};
 use kumiko_job::url::looks_like_url;
-use kumiko_policy::Limited;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
@@ -37,7 +36,7 @@ pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
     if submit.count != 1 {
         description.count = submit.count;
     }
-    resources(&mut description.resources, &submit.resources)?;
+    submit.resources.apply(&mut description.resources)?;
     if submit.workdir.is_some() {
         description.directory.clone_from(&submit.workdir);
     }
@@ -130,31 +129,4 @@ fn read_description(path: &Path) -> Result<JobDescription, Failure> {
     };
     read.doing(|| format!("reading the description {}", path.display()))?;
     JobDescription::from_json(&bytes).doing(|| path.display().to_string())
-}
-
-/// What the command line says goes over what the description says.
-fn resources(description: &mut Resources, line: &args::Resources) -> Result<(), Failure> {
-    description.cpus = line.cpus.or(description.cpus);
-    description.memory_mib = line.memory.or(description.memory_mib);
-    description.gpus = line.gpus.or(description.gpus);
-    description.queue = line.queue.clone().or(description.queue.take());
-    description.project = line.project.clone().or(description.project.take());
-    description.exclusive |= line.exclusive;
-    for (of, amount) in &line.reserve {
-        let place = match of {
-            Limited::Cpu => &mut description.cpu_percent,
-            Limited::Memory => &mut description.memory_mib,
-            Limited::Network => &mut description.network_kbyte_s,
-            Limited::Disk => &mut description.disk_kbyte_s,
-            Limited::Processes => &mut description.processes,
-            _ => {
-                return Err(Failure::misuse(format!(
-                    "{} cannot be reserved: cpu, memory, net, disk and processes can",
-                    of.short_name()
-                )));
-            }
-        };
-        *place = Some(*amount);
-    }
-    Ok(())
 }

@@ -2,10 +2,13 @@
 
 pub mod describe;
 pub mod files;
+mod resources;
 pub mod run;
 mod select;
 pub mod serve;
 pub mod view;
+
+pub use resources::Resources;
 
 use crate::args::{Format, Job, Select, Target};
 use crate::connect;
