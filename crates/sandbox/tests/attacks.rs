@@ -6,12 +6,7 @@ mod common;
 
 use common::*;
 use kumiko_policy::{Policy, parse};
-use kumiko_sandbox::{Launch, Streams};
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::AsFd;
 use std::process::Command;
-use std::time::Duration;
 
 const MECHANISMS: [&str; 4] = ["namespace", "library", "notify", "ptrace"];
 
@@ -137,9 +132,11 @@ int main(void) {
   for (int i = 0; i < 3; i++) got += openat(fd, ways[i], O_RDONLY) >= 0, got += openat(path, ways[i], O_RDONLY) >= 0;
   fchdir(path);
   got += open("../other/file", O_RDONLY) >= 0;
-  symlink("{dir}/other/file", "/tmp/kumiko-attack-link");
-  got += open("/tmp/kumiko-attack-link", O_RDONLY) >= 0;
-  unlink("/tmp/kumiko-attack-link");
+  char link[64];
+  sprintf(link, "/tmp/kumiko-attack-link-%d", getpid());
+  symlink("{dir}/other/file", link);
+  got += open(link, O_RDONLY) >= 0;
+  unlink(link);
   printf("%d %d", fd >= 0 && path >= 0, got);
 }
 "#;
@@ -247,7 +244,7 @@ int main(int c, char **v) {
   pid_t child = fork();
   while (!child) syscall(SYS_renameat2, AT_FDCWD, "d", AT_FDCWD, "l", 2);
   int seen = 0, right = 0;
-  for (int i = 0; !right || (c > 1 ? !seen : i < 200); i++) {
+  for (int i = 0; !right || (c > 1 ? !seen : i < 40); i++) {
     char text[16] = {0};
     int fd = open("d/key", O_RDONLY);
     if (fd >= 0) { if (read(fd, text, 15) > 0) seen = 1; else right = 1; }
@@ -389,7 +386,7 @@ const WORDS: &str = r#"
 #include <unistd.h>
 static const char right[] = "/elsewhere/key", wrong[] = "{dir}/HIDDEN";
 static char *volatile below;
-static volatile int over;
+static volatile int over, gone;
 static inline long call(long n, long a, long b, long c, long d) {
   register long r10 asm("r10") = d;
   asm volatile("syscall" : "+a"(n) : "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
@@ -399,6 +396,7 @@ static void *change(void *none) {
   while (!below);
   while (!over)
     for (int at = 192; at < 1024; at += 64) memcpy((char *)((long)below & ~63) - at, wrong, sizeof wrong);
+  gone = 1;
   return none;
 }
 int main(void) {
@@ -415,6 +413,7 @@ int main(void) {
     call(SYS_close, fd, 0, 0, 0);
   }
   over = 1;
+  while (!gone); /* or our own words below the stack are written over */
   pthread_join(other, 0);
   printf("%s%s", got ? "shown " : "", bad ? "another" : "");
 }
@@ -571,65 +570,5 @@ int main(void) {
         ("ptrace", "0 1 0 0"),
     ] {
         check_under(mechanism, test, source, "", Some("1 1 1 1"), guest);
-    }
-}
-
-#[test]
-fn guests_stand_still_while_who_watches_them_does() {
-    let test = "guests_stand_still_while_who_watches_them_does";
-    for mechanism in ["notify", "ptrace", "library"] {
-        if machine_for(test, mechanism).is_none() {
-            continue;
-        }
-        let scratch = scratch();
-        let mut room = room_under(mechanism, &Policy::default(), &scratch.0.join("job")).unwrap();
-        let before = guards();
-        let (ours, theirs) = kumiko_linux::spooling::pipe().unwrap();
-        let (input, feed) = kumiko_linux::spooling::pipe().unwrap();
-        let null = File::open("/dev/null").unwrap();
-        let script = "echo up; read word; mkdir made; echo $word";
-        let mut guest = room
-            .start(&Launch {
-                program: "sh",
-                arguments: &["-c".to_owned(), script.to_owned()],
-                environment: &[],
-                directory: None,
-                streams: Streams::Given {
-                    stdin: input.as_fd(),
-                    stdout: theirs.as_fd(),
-                    stderr: null.as_fd(),
-                },
-            })
-            .unwrap();
-        drop((theirs, input));
-        let mut out = File::from(ours);
-        out.read_exact(&mut [0; 3]).unwrap();
-        let guard = guards()
-            .into_iter()
-            .find(|pid| !before.contains(pid))
-            .unwrap();
-        let signal = |name: &str| {
-            let sent = Command::new("kill")
-                .args([name, &guard.to_string()])
-                .status();
-            assert!(sent.unwrap().success());
-        };
-        signal("-STOP");
-        File::from(feed).write_all(b"word\n").unwrap();
-        let poll = kumiko_linux::poll::Poll::new().unwrap();
-        poll.add(&out, 0, kumiko_linux::poll::Interest::Read)
-            .unwrap();
-        // However long that were, nothing would come.
-        let told = poll
-            .wait::<1>(Some(Duration::from_millis(200)))
-            .unwrap()
-            .next();
-        assert!(told.is_none(), "{mechanism}: a guest went on");
-        assert!(!scratch.0.join("job/made").exists(), "{mechanism}");
-        signal("-CONT");
-        let mut word = String::new();
-        out.read_to_string(&mut word).unwrap();
-        assert_eq!(word, "word\n", "{mechanism}");
-        wait(&mut guest);
     }
 }

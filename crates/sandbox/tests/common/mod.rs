@@ -128,6 +128,16 @@ pub fn run(
     arguments: &[&str],
     environment: &[(&str, &str)],
 ) -> Result<Outcome, SandboxError> {
+    run_within(DEADLINE, room, program, arguments, environment)
+}
+
+pub fn run_within(
+    time: Duration,
+    room: &mut dyn Room,
+    program: &str,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<Outcome, SandboxError> {
     let arguments: Vec<String> = arguments.iter().map(|s| s.to_string()).collect();
     let environment: Vec<_> = environment
         .iter()
@@ -146,7 +156,7 @@ pub fn run(
             stderr: err.as_fd(),
         },
     })?;
-    let ended = wait(&mut guest);
+    let ended = wait_within(time, &mut guest);
     Ok(Outcome {
         ended,
         stdout: text(&mut out),
@@ -161,13 +171,17 @@ pub fn shell(policy: &Policy, job: &Path, script: &str) -> Outcome {
 }
 
 pub fn wait(guest: &mut Guest) -> Ended {
-    let until = Instant::now() + DEADLINE;
+    wait_within(DEADLINE, guest)
+}
+
+pub fn wait_within(time: Duration, guest: &mut Guest) -> Ended {
+    let until = Instant::now() + time;
     loop {
         if let Some(ended) = guest.try_wait() {
             return ended;
         }
         let left = until.saturating_duration_since(Instant::now());
-        assert!(!left.is_zero(), "the guest did not end within {DEADLINE:?}");
+        assert!(!left.is_zero(), "the guest did not end within {time:?}");
         let poll = kumiko_linux::poll::Poll::new().unwrap();
         poll.add(guest.pidfd(), 0, kumiko_linux::poll::Interest::Read)
             .unwrap();
