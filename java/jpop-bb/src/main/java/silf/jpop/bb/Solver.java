@@ -259,8 +259,10 @@ public final class Solver extends Code {
 
     private void take(Talk talk) throws Damaged {
         if (talk instanceof Talk.Hello hello) {
-            gone(hello.rank());
-            core.hello(hello);
+            if (descendants[hello.rank()].alive()) { // else the news of its end was first, and it would be waited for
+                gone(hello.rank());
+                core.hello(hello);
+            }
         } else if (talk instanceof Talk.Report report) {
             core.report(report);
         } else if (talk instanceof Talk.Found found) {

@@ -334,6 +334,9 @@ public final class Archipelago extends Code {
 
     private void take(Talk talk) throws JojoException {
         if (talk instanceof Talk.Hello hello) {
+            if (!descendants[hello.rank()].alive()) {
+                return; // the news of its end was first, and it would be waited for
+            }
             gone(hello.rank());
             children.put(hello.rank(), new Child(hello.life()));
             island = null; // whoever comes works in its stead
