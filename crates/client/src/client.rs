@@ -278,6 +278,15 @@ impl Client {
         .await
     }
 
+    /// A stream of calls of routines (spec/rpc); the session is made anew if it was lost.
+    ///
+    /// # Errors
+    /// The site does not come back.
+    pub async fn calls(&self) -> Result<Stream, ClientError> {
+        let (_, stream) = self.open(Request::Rpc.encode()).await?;
+        Ok(stream)
+    }
+
     /// Opens a stream; makes the session anew first if it is lost.
     pub(crate) async fn open(&self, request: Bytes) -> Result<(u64, Stream), ClientError> {
         let (generation, session) = self.current().await;

@@ -28,6 +28,8 @@ pub struct Desk<J> {
     pub(crate) meter: Arc<Meter>,
     /// Set once GRAM's door is open.
     pub(crate) gram: std::sync::OnceLock<Arc<crate::gram::Hall>>,
+    /// Takes streams of calls; set before connections are served, where it is offered.
+    pub(crate) calls: std::sync::OnceLock<Arc<dyn kumiko_session::Service>>,
     transfers: Arc<Semaphore>,
 }
 
@@ -59,6 +61,7 @@ impl<J> Desk<J> {
             bounds,
             meter,
             gram: std::sync::OnceLock::new(),
+            calls: std::sync::OnceLock::new(),
             transfers: Arc::new(Semaphore::new(TRANSFERS)),
         }
     }

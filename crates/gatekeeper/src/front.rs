@@ -157,6 +157,11 @@ impl<J: Jobs> Front<Desk<J>> {
         front.hall.behind.begin().await;
         Ok(front)
     }
+
+    /// Calls of routines are taken by `service`, from the first connection on.
+    pub fn offer_calls(&self, service: Arc<dyn kumiko_session::Service>) {
+        let _ = self.behind().calls.set(service); // it is offered once
+    }
 }
 
 impl<B: Behind> Front<B> {

@@ -9,6 +9,7 @@ mod evaluate;
 mod image;
 mod layout;
 mod lex;
+pub mod npy;
 mod parse;
 mod parse_expr;
 mod print;

@@ -59,6 +59,9 @@ pub enum Noun {
     /// What hosts there are and how they stand: the information service.
     #[command(subcommand)]
     Info(crate::info::Info),
+    /// Numerical routines: make, register and call them (GridRPC).
+    #[command(subcommand)]
+    Rpc(crate::rpc::Rpc),
     /// The process virtual machine by itself.
     #[command(subcommand)]
     Sandbox(Sandbox),

@@ -14,6 +14,7 @@ mod info;
 mod job;
 mod jojo;
 mod output;
+mod rpc;
 mod sandbox;
 mod site;
 
@@ -103,6 +104,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             Noun::Site(site) => site::site(site.verb, cli.output, &home).await,
             Noun::Job(verb) => job::job(verb, cli.output, &home).await,
             Noun::Exec(exec) => exec::exec(exec, &home).await.map_err(Failure::own),
+            Noun::Rpc(verb) => rpc::rpc(verb, cli.output, &home).await,
             Noun::Info(verb) => info::info(verb, cli.output, &home).await,
             Noun::Identity(verb) => identity::identity(verb, cli.output, &home),
             Noun::Sandbox(args::Sandbox::Set {

@@ -16,6 +16,7 @@ pub mod fuzz;
 mod options;
 mod registry;
 mod server;
+mod service;
 mod shared;
 mod stream;
 
@@ -23,4 +24,5 @@ pub use client::{Dial, Session, State};
 pub use error::{LostReason, SessionError, Violation};
 pub use options::*;
 pub use server::{Served, Server, Stats};
+pub use service::{Peer, Service};
 pub use stream::{Draft, Message, Part, Receiver, Sender, Stream};

@@ -99,6 +99,8 @@ pub enum Request {
     Renew { job: JobId },
     /// Answer: [`SiteView`].
     Site,
+    /// Both ways, in the messages of [`crate::rpc`].
+    Rpc,
 }
 
 /// The job exists and is durable.

@@ -9,4 +9,6 @@ pub mod frame;
 pub mod gram;
 pub mod monitor;
 pub mod relay;
+pub mod routine;
+pub mod rpc;
 pub mod target;

@@ -130,9 +130,18 @@ async fn answer<J: Jobs>(
     stream: Stream,
 ) {
     desk.meter.requests.fetch_add(1, Relaxed);
+    let request = Request::decode(&request);
+    if let (Ok(Request::Rpc), Some(calls)) = (&request, desk.calls.get()) {
+        let peer = kumiko_session::Peer {
+            subject: visitor.caller.subject.clone(),
+            account: visitor.caller.account.clone(),
+            may_start: visitor.may_start,
+        };
+        return calls.serve(peer, stream).await;
+    }
     let (sender, mut receiver) = stream.split();
     let mut out = Out { sender };
-    let done = match Request::decode(&request) {
+    let done = match request {
         Ok(request) => dispatch(&desk, &visitor, request, &mut out, &mut receiver).await,
         Err(e) => Err(Refusal::new("bad_request", e.to_string()).into()),
     };
@@ -254,6 +263,12 @@ async fn dispatch<J: Jobs>(
         Request::Delegate => delegation::delegate(desk, visitor, out, receiver).await,
         Request::Renew { job } => delegation::renew(desk, visitor, job, out, receiver).await,
         Request::Site => out.reply(&desk.site(visitor)).await,
+        // Where there is a service for it, it has the stream by now.
+        Request::Rpc => Err(Refusal::new(
+            "no_rpc",
+            "this site does not take calls of routines".to_owned(),
+        )
+        .into()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `kumiko site ...`: start and look after a site, a personal one or one for many accounts.
 
+mod calls;
 mod capacity;
 mod control;
 mod edited;

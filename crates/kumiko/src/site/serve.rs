@@ -6,6 +6,7 @@ use crate::home::{Contact, Home, Running, write_whole};
 use crate::info::{self, Kept};
 use crate::job::view::now_ms;
 use crate::site::capacity;
+use crate::site::calls;
 use crate::site::control::listen_address;
 use crate::site::edited;
 use crate::site::effective::Policies;
@@ -84,6 +85,8 @@ pub async fn serve(
         Some(listen) => Some(Kept::start(home, listen).await?),
         None => None,
     };
+    let calls = calls::open(home, &settings, runner()?).await?;
+    front.offer_calls(Arc::clone(&calls) as Arc<dyn kumiko_session::Service>);
     let running = announce(home, front.local_addr())?;
     let telling = tokio::spawn(told::tell(
         home.told(),
@@ -111,6 +114,7 @@ pub async fn serve(
     telling.abort();
     following.abort();
     fetching.abort();
+    calls.close().await;
     manager.close().await;
     let _ = std::fs::remove_file(home.told());
     let _ = std::fs::remove_file(home.running());

@@ -1,0 +1,53 @@
+/* The two functions of grpc.h that take a variable number of arguments: each is read as the routine's signature says, and handed
+ * to Rust (src/entries.rs) as an array of slots. */
+
+#include "grpc.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+
+union slot {
+    int64_t whole;
+    double real;
+    void *address;
+};
+
+/* Most formals of a routine (spec/idl I4). */
+#define MOST 256
+
+/* How each argument is passed: 'i' int, 'l' 64 bits, 'd' double, 'p' address. Gives their number, or less than 0: the error. */
+int kumiko_gridrpc_kinds(const grpc_function_handle_t *handle, char kinds[MOST]);
+grpc_error_t kumiko_gridrpc_begin(grpc_function_handle_t *handle, const union slot *slots, size_t count, grpc_sessionid_t *id);
+
+static grpc_error_t begin(grpc_function_handle_t *handle, grpc_sessionid_t *id, va_list given) {
+    char kinds[MOST];
+    union slot slots[MOST];
+    int count = kumiko_gridrpc_kinds(handle, kinds);
+    if (count < 0) return -count;
+    for (int i = 0; i < count; i++) {
+        switch (kinds[i]) {
+        case 'i': slots[i].whole = va_arg(given, int); break;
+        case 'l': slots[i].whole = va_arg(given, int64_t); break;
+        case 'd': slots[i].real = va_arg(given, double); break;
+        default: slots[i].address = va_arg(given, void *); break;
+        }
+    }
+    return kumiko_gridrpc_begin(handle, slots, (size_t)count, id);
+}
+
+grpc_error_t grpc_call(grpc_function_handle_t *handle, ...) {
+    grpc_sessionid_t id = GRPC_SESSIONID_VOID;
+    va_list given;
+    va_start(given, handle);
+    grpc_error_t error = begin(handle, &id, given);
+    va_end(given);
+    return error == GRPC_NO_ERROR ? grpc_wait(id) : error;
+}
+
+grpc_error_t grpc_call_async(grpc_function_handle_t *handle, grpc_sessionid_t *id, ...) {
+    va_list given;
+    va_start(given, id);
+    grpc_error_t error = begin(handle, id, given);
+    va_end(given);
+    return error;
+}

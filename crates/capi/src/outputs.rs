@@ -1,0 +1,177 @@
+//! Arguments as C gives them, and where results go. The caller promises what the standard does: addresses are those of what the
+//! routine's IDL says, and stay good until the session is waited for. Not here: sessions.
+
+use crate::codes::{Failed, RPC_REFUSED};
+use bytes::Bytes;
+use kumiko_idl::{Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Signature, Value};
+use kumiko_rpc_client::{Argument, Arguments, pack, plan, unpack};
+use std::ffi::{CStr, c_char};
+
+/// One argument as c/entries.c has read it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub union Slot {
+    whole: i64,
+    real: f64,
+    address: *mut u8,
+}
+
+/// How C passes an argument of this parameter: see c/entries.c.
+pub fn kind(parameter: &Parameter) -> u8 {
+    use ElementType::{
+        Complex64, Complex128, Filename, Float32, Float64, Int8, Int16, Int32, Int64, String,
+        Uint8, Uint16, Uint32, Uint64,
+    };
+    if !parameter.is_scalar() {
+        return b'p';
+    }
+    match parameter.element {
+        // Shorter ones are promoted (C11 6.5.2.2).
+        Int8 | Uint8 | Int16 | Uint16 | Int32 | Uint32 => b'i',
+        Int64 | Uint64 => b'l',
+        Float32 | Float64 => b'd',
+        Complex64 | Complex128 | String | Filename => b'p',
+    }
+}
+
+/// Where one array of a result goes.
+struct Output {
+    address: *mut u8,
+    array: Array,
+    at: usize,
+    bytes: usize,
+}
+
+/// Where a result goes.
+pub struct Outputs(Vec<Output>);
+
+// SAFETY: the addresses are the caller's arrays, which it leaves alone until it has waited for the session (grpc.h); only the
+// thread that takes the result writes there, once.
+unsafe impl Send for Outputs {}
+
+/// The arguments of one call, copied.
+///
+/// # Safety
+/// `slots` are what [`kind`] says of each formal of `signature`, and addresses are those of what the IDL says.
+pub unsafe fn take(signature: &Signature, slots: &[Slot]) -> Result<(Arguments, Outputs), Failed> {
+    let wrong = |error: &dyn std::fmt::Display| Failed::new(RPC_REFUSED, error.to_string());
+    let mut given = Vec::new();
+    for (formal, slot) in signature.formals.iter().zip(slots) {
+        let Formal::Parameter(parameter) = formal else {
+            continue; // refused when the handle was made
+        };
+        given.push(match parameter.is_scalar() {
+            // SAFETY: the slot was read as the parameter's kind says.
+            true => unsafe { scalar(parameter, *slot) },
+            false => Argument::Nothing,
+        });
+    }
+    let sizes = plan(signature, &given).map_err(|error| wrong(&error))?;
+    let mut outputs = Vec::new();
+    for (number, place) in sizes.places.iter().enumerate() {
+        let Placed::Array {
+            array,
+            memory_bytes,
+            given: sent,
+            taken,
+        } = place
+        else {
+            continue;
+        };
+        let Some(slot) = slots.get(number) else {
+            continue;
+        };
+        // SAFETY: arrays are passed by address, and were read so.
+        let address = unsafe { slot.address };
+        let length = usize::try_from(*memory_bytes).map_err(|error| wrong(&error))?;
+        let travels = array.moved_bytes().unwrap_or(0) > 0 && (sent.is_some() || taken.is_some());
+        if address.is_null() && travels {
+            let name = signature.formals.get(number).map_or("", Formal::name);
+            return Err(wrong(&format!("{name} is NULL, and has elements")));
+        }
+        if let (Some(_), Some(argument)) = (sent, given.get_mut(number)) {
+            let packed = match travels {
+                false => Some(Bytes::new()),
+                true => {
+                    // SAFETY: the caller's array has as many bytes as its sizes, which the caller gives, say.
+                    let whole = unsafe { std::slice::from_raw_parts(address, length) };
+                    pack(array, whole)
+                }
+            };
+            *argument = Argument::Array(packed.ok_or_else(|| wrong(&"an array has no size"))?);
+        }
+        if let (Some(span), true) = (taken, travels) {
+            outputs.push(Output {
+                address,
+                array: array.clone(),
+                at: usize::try_from(span.at).map_err(|error| wrong(&error))?,
+                bytes: usize::try_from(span.bytes).map_err(|error| wrong(&error))?,
+            });
+        }
+    }
+    let arguments = Arguments::new(signature, &given).map_err(|error| wrong(&error))?;
+    Ok((arguments, Outputs(outputs)))
+}
+
+/// # Safety
+/// As [`take`].
+unsafe fn scalar(parameter: &Parameter, slot: Slot) -> Argument {
+    match (kind(parameter), parameter.element) {
+        (b'd', _) => {
+            // SAFETY: of this kind.
+            Argument::Number(Value::Real(unsafe { slot.real }))
+        }
+        (b'p', ElementType::String) => {
+            // SAFETY: of this kind; a text ends with a zero, or is NULL.
+            let text = unsafe {
+                let address = slot.address.cast::<c_char>();
+                (!address.is_null()).then(|| CStr::from_ptr(address))
+            };
+            Argument::Text(text.map(|text| Bytes::copy_from_slice(text.to_bytes())))
+        }
+        (b'p', element) => {
+            let mut head = [0; HEAD_BYTES];
+            let width = usize::try_from(element.bytes().unwrap_or(0)).unwrap_or(0);
+            // SAFETY: a complex scalar is passed by its address.
+            unsafe {
+                if !slot.address.is_null() {
+                    std::ptr::copy_nonoverlapping(slot.address, head.as_mut_ptr(), width);
+                }
+            }
+            Argument::Head(head)
+        }
+        (_, element) => {
+            // SAFETY: of this kind.
+            let whole = unsafe { slot.whole };
+            // An int that stands for a shorter or unsigned type keeps its lowest bits, as in C.
+            let mut head = [0; HEAD_BYTES];
+            let width = usize::try_from(element.bytes().unwrap_or(0)).unwrap_or(0);
+            let bytes = whole.to_le_bytes();
+            head.iter_mut()
+                .zip(bytes.iter().take(width))
+                .for_each(|(to, from)| *to = *from);
+            Argument::Head(head)
+        }
+    }
+}
+
+impl Outputs {
+    /// Puts a whole result where it belongs; false: it has not the length that it was to have, and nothing was written.
+    pub fn put(&self, result: &[u8]) -> bool {
+        let fits = |one: &Output| result.get(one.at..one.at + one.bytes).is_some();
+        if !self.0.iter().all(fits) {
+            return false;
+        }
+        for one in &self.0 {
+            let packed = result.get(one.at..one.at + one.bytes).unwrap_or_default();
+            let length = usize::try_from(one.array.memory_bytes().unwrap_or(0)).unwrap_or(0);
+            // SAFETY: the caller's array has `length` bytes by the sizes that it gave, and is left alone by all others until
+            // the session is waited for.
+            let whole = unsafe { std::slice::from_raw_parts_mut(one.address, length) };
+            if unpack(&one.array, packed, whole).is_none() {
+                return false;
+            }
+        }
+        true
+    }
+}

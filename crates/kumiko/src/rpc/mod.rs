@@ -1,0 +1,189 @@
+//! `kumiko rpc ...`: make routines, register them, call them.
+
+mod call;
+mod values;
+
+use crate::args::{Format, Target};
+use crate::connect;
+use crate::fail::Failure;
+use crate::home::Home;
+use crate::output::{self, Show, say};
+use clap::{Args, Subcommand, ValueEnum};
+use kumiko_idl::Signature;
+use kumiko_rpc::make::Source;
+use kumiko_rpc::registry::Registry;
+use kumiko_rpc_client::{Calls, Settings};
+use kumiko_wire::rpc;
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum Rpc {
+    /// Make the programs of the routines in an IDL file, here and as you.
+    Gen {
+        idl: PathBuf,
+        /// Where the programs go, each with its signature beside it.
+        #[arg(long, default_value = ".", value_name = "DIR")]
+        into: PathBuf,
+        /// Only say what is wrong with the file, and what it defines.
+        #[arg(long, conflicts_with = "source")]
+        check: bool,
+        /// Print the programs' C instead of making them.
+        #[arg(long)]
+        source: bool,
+    },
+    /// Offer routines at your site, whose owner you are: programs that `gen` made.
+    Register {
+        #[arg(required = true, value_name = "PROGRAM")]
+        programs: Vec<PathBuf>,
+    },
+    /// The routines of a site.
+    List {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Call a routine and wait for its result.
+    Call(Call),
+    /// Take the result of a call that was begun here before.
+    Attach {
+        /// As `call` named it, e.g. 7-3.
+        call: String,
+        #[command(flatten)]
+        results: Results,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Call {
+    /// MODULE/NAME.
+    pub routine: String,
+    /// What goes in, in order: numbers, texts, @FILE.npy for arrays. Sizes that arrays tell may be left out.
+    #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
+    pub arguments: Vec<String>,
+    #[command(flatten)]
+    pub results: Results,
+    /// What of the call outlives the site's process, and its machine.
+    #[arg(long, value_enum, default_value = "full")]
+    pub durability: Durability,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Debug, Args)]
+pub struct Results {
+    /// Write an array that comes back to a file instead of printing it.
+    #[arg(long = "out", value_name = "NAME=FILE.npy")]
+    pub out: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// Nothing: the fastest.
+    None,
+    /// The record; arguments and results outlive the process alone.
+    Record,
+    /// All of it.
+    Full,
+}
+
+impl From<Durability> for rpc::Durability {
+    fn from(durability: Durability) -> rpc::Durability {
+        match durability {
+            Durability::None => rpc::Durability::None,
+            Durability::Record => rpc::Durability::Record,
+            Durability::Full => rpc::Durability::Full,
+        }
+    }
+}
+
+pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> {
+    match verb {
+        Rpc::Gen {
+            idl,
+            into,
+            check,
+            source,
+        } => {
+            let read = Source::read(&idl)?;
+            if source {
+                for stub in read.stubs()? {
+                    say!("{}", stub.source)?;
+                }
+            } else if check {
+                read.stubs()?;
+                output::many(format, &views(&read.checked.routines))?;
+            } else {
+                for program in read.make(&into)? {
+                    say!("{}", program.display())?;
+                }
+            }
+            Ok(0)
+        }
+        Rpc::Register { programs } => {
+            let registry = Registry::new(home.state().join("rpc"));
+            for program in programs {
+                let routine = registry.register(&program)?;
+                let signature = &routine.signature;
+                say!("{}/{}", signature.module, signature.name)?;
+            }
+            Ok(0)
+        }
+        Rpc::List { target } => {
+            let site = target.site.as_deref();
+            let routines = connect::with(site, home, async |client| {
+                let calls = Calls::new(client.clone(), Settings::default());
+                Ok(calls.routines().await?)
+            })
+            .await?;
+            output::many(format, &views(&routines))?;
+            Ok(0)
+        }
+        Rpc::Call(arguments) => call::call(arguments, format, home).await,
+        Rpc::Attach {
+            call,
+            results,
+            target,
+        } => call::attach(&call, &results, target.site.as_deref(), format, home).await,
+    }
+}
+
+#[derive(Serialize)]
+struct View {
+    routine: String,
+    documentation: Option<String>,
+    signature: String,
+}
+
+fn views(routines: &[Signature]) -> Vec<View> {
+    let view = |one: &Signature| View {
+        routine: format!("{}/{}", one.module, one.name),
+        documentation: one.doc.clone(),
+        signature: one.to_text(),
+    };
+    routines.iter().map(view).collect()
+}
+
+impl Show for View {
+    fn human(&self) -> String {
+        // Of the signature, what stands in its parentheses.
+        let inside = self.signature.split_once('(').map_or("", |(_, rest)| rest);
+        let depth = |depth: &mut i32, c: char| {
+            match c {
+                '(' => *depth += 1,
+                ')' => *depth -= 1,
+                _ => {}
+            }
+            (*depth >= 0).then_some(c)
+        };
+        let formals: String = inside.chars().scan(0, depth).collect();
+        let words: Vec<&str> = formals.split_whitespace().collect();
+        let documentation = self.documentation.as_deref().unwrap_or_default();
+        let first = documentation.lines().next().unwrap_or_default();
+        match first.is_empty() {
+            true => format!("{}({})", self.routine, words.join(" ")),
+            false => format!("{}({})  {first}", self.routine, words.join(" ")),
+        }
+    }
+}

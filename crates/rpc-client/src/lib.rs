@@ -1,0 +1,12 @@
+//! The caller's end of GridRPC (ring 2, spec/rpc P40 to P57): arguments are put together as a routine's signature says, sent in
+//! blocks, and the one result is fetched, over whatever happens to link and site in between.
+//!
+//! Not here: sessions (kumiko-client), files and printing (the command), the C interface (capi).
+
+mod arguments;
+mod calls;
+mod error;
+
+pub use arguments::{Argument, Arguments, heads, pack, plan, unpack};
+pub use calls::{Calls, Settings};
+pub use error::RpcError;

@@ -1,0 +1,237 @@
+//! The calls of one kind of durability: their ledger, and its log if there is one. What is said is said when it is recorded (spec/rpc
+//! P23). Not here: what is done because of it (`calls`), bytes of calls (`store`).
+
+use crate::log::{Log, LogError};
+use kumiko_call::call::{Call, Stage};
+use kumiko_call::decide::{Action, new_actions};
+use kumiko_call::event::{Event, Record};
+use kumiko_call::id::CallId;
+use kumiko_call::ledger::{Known, Ledger};
+use kumiko_call::respond::Answer;
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Client numbers from here on are of calls that end with the site; those of the log come nowhere near.
+pub const VOLATILE: u64 = 1 << 62;
+/// Clients that one process of a site can have of these, before its numbers could meet another process's.
+const VOLATILE_CLIENTS: u32 = 24;
+
+#[derive(Debug)]
+pub struct Book {
+    state: Mutex<State>,
+    log: Option<Log>,
+}
+
+#[derive(Debug)]
+struct State {
+    ledger: Ledger,
+    /// Calls that wait for a routine's process, oldest first.
+    waiting: VecDeque<CallId>,
+    /// When something was last heard about a call, and of a client (as count 0), by the running time of this process.
+    heard: HashMap<CallId, Instant>,
+}
+
+/// The log cannot be written now, or the ledger refuses what its own rules gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unrecorded {
+    #[error("the site cannot write its log of calls now")]
+    Stuck,
+    #[error("an event was made that the rules of calls exclude: {0}")]
+    Bug(&'static str),
+}
+
+/// What is said, and what is to be done now that it is recorded.
+#[derive(Debug)]
+pub struct Told<T> {
+    pub say: T,
+    pub actions: Vec<Action>,
+    /// Calls whose state is another now.
+    pub changed: Vec<CallId>,
+}
+
+impl Book {
+    /// What is in it ends with the process; `chance` sets its clients' numbers apart from those of other processes.
+    pub fn volatile(chance: u64) -> Book {
+        let ledger = Ledger {
+            last_client: VOLATILE | (chance << VOLATILE_CLIENTS) & (VOLATILE - 1),
+            ..Ledger::default()
+        };
+        Book::of(ledger, None)
+    }
+
+    pub fn logged(path: &Path) -> Result<Book, LogError> {
+        let (log, ledger) = Log::open(path)?;
+        Ok(Book::of(ledger, Some(log)))
+    }
+
+    fn of(ledger: Ledger, log: Option<Log>) -> Book {
+        let now = Instant::now();
+        let waiting = |call: &&Call| matches!(call.stage, Stage::Waiting { .. });
+        let state = State {
+            waiting: ledger.calls().filter(waiting).map(|call| call.id).collect(),
+            heard: ledger.calls().map(|call| (call.id, now)).collect(),
+            ledger,
+        };
+        Book {
+            state: Mutex::new(state),
+            log,
+        }
+    }
+
+    pub fn is_logged(&self) -> bool {
+        self.log.is_some()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks only; what is seen may not be recorded yet.
+    pub fn look<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
+        look(&self.state().ledger)
+    }
+
+    pub fn call(&self, id: CallId) -> Option<Call> {
+        self.look(|ledger| match ledger.find(id) {
+            Known::Call(_, call) => Some(call.clone()),
+            _ => None,
+        })
+    }
+
+    pub fn subject(&self, client: u64) -> Option<String> {
+        self.look(|ledger| ledger.clients.get(&client).map(|one| one.subject.clone()))
+    }
+
+    /// Of calls and clients: when they were last heard.
+    pub fn hear(&self, call: CallId) {
+        let now = Instant::now();
+        let mut state = self.state();
+        state.heard.insert(call, now);
+        let client = CallId {
+            sequence: 0,
+            ..call
+        };
+        state.heard.insert(client, now);
+    }
+
+    pub fn silent_ms(&self, call: CallId) -> u64 {
+        let mut state = self.state();
+        let since = state.heard.entry(call).or_insert_with(Instant::now);
+        u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The first of those that wait, if `place` gives it a host.
+    pub fn next_waiting(
+        &self,
+        place: impl FnOnce(&Call) -> Option<Event>,
+    ) -> Option<Result<Pending<()>, Unrecorded>> {
+        let mut state = self.state();
+        loop {
+            let id = *state.waiting.front()?;
+            let call = match state.ledger.find(id) {
+                Known::Call(_, call) if matches!(call.stage, Stage::Waiting { .. }) => call,
+                _ => {
+                    state.waiting.pop_front();
+                    continue;
+                }
+            };
+            let event = place(call)?;
+            state.waiting.pop_front();
+            let answer = Answer {
+                events: vec![event],
+                say: (),
+            };
+            return Some(self.record(&mut state, answer));
+        }
+    }
+
+    /// Decides by the ledger and records what follows.
+    ///
+    /// # Errors
+    /// Nothing was recorded.
+    pub fn ask<T>(
+        &self,
+        decide: impl FnOnce(&Ledger) -> Answer<T>,
+    ) -> Result<Pending<T>, Unrecorded> {
+        let mut state = self.state();
+        let answer = decide(&state.ledger);
+        self.record(&mut state, answer)
+    }
+
+    fn record<T>(&self, state: &mut State, answer: Answer<T>) -> Result<Pending<T>, Unrecorded> {
+        let stuck = self
+            .log
+            .as_ref()
+            .is_some_and(|log| log.written().borrow().stuck);
+        if stuck && !answer.events.is_empty() {
+            return Err(Unrecorded::Stuck);
+        }
+        let mut told = Told {
+            say: answer.say,
+            actions: Vec::new(),
+            changed: Vec::new(),
+        };
+        for event in answer.events {
+            let call = match &event {
+                Event::Call { call, .. } => Some(*call),
+                _ => None,
+            };
+            let find = |ledger: &Ledger, id| match ledger.find(id) {
+                Known::Call(_, call) => Some(call.clone()),
+                _ => None,
+            };
+            let before = call.and_then(|id| find(&state.ledger, id));
+            let record = Record {
+                number: state.ledger.last_record + 1,
+                event,
+            };
+            state
+                .ledger
+                .apply(&record)
+                .map_err(|illegal| Unrecorded::Bug(illegal.why))?;
+            if let Some(after) = call.and_then(|id| find(&state.ledger, id)) {
+                if matches!(after.stage, Stage::Waiting { .. }) {
+                    state.waiting.push_back(after.id);
+                }
+                told.actions.extend(new_actions(before.as_ref(), &after));
+                told.changed.push(after.id);
+                if matches!(after.stage, Stage::Done { .. }) {
+                    state.heard.remove(&after.id);
+                }
+            }
+            if let Event::Left { client } = &record.event {
+                let (client, sequence) = (*client, 0);
+                state.heard.remove(&CallId { client, sequence });
+            }
+            if let Some(log) = &self.log {
+                log.write(record);
+            }
+        }
+        Ok(Pending {
+            record: state.ledger.last_record,
+            told,
+        })
+    }
+
+    /// Waits until what was decided by is on the disk, be it news or not.
+    pub async fn recorded<T>(&self, pending: Pending<T>) -> Told<T> {
+        if let Some(log) = &self.log {
+            let mut written = log.written();
+            // Its thread ends after this.
+            let _ = written
+                .wait_for(|written| written.record >= pending.record)
+                .await;
+        }
+        pending.told
+    }
+}
+
+/// Decided, and not yet on the disk.
+#[derive(Debug)]
+#[must_use]
+pub struct Pending<T> {
+    record: u64,
+    told: Told<T>,
+}

@@ -1,0 +1,654 @@
+//! The site's calls: what clients say is decided by `kumiko-call`, recorded, and then done (spec/rpc P24, P50 to P68). Recovery is replay: what the
+//! states ask for is done again. Not here: streams (`talk`), processes (`worker`).
+
+mod recover;
+
+use crate::book::{Book, Told, Unrecorded, VOLATILE};
+use crate::log::LogError;
+use crate::pool::{Ask, Pool};
+use crate::registry::{Registry, Routine};
+use crate::store::{Arriving, Held, Store};
+pub use crate::worker::Reports;
+use crate::worker::{self, Begin, Done, Order, Run, Shop};
+use bytes::Bytes;
+use kumiko_call::call::{Call, Outcome, Stage};
+use kumiko_call::decide::Action;
+use kumiko_call::event::{End, Invocation};
+use kumiko_call::id::{AttemptId, CallId};
+use kumiko_call::message::{FromClient, FromHost, ToClient};
+use kumiko_call::respond;
+use kumiko_idl::{Limits, Plan};
+use kumiko_job::contract::{BatchSystem, Caller, Refusal};
+use kumiko_linux::spooling;
+use kumiko_policy::Policy;
+use kumiko_wire::routine::SMALL_BYTES;
+use kumiko_wire::rpc::Durability;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+/// How often it is looked whether somebody has been away for too long.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Arguments that are held in memory for calls that need not outlive the site; more lie in files.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// With less room on the disk than this besides its arguments, no call is taken: what there is goes to logs.
+const ROOM_BYTES: u64 = 64 << 20;
+
+/// Computes what a caller's routine may see and use.
+pub type Effective = Box<dyn Fn(&Caller) -> Result<Policy, Refusal> + Send + Sync>;
+
+pub struct Setup {
+    /// Holds the registry, the log, and the bytes of calls; made (0700) if missing.
+    pub directory: PathBuf,
+    /// All calls run as this account: who starts the site.
+    pub account: String,
+    pub effective: Effective,
+    /// Processes of routines at once.
+    pub workers: usize,
+    /// Most that a call may take.
+    pub limits: Limits,
+    pub grace_ms: u64,
+    pub time_limit_ms: Option<u64>,
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("directory", &self.directory)
+            .field("workers", &self.workers)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{path}: {cause}")]
+    File { path: PathBuf, cause: io::Error },
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// The calls of one site.
+pub struct Calls<B> {
+    pub(crate) inner: Arc<Inner<B>>,
+}
+
+impl<B> fmt::Debug for Calls<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Inner<B> {
+    setup: Setup,
+    registry: Registry,
+    logged: Book,
+    volatile: Book,
+    shop: Arc<Shop<B>>,
+    /// What is known of calls besides their states.
+    live: Mutex<HashMap<CallId, Arc<Live>>>,
+    memory_bytes: AtomicU64,
+    /// Clients whose record alone is to outlive the machine; after the site was started anew theirs is as all others'.
+    records: Mutex<HashSet<u64>>,
+}
+
+/// A run, and what is heard of it.
+struct Made {
+    run: Run,
+    started: oneshot::Receiver<()>,
+    done: oneshot::Receiver<Done>,
+    order: Order,
+}
+
+/// A call that is not done.
+pub(crate) struct Live {
+    /// None: it cannot be computed any more, since its routine is gone.
+    order: Option<Order>,
+    arriving: Arriving,
+    /// The highest of its attempts.
+    epoch: AtomicU32,
+    /// Counts changes of its state.
+    changes: watch::Sender<u64>,
+    result: Mutex<Option<Held>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<B: BatchSystem> Calls<B> {
+    /// Replays the log and does what the states ask for. `batch` is given where its reports go, and holds its spools in the
+    /// folder that it is given. Needs a tokio runtime around it.
+    ///
+    /// # Errors
+    /// A folder or the log cannot be used.
+    pub async fn open(
+        setup: Setup,
+        batch: impl FnOnce(PathBuf, Arc<Reports>) -> B,
+    ) -> Result<Calls<B>, OpenError> {
+        let root = setup.directory.clone();
+        let file = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| OpenError::File { path, cause }
+        };
+        let store = Store::open(&root).map_err(file(&root))?;
+        let workers = root.join("workers");
+        let spools = root.join("spool");
+        for folder in [&workers, &spools] {
+            std::fs::create_dir_all(folder).map_err(file(folder))?;
+        }
+        let logged = Book::logged(&root.join("calls.db"))?;
+        let chance = {
+            use std::hash::{BuildHasher, RandomState};
+            RandomState::new().hash_one(std::process::id())
+        };
+        let left = numbers(&workers).map_err(file(&workers))?;
+        let hosts = logged.look(|ledger| {
+            let of = |call: &Call| {
+                call.attempt()
+                    .and_then(|attempt| host_number(&attempt.host))
+            };
+            ledger.calls().filter_map(of).collect::<Vec<u64>>()
+        });
+        let last = left.iter().chain(&hosts).max().copied().unwrap_or(0);
+        let reports = Arc::new(Reports::default());
+        let shop = Arc::new(Shop {
+            batch: batch(spools, Arc::clone(&reports)),
+            pool: Arc::new(Pool::new(setup.workers, last)),
+            store: Arc::new(store),
+            reports,
+            root: workers,
+            grace_ms: setup.grace_ms,
+            time_limit_ms: setup.time_limit_ms,
+        });
+        let inner = Arc::new(Inner {
+            registry: Registry::new(root),
+            logged,
+            volatile: Book::volatile(chance),
+            shop,
+            live: Mutex::default(),
+            memory_bytes: AtomicU64::new(0),
+            records: Mutex::default(),
+            setup,
+        });
+        inner.recover(&left).await;
+        tokio::spawn(look_now_and_then(Arc::downgrade(&inner)));
+        let pool = Arc::clone(&inner.shop.pool);
+        tokio::spawn(place_when_freed(Arc::downgrade(&inner), pool));
+        Ok(Calls { inner })
+    }
+
+    /// No call begins any more; those that compute go on, and are found again.
+    pub async fn close(&self) {
+        self.inner.shop.pool.close();
+        // Idle processes end at once; who does not is ended by the next site.
+        let gone = async {
+            while self.inner.shop.pool.ending() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(2), gone).await;
+    }
+}
+
+/// Names of folders that are numbers.
+fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        numbers.extend(
+            entry?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<u64>().ok()),
+        );
+    }
+    Ok(numbers)
+}
+
+/// Where a call is that has no routine any more.
+const NOWHERE: &str = "nowhere";
+
+fn gone_routine() -> End {
+    End::Refused {
+        message: "its routine is not registered here any more, or may not run".to_owned(),
+    }
+}
+
+fn host(number: u64) -> String {
+    format!("worker {number}")
+}
+
+fn host_number(host: &str) -> Option<u64> {
+    host.strip_prefix("worker ")?.parse().ok()
+}
+
+impl<B: BatchSystem> Inner<B> {
+    pub(crate) fn book(&self, client: u64) -> &Book {
+        match client >= VOLATILE {
+            true => &self.volatile,
+            false => &self.logged,
+        }
+    }
+
+    pub(crate) fn book_for(&self, durability: Durability) -> &Book {
+        match durability {
+            Durability::None => &self.volatile,
+            Durability::Record | Durability::Full => &self.logged,
+        }
+    }
+
+    pub(crate) fn routine(&self, name: &str) -> Result<Arc<Routine>, Refusal> {
+        match self.registry.find(name) {
+            Ok(Some(routine)) => Ok(routine),
+            Ok(None) => Err(Refusal::new(
+                "no_routine",
+                format!(
+                    "no routine {name} is registered here; `kumiko rpc list` shows those that are"
+                ),
+            )),
+            Err(error) => Err(unusable(&error)),
+        }
+    }
+
+    pub(crate) fn routines(&self) -> Result<Vec<Arc<Routine>>, Refusal> {
+        self.registry.all().map_err(|error| unusable(&error))
+    }
+
+    pub(crate) fn live(&self, call: CallId) -> Option<Arc<Live>> {
+        lock(&self.live).get(&call).cloned()
+    }
+
+    /// What the caller's call would be computed by.
+    fn order(&self, subject: &str, routine: &str) -> Result<Order, Refusal> {
+        let routine = self.routine(routine)?;
+        let caller = Caller {
+            subject: subject.to_owned(),
+            account: self.setup.account.clone(),
+        };
+        let policy = Arc::new((self.setup.effective)(&caller)?);
+        Ok(Order { routine, policy })
+    }
+
+    /// Makes room for a call that is about to be recorded.
+    pub(crate) fn prepare(
+        &self,
+        subject: &str,
+        id: CallId,
+        invocation: &Invocation,
+    ) -> Result<Arc<Live>, Refusal> {
+        if let Some(live) = self.live(id) {
+            return Ok(live);
+        }
+        let order = self.order(subject, &invocation.routine)?;
+        let least = order.routine.signature.heads_bytes();
+        if invocation.in_bytes < least || invocation.in_bytes > self.setup.limits.call_bytes {
+            return Err(Refusal::new(
+                "bad_arguments",
+                format!(
+                    "{} bytes of arguments cannot be those of {}: it takes at least {least}, and this site at most {}",
+                    invocation.in_bytes, invocation.routine, self.setup.limits.call_bytes
+                ),
+            ));
+        }
+        let held = self.memory_bytes.load(Ordering::Relaxed);
+        let in_memory = id.client >= VOLATILE
+            && invocation.in_bytes <= SMALL_BYTES
+            && held + invocation.in_bytes <= MEMORY_BYTES;
+        let no_room = |why: &dyn fmt::Display| {
+            Refusal::new(
+                "rpc_no_room",
+                format!("the site has no room for the call's arguments: {why}"),
+            )
+        };
+        if !in_memory {
+            let free = spooling::free_bytes(&self.setup.directory).map_err(|e| no_room(&e))?;
+            if invocation.in_bytes.saturating_add(ROOM_BYTES) > free {
+                return Err(no_room(&format!("{free} bytes are free")));
+            }
+        }
+        self.enter(id, invocation, Some(order), in_memory)
+            .map_err(|error| no_room(&error))
+    }
+
+    fn enter(
+        &self,
+        id: CallId,
+        invocation: &Invocation,
+        order: Option<Order>,
+        in_memory: bool,
+    ) -> io::Result<Arc<Live>> {
+        let bytes = invocation.in_bytes;
+        let arriving = self.shop.store.arriving(id, bytes, in_memory)?;
+        if in_memory {
+            self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        let live = Arc::new(Live {
+            order,
+            arriving,
+            epoch: AtomicU32::new(0),
+            changes: watch::channel(0).0,
+            result: Mutex::new(None),
+        });
+        lock(&self.live).insert(id, Arc::clone(&live));
+        Ok(live)
+    }
+
+    /// Takes back what was prepared for a call that was not recorded.
+    pub(crate) fn unprepare(&self, id: CallId) {
+        if self.book(id.client).call(id).is_none() {
+            self.erase(id);
+        }
+    }
+
+    fn erase(&self, id: CallId) {
+        let Some(live) = lock(&self.live).remove(&id) else {
+            return;
+        };
+        if !live.arriving.is_file() {
+            let bytes = live.arriving.bytes();
+            self.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            if matches!(*lock(&live.result), Some(Held::Memory(_)) | None) {
+                return;
+            }
+        }
+        let epochs = live.epoch.load(Ordering::Relaxed);
+        self.shop.store.erase(id, epochs);
+    }
+
+    /// Answers a client about a call, after what follows is recorded; and has it done.
+    pub(crate) async fn client(
+        self: &Arc<Self>,
+        subject: &str,
+        message: &FromClient,
+    ) -> Result<ToClient, Unrecorded> {
+        let client = message.call().map_or(0, |call| call.client);
+        let book = self.book(client);
+        let pending = book.ask(|ledger| respond::to_client(ledger, subject, message))?;
+        let told = book.recorded(pending).await;
+        if let Some(call) = message.call() {
+            if !matches!(told.say, ToClient::Refused { .. }) {
+                book.hear(call);
+            }
+        }
+        Ok(self.act(book, told))
+    }
+
+    pub(crate) async fn register(
+        &self,
+        subject: &str,
+        durability: Durability,
+    ) -> Result<ToClient, Unrecorded> {
+        let book = self.book_for(durability);
+        let message = FromClient::Register;
+        let pending = book.ask(|ledger| respond::to_client(ledger, subject, &message))?;
+        let told = book.recorded(pending).await;
+        if let ToClient::Registered { client } = told.say {
+            let sequence = 0;
+            book.hear(CallId { client, sequence });
+            if durability == Durability::Record {
+                lock(&self.records).insert(client);
+            }
+        }
+        Ok(told.say)
+    }
+
+    /// Does what has to be done, and lets those know who wait.
+    fn act<T>(self: &Arc<Self>, book: &Book, told: Told<T>) -> T {
+        for action in told.actions {
+            self.one(book, action);
+        }
+        for call in told.changed {
+            if let Some(live) = self.live(call) {
+                live.changes.send_modify(|count| *count += 1);
+            }
+        }
+        told.say
+    }
+
+    fn one(self: &Arc<Self>, book: &Book, action: Action) {
+        match action {
+            Action::Place { .. } => self.place(book),
+            Action::Run { attempt, host, .. } => {
+                let calls = Arc::clone(self);
+                tokio::spawn(async move {
+                    match host_number(&host) {
+                        Some(number) => calls.run(attempt, number).await,
+                        None => calls.ended(attempt, gone_routine()).await,
+                    }
+                });
+            }
+            Action::Cancel { host, .. } => {
+                if let Some(number) = host_number(&host) {
+                    let _ = self.shop.pool.ask(number, Ask::Cancel);
+                }
+            }
+            // By the running time of the site, now and then.
+            Action::Expire { .. } => {}
+            Action::Erase { call } => self.erase(call),
+        }
+    }
+
+    /// Gives calls that wait to workers, as long as there are some.
+    pub(crate) fn place(self: &Arc<Self>, book: &Book) {
+        let calls = Arc::clone(self);
+        let which = book.is_logged();
+        let live = |id| self.live(id);
+        let placed = book.next_waiting(|call| match live(call.id)?.order.as_ref() {
+            Some(order) => {
+                let number = self.shop.pool.pick(order)?;
+                respond::placed(call, &host(number))
+            }
+            None => respond::placed(call, NOWHERE),
+        });
+        match placed {
+            None => {}
+            Some(Err(error)) => tracing::error!(%error, "a call cannot be placed"),
+            Some(Ok(pending)) => {
+                tokio::spawn(async move {
+                    let book = match which {
+                        true => &calls.logged,
+                        false => &calls.volatile,
+                    };
+                    let told = book.recorded(pending).await;
+                    calls.act(book, told);
+                    calls.place(book);
+                });
+            }
+        }
+    }
+
+    /// Has a worker compute an attempt that is recorded, and records its end.
+    async fn run(self: &Arc<Self>, attempt: AttemptId, number: u64) {
+        match self.make_run(attempt) {
+            // It is over already.
+            None => self.shop.pool.idle(number),
+            Some(Err(end)) => {
+                self.shop.pool.idle(number);
+                self.ended(attempt, end).await;
+            }
+            Some(Ok(made)) => {
+                let ask = Ask::Run(Box::new(made.run));
+                if let Err(Ask::Run(run)) = self.shop.pool.ask(number, ask) {
+                    let begin = Begin::New(made.order, run);
+                    worker::begin(&self.shop, number, begin);
+                }
+                self.follow(attempt, made.started, made.done).await;
+            }
+        }
+    }
+
+    async fn follow(
+        self: &Arc<Self>,
+        attempt: AttemptId,
+        mut started: oneshot::Receiver<()>,
+        mut done: oneshot::Receiver<Done>,
+    ) {
+        let mut may_start = true;
+        let done = loop {
+            tokio::select! {
+                biased;
+                done = &mut done => break done,
+                begun = &mut started, if may_start => {
+                    may_start = false;
+                    if begun.is_ok() {
+                        self.host(&FromHost::Beat { attempt }).await;
+                    }
+                }
+            }
+        };
+        let end = match done {
+            // The site goes down: the next one finds the worker again.
+            Err(_) => return,
+            Ok(Done::Ended(end)) => end,
+            Ok(Done::Finished(held, out_bytes)) => {
+                if let Some(live) = self.live(attempt.call) {
+                    *lock(&live.result) = Some(held);
+                }
+                End::Finished { out_bytes }
+            }
+        };
+        self.ended(attempt, end).await;
+    }
+
+    async fn ended(self: &Arc<Self>, attempt: AttemptId, end: End) {
+        self.host(&FromHost::Ended { attempt, end }).await;
+        self.place(&self.logged);
+        self.place(&self.volatile);
+    }
+
+    /// What a host says; said until it is recorded (P35).
+    async fn host(self: &Arc<Self>, message: &FromHost) {
+        let book = self.book(message.attempt().call.client);
+        loop {
+            match book.ask(|ledger| respond::to_host(ledger, message)) {
+                Ok(pending) => {
+                    let told = book.recorded(pending).await;
+                    self.act(book, told);
+                    return;
+                }
+                Err(Unrecorded::Stuck) => tokio::time::sleep(Duration::from_millis(200)).await,
+                Err(error) => {
+                    tracing::error!(%error, attempt = %message.attempt(), "a call's end cannot be recorded");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// None: the call is not there any more. An end: its arguments cannot be what the routine takes.
+    fn make_run(&self, attempt: AttemptId) -> Option<Result<Made, End>> {
+        let live = self.live(attempt.call)?;
+        live.epoch.fetch_max(attempt.epoch, Ordering::Relaxed);
+        let Some(order) = live.order.clone() else {
+            return Some(Err(gone_routine()));
+        };
+        let (is_started, started) = oneshot::channel();
+        let (is_done, done) = oneshot::channel();
+        let client = attempt.call.client;
+        let run = match plan(&order.routine, &live.arriving, self.setup.limits) {
+            Err(message) => return Some(Err(End::Refused { message })),
+            Ok(plan) => Run {
+                attempt,
+                plan,
+                arguments: live.arriving.held(),
+                in_memory: !self.book(client).is_logged(),
+                sync: self.is_synced(client),
+                started: is_started,
+                done: is_done,
+            },
+        };
+        Some(Ok(Made {
+            run,
+            started,
+            done,
+            order,
+        }))
+    }
+
+    /// Bytes of this client's calls are to outlive the machine.
+    pub(crate) fn is_synced(&self, client: u64) -> bool {
+        self.book(client).is_logged() && !lock(&self.records).contains(&client)
+    }
+
+    /// A block of a result that is kept.
+    pub(crate) async fn part(&self, call: &Call, number: u64) -> io::Result<Bytes> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let Stage::Kept(Outcome::Result { out_bytes, .. }) = &call.stage else {
+            return Err(gone());
+        };
+        let block_bytes = call.invocation.block_bytes;
+        let offset = number.saturating_mul(block_bytes);
+        let bytes = out_bytes.saturating_sub(offset).min(block_bytes);
+        let live = self.live(call.id).ok_or_else(gone)?;
+        let held = lock(&live.result).clone().ok_or_else(gone)?;
+        match held {
+            Held::Memory(_) => held.read(offset, bytes),
+            Held::File(_) => tokio::task::spawn_blocking(move || held.read(offset, bytes))
+                .await
+                .map_err(io::Error::other)?,
+        }
+    }
+}
+
+async fn look_now_and_then<B: BatchSystem>(calls: Weak<Inner<B>>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        match calls.upgrade() {
+            Some(calls) => calls.look().await,
+            None => return,
+        }
+    }
+}
+
+/// Places calls when a process has gone: one of another routine may take its place.
+async fn place_when_freed<B: BatchSystem>(calls: Weak<Inner<B>>, pool: Arc<Pool>) {
+    loop {
+        pool.freed().await;
+        let Some(calls) = calls.upgrade() else { return };
+        calls.place(&calls.logged);
+        calls.place(&calls.volatile);
+    }
+}
+
+/// Where the arguments stand, by those that came. Reads a few bytes.
+fn plan(routine: &Routine, arriving: &Arriving, limits: Limits) -> Result<Plan, String> {
+    let signature = &routine.signature;
+    let heads = arriving
+        .held()
+        .read(0, signature.heads_bytes())
+        .map_err(|error| format!("the arguments cannot be read: {error}"))?;
+    let heads = signature.heads(&heads).unwrap_or_default();
+    let plan = signature
+        .plan(&heads, limits)
+        .map_err(|error| error.to_string())?;
+    let came = arriving.bytes();
+    match plan.in_bytes == came {
+        true => Ok(plan),
+        false => Err(format!(
+            "{came} bytes of arguments came, and by its sizes the call has {}",
+            plan.in_bytes
+        )),
+    }
+}
+
+fn unusable(error: &dyn fmt::Display) -> Refusal {
+    Refusal::new(
+        "rpc_registry",
+        format!("the site's registry of routines cannot be used: {error}"),
+    )
+}
+
+impl Live {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    pub(crate) fn arriving(&self) -> &Arriving {
+        &self.arriving
+    }
+}

@@ -1,0 +1,125 @@
+//! What is done when a site begins, and now and then: workers are found again, calls without one are tried again, and who is away
+//! for too long is noted (spec/rpc P24, P38, P66). Not here: what is done because of an event.
+
+use super::{Inner, Outcome, host_number, lock};
+use crate::pool::Ask;
+use crate::store::Held;
+use crate::worker::{self, Begin};
+use kumiko_call::call::{Call, Stage};
+use kumiko_call::event::End;
+use kumiko_call::id::CallId;
+use kumiko_call::ledger::Known;
+use kumiko_call::respond;
+use kumiko_job::contract::BatchSystem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl<B: BatchSystem> Inner<B> {
+    /// After the last process of the site: its workers are found again, and calls without one are placed.
+    pub(super) async fn recover(self: &Arc<Self>, left: &[u64]) {
+        let calls: Vec<(Call, String)> = self.logged.look(|ledger| {
+            let of = |call: &Call| {
+                let client = ledger.clients.get(&call.id.client)?;
+                Some((call.clone(), client.subject.clone()))
+            };
+            ledger.calls().filter_map(of).collect()
+        });
+        let mut theirs = Vec::new();
+        for (call, subject) in calls {
+            if matches!(call.stage, Stage::Done { .. }) {
+                continue;
+            }
+            let order = self.order(&subject, &call.invocation.routine);
+            if let Err(refusal) = &order {
+                tracing::error!(call = %call.id, %refusal, "a call cannot be computed any more");
+            }
+            let live = match self.enter(call.id, &call.invocation, order.ok(), false) {
+                Ok(live) => live,
+                Err(error) => {
+                    tracing::error!(call = %call.id, %error, "a call's arguments cannot be opened");
+                    continue;
+                }
+            };
+            let epoch = match &call.stage {
+                Stage::Waiting { last_epoch } => *last_epoch,
+                Stage::Computing(attempt) => attempt.epoch,
+                Stage::Kept(Outcome::Result { epoch, .. }) => {
+                    let path = self.shop.store.result(call.attempt_id(*epoch));
+                    *lock(&live.result) = Some(Held::File(path));
+                    *epoch
+                }
+                _ => respond::MOST_FRUITLESS,
+            };
+            live.epoch.store(epoch, Ordering::Relaxed);
+            let Some(attempt) = call.attempt() else {
+                continue;
+            };
+            let id = call.attempt_id(attempt.epoch);
+            let number = host_number(&attempt.host).unwrap_or(0);
+            let calls = Arc::clone(self);
+            let end = match self.make_run(id) {
+                Some(Ok(made)) if left.contains(&number) => {
+                    theirs.push(number);
+                    let begin = Begin::Adopt(Box::new(made.run), attempt.started);
+                    worker::begin(&self.shop, number, begin);
+                    tokio::spawn(async move { calls.follow(id, made.started, made.done).await });
+                    if call.cancelled {
+                        let _ = self.shop.pool.ask(number, Ask::Cancel);
+                    }
+                    continue;
+                }
+                Some(Err(end)) => end,
+                _ => End::Killed {
+                    cause: "the site died before its process began".to_owned(),
+                },
+            };
+            tokio::spawn(async move { calls.ended(id, end).await });
+        }
+        for number in left.iter().filter(|number| !theirs.contains(number)) {
+            worker::begin(&self.shop, *number, Begin::Leave);
+        }
+        self.shop.store.sweep(|name| {
+            let known = lock(&self.live);
+            known.keys().any(|call| call.to_string() == name)
+        });
+        self.place(&self.logged);
+    }
+
+    /// Who is away for too long.
+    pub(super) async fn look(self: &Arc<Self>) {
+        for book in [&self.logged, &self.volatile] {
+            let (calls, clients): (Vec<CallId>, Vec<u64>) = book.look(|ledger| {
+                let calls = ledger.calls().map(|call| call.id).collect();
+                (calls, ledger.clients.keys().copied().collect())
+            });
+            for id in calls {
+                let absent_ms = book.silent_ms(id);
+                let told = book.ask(|ledger| {
+                    let event = match ledger.find(id) {
+                        Known::Call(_, call) => respond::to_absence(call, absent_ms),
+                        _ => None,
+                    };
+                    let events = event.into_iter().collect();
+                    respond::Answer { events, say: () }
+                });
+                if let Ok(pending) = told {
+                    let told = book.recorded(pending).await;
+                    self.act(book, told);
+                }
+            }
+            for client in clients {
+                let sequence = 0;
+                let silent_ms = book.silent_ms(CallId { client, sequence });
+                let told = book.ask(|ledger| {
+                    let one = ledger.clients.get(&client);
+                    let event = one.and_then(|one| respond::to_lease(client, one, silent_ms));
+                    let events = event.into_iter().collect();
+                    respond::Answer { events, say: () }
+                });
+                if let Ok(pending) = told {
+                    book.recorded(pending).await;
+                }
+            }
+        }
+    }
+}

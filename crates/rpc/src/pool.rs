@@ -1,0 +1,198 @@
+//! Which processes of routines there are, and which takes the next call (spec/rpc P66, P67). A process is kept for calls of the same
+//! program under the same policy, and ends when it had nothing to do for a while. Not here: what one does (`worker`).
+
+use crate::registry::Routine;
+use crate::worker::{Order, Run};
+use kumiko_policy::Policy;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub enum Ask {
+    Run(Box<Run>),
+    /// The call is not wanted any more.
+    Cancel,
+    /// No more calls come.
+    End,
+}
+
+#[derive(Debug)]
+struct Entry {
+    order: Option<(Arc<Routine>, Arc<Policy>)>,
+    busy: bool,
+    /// It was told that no more calls come.
+    ending: bool,
+    asks: UnboundedSender<Ask>,
+}
+
+impl Entry {
+    fn end(&mut self) {
+        self.busy = true;
+        self.ending = true;
+        // One that has gone needs no word.
+        let _ = self.asks.send(Ask::End);
+    }
+}
+
+#[derive(Debug)]
+pub struct Pool {
+    most: usize,
+    freed: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    last: u64,
+    workers: BTreeMap<u64, Entry>,
+    /// Numbers that were promised to calls, of workers that do not exist yet.
+    promised: usize,
+    closed: bool,
+}
+
+impl Pool {
+    /// At most so many at once; numbers go on after `last`.
+    pub fn new(most: usize, last: u64) -> Pool {
+        Pool {
+            most,
+            freed: Notify::new(),
+            state: Mutex::new(State {
+                last,
+                workers: BTreeMap::new(),
+                promised: 0,
+                closed: false,
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker for this order, which is then the caller's: one that is there, or a number for a new one. None: all are busy.
+    pub fn pick(&self, order: &Order) -> Option<u64> {
+        let mut state = self.state();
+        if state.closed {
+            return None;
+        }
+        let fits = |entry: &Entry| {
+            let same = |(routine, policy): &(Arc<Routine>, Arc<Policy>)| {
+                routine.digest == order.routine.digest
+                    && routine.signature == order.routine.signature
+                    && policy == &order.policy
+            };
+            !entry.busy && !entry.asks.is_closed() && entry.order.as_ref().is_some_and(same)
+        };
+        // The youngest: it is the warmest, and the others can end.
+        if let Some((number, entry)) = state
+            .workers
+            .iter_mut()
+            .rev()
+            .find(|(_, entry)| fits(entry))
+        {
+            entry.busy = true;
+            return Some(*number);
+        }
+        if state.workers.len() + state.promised >= self.most {
+            // One that is idle makes room; whoever waits is asked for again when it has gone.
+            if let Some(idle) = state.workers.values_mut().find(|entry| !entry.busy) {
+                idle.end();
+            }
+            return None;
+        }
+        state.promised += 1;
+        state.last += 1;
+        Some(state.last)
+    }
+
+    /// The number was promised, and its worker is here.
+    pub fn enter(&self, number: u64, order: Option<&Order>, asks: UnboundedSender<Ask>) {
+        let mut state = self.state();
+        state.promised = state.promised.saturating_sub(1);
+        state.workers.insert(
+            number,
+            Entry {
+                order: order.map(|order| (Arc::clone(&order.routine), Arc::clone(&order.policy))),
+                busy: true,
+                ending: false,
+                asks,
+            },
+        );
+    }
+
+    /// One that ran already when the site began.
+    pub fn adopt(&self, number: u64, asks: UnboundedSender<Ask>) {
+        self.state().promised += 1;
+        self.enter(number, None, asks);
+    }
+
+    /// # Errors
+    /// There is no worker of this number; what was asked is given back.
+    pub fn ask(&self, number: u64, ask: Ask) -> Result<(), Ask> {
+        let asks = self
+            .state()
+            .workers
+            .get(&number)
+            .map(|one| one.asks.clone());
+        match asks {
+            Some(asks) => asks.send(ask).map_err(|unsent| unsent.0),
+            None => Err(ask),
+        }
+    }
+
+    pub fn idle(&self, number: u64) {
+        let mut state = self.state();
+        let closed = state.closed;
+        match state.workers.get_mut(&number) {
+            Some(entry) => {
+                entry.busy = false;
+                if closed {
+                    entry.end();
+                }
+            }
+            // It was promised, and is not needed.
+            None => state.promised = state.promised.saturating_sub(1),
+        }
+    }
+
+    /// Takes an idle worker out of what can be picked; false: it was picked just now.
+    pub fn retire(&self, number: u64) -> bool {
+        let mut state = self.state();
+        match state.workers.get_mut(&number) {
+            Some(entry) if !entry.busy => {
+                entry.busy = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub fn gone(&self, number: u64) {
+        self.state().workers.remove(&number);
+        self.freed.notify_one();
+    }
+
+    /// Waits until there may be room for one that there was none for.
+    pub async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// No more are picked; those that are idle end.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        for entry in state.workers.values_mut().filter(|entry| !entry.busy) {
+            entry.end();
+        }
+    }
+
+    /// Workers that were told that no more calls come, and are there still.
+    pub fn ending(&self) -> usize {
+        let state = self.state();
+        let ends = |entry: &&Entry| entry.ending;
+        state.workers.values().filter(ends).count()
+    }
+}

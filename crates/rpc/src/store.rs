@@ -1,0 +1,224 @@
+//! Bytes of calls: arguments and results, in memory or in files of the site (spec/rpc P65). Not here: which calls there are.
+
+use bytes::Bytes;
+use kumiko_call::id::{AttemptId, CallId};
+use kumiko_linux::Dir;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Arguments or a result.
+#[derive(Clone, Debug)]
+pub enum Held {
+    Memory(Bytes),
+    /// Opened when it is read: a call that waits costs no descriptor.
+    File(PathBuf),
+}
+
+/// Arguments of a call that arrive.
+#[derive(Debug)]
+pub struct Arriving {
+    to: To,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+enum To {
+    Memory(Mutex<Bytes>),
+    File(Arc<File>, PathBuf),
+}
+
+/// The folders: `arguments` and `results`, of all calls.
+#[derive(Debug)]
+pub struct Store {
+    arguments: PathBuf,
+    results: PathBuf,
+}
+
+impl Store {
+    pub fn open(root: &Path) -> io::Result<Store> {
+        let store = Store {
+            arguments: root.join("arguments"),
+            results: root.join("results"),
+        };
+        for folder in [&store.arguments, &store.results] {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
+        }
+        Ok(store)
+    }
+
+    /// Arguments of at most `small` bytes stay in memory, if they may.
+    pub fn arriving(&self, call: CallId, bytes: u64, in_memory: bool) -> io::Result<Arriving> {
+        let to = match in_memory {
+            true => To::Memory(Mutex::default()),
+            false => {
+                let path = self.arguments(call);
+                let mut options = File::options();
+                // Blocks that arrived before the site was started anew stay.
+                options.create(true).truncate(false).write(true).read(true);
+                To::File(Arc::new(options.open(&path)?), path)
+            }
+        };
+        Ok(Arriving { to, bytes })
+    }
+
+    pub fn arguments(&self, call: CallId) -> PathBuf {
+        self.arguments.join(call_file(call))
+    }
+
+    pub fn result(&self, attempt: AttemptId) -> PathBuf {
+        self.results.join(attempt.to_string())
+    }
+
+    /// A small result, or one that outlives the site.
+    pub fn put_result(&self, attempt: AttemptId, bytes: &[u8], sync: bool) -> io::Result<Held> {
+        let path = self.result(attempt);
+        std::fs::write(&path, bytes)?;
+        if sync {
+            self.sync_result(&path)?;
+        }
+        Ok(Held::File(path))
+    }
+
+    /// Takes the file that a routine has made in its own folder. A guest made it: it may be anything.
+    pub fn take_result(
+        &self,
+        attempt: AttemptId,
+        folder: &Path,
+        bytes: u64,
+        sync: bool,
+    ) -> io::Result<Held> {
+        let results = Dir::open(&self.results)?;
+        let name = attempt.to_string();
+        Dir::open(folder)?.rename(&name, &results, &name)?;
+        let meta = results.open_file(&name)?.metadata()?;
+        if !meta.is_file() || meta.len() != bytes {
+            results.remove_all(&name)?;
+            let what = "the routine's result is not the file that it was to make";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let path = self.result(attempt);
+        if sync {
+            self.sync_result(&path)?;
+        }
+        Ok(Held::File(path))
+    }
+
+    fn sync_result(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_data()?;
+        Dir::open(&self.results)?.sync()
+    }
+
+    /// All that lies of a call.
+    pub fn erase(&self, call: CallId, epochs: u32) {
+        let results = (1..=epochs).map(|epoch| self.result(AttemptId { call, epoch }));
+        for path in results.chain([self.arguments(call)]) {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(path = %path.display(), %error, "what is left of a call is not removed");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Files of calls that are not `known`.
+    pub fn sweep(&self, known: impl Fn(&str) -> bool) {
+        for folder in [&self.arguments, &self.results] {
+            let Ok(entries) = std::fs::read_dir(folder) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                let call = name.to_str().unwrap_or_default();
+                let call = call.split('.').next().unwrap_or_default();
+                if !known(call) {
+                    let _ = std::fs::remove_file(entry.path());
+                }
+            }
+        }
+    }
+}
+
+/// As a routine's program names it too.
+pub fn call_file(call: CallId) -> String {
+    call.to_string()
+}
+
+impl Arriving {
+    /// One block, at its place. Blocking.
+    pub fn write(&self, offset: u64, data: Bytes) -> io::Result<()> {
+        match &self.to {
+            To::File(file, _) => file.write_all_at(&data, offset),
+            To::Memory(bytes) => {
+                let mut bytes = lock(bytes);
+                if bytes.is_empty() && offset == 0 {
+                    *bytes = data;
+                } else if bytes.len() as u64 == offset {
+                    *bytes = [&bytes[..], &data[..]].concat().into();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub fn is_file(&self) -> bool {
+        matches!(self.to, To::File(..))
+    }
+
+    /// All are there. Blocking.
+    pub fn sync(&self) -> io::Result<()> {
+        match &self.to {
+            To::File(file, path) => {
+                file.sync_data()?;
+                match path.parent() {
+                    Some(folder) => Dir::open(folder)?.sync(),
+                    None => Ok(()),
+                }
+            }
+            To::Memory(_) => Ok(()),
+        }
+    }
+
+    pub fn held(&self) -> Held {
+        match &self.to {
+            To::File(_, path) => Held::File(path.clone()),
+            To::Memory(bytes) => Held::Memory(lock(bytes).clone()),
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+fn lock(bytes: &Mutex<Bytes>) -> MutexGuard<'_, Bytes> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Held {
+    /// Blocking, where it is a file.
+    pub fn read(&self, offset: u64, bytes: u64) -> io::Result<Bytes> {
+        let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        match self {
+            Held::Memory(held) => {
+                let from = usize::try_from(offset).map_err(|_| short())?;
+                let to = usize::try_from(offset.saturating_add(bytes)).map_err(|_| short())?;
+                match from <= to && to <= held.len() {
+                    true => Ok(held.slice(from..to)),
+                    false => Err(short()),
+                }
+            }
+            Held::File(path) => {
+                let mut data = vec![0; usize::try_from(bytes).map_err(|_| short())?];
+                File::open(path)?.read_exact_at(&mut data, offset)?;
+                Ok(Bytes::from(data))
+            }
+        }
+    }
+}

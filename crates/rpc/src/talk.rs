@@ -1,0 +1,337 @@
+//! The conversation with one client on one stream (spec/rpc P50 to P57): messages in, answers and outcomes out. Any number of
+//! streams may speak of the same calls. Not here: what follows from a message (`calls`).
+
+use crate::book::Unrecorded;
+use crate::calls::{Calls, Inner};
+use bytes::Bytes;
+use kumiko_call::call::Stage;
+use kumiko_call::event::Invocation;
+use kumiko_call::id::CallId;
+use kumiko_call::message::{self, FromClient, Status, ToClient};
+use kumiko_job::contract::{BatchSystem, Refusal};
+use kumiko_session::{Draft, Peer, Receiver, Sender, Service, SessionError, Stream};
+use kumiko_wire::rpc::{FromSite, ToSite};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A block of more is written to its file by a thread that may wait.
+const INLINE_BYTES: usize = 64 << 10;
+/// Longest block of arguments or of a result: both ends hold one in memory.
+pub const BLOCK_MOST_BYTES: u64 = 4 << 20;
+
+impl<B: BatchSystem> Service for Calls<B> {
+    fn serve(&self, peer: Peer, stream: Stream) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let (sender, receiver) = stream.split();
+        let mut talk = Talk {
+            calls: Arc::clone(&self.inner),
+            peer,
+            sender,
+            watched: None,
+        };
+        Box::pin(async move {
+            match talk.go_on(receiver).await {
+                Ok(()) => {
+                    // The peer may have gone; it has heard all that it asked for.
+                    let _ = talk.sender.finish().await;
+                }
+                Err(error) => {
+                    tracing::debug!(subject = %talk.peer.subject, %error, "a stream of calls ended");
+                }
+            }
+        })
+    }
+}
+
+struct Talk<B> {
+    calls: Arc<Inner<B>>,
+    peer: Peer,
+    sender: Sender,
+    /// The call whose outcome is awaited here, and its changes.
+    watched: Option<(CallId, watch::Receiver<u64>)>,
+}
+
+impl<B: BatchSystem> Talk<B> {
+    async fn go_on(&mut self, mut receiver: Receiver) -> Result<(), SessionError> {
+        loop {
+            tokio::select! {
+                message = receiver.recv() => {
+                    let Some(message) = message? else { return Ok(()) };
+                    match ToSite::decode(message.kind, message.data) {
+                        Ok(message) => self.heard(message).await?,
+                        Err(error) => {
+                            let refusal = Refusal::new("bad_request", error.to_string());
+                            self.refuse(None, refusal).await?;
+                        }
+                    }
+                }
+                () = changed(&mut self.watched) => self.tell_watched().await?,
+            }
+        }
+    }
+
+    async fn say(&mut self, message: FromSite) -> Result<(), SessionError> {
+        let (kind, [first, data]) = message.encode();
+        let mut drafts = VecDeque::from([Draft { kind, first, data }]);
+        self.sender.send_all(&mut drafts).await
+    }
+
+    async fn refuse(&mut self, call: Option<CallId>, refusal: Refusal) -> Result<(), SessionError> {
+        tracing::info!(subject = %self.peer.subject, code = %refusal.code, "{refusal}");
+        self.say(FromSite::Refused { call, refusal }).await
+    }
+
+    async fn heard(&mut self, message: ToSite) -> Result<(), SessionError> {
+        match message {
+            ToSite::Register { durability } => {
+                if !self.peer.may_start {
+                    let refusal = limited(&self.peer);
+                    return self.refuse(None, refusal).await;
+                }
+                match self.calls.register(&self.peer.subject, durability).await {
+                    Ok(answer) => self.answer(answer).await,
+                    Err(error) => self.refuse(None, unrecorded(error)).await,
+                }
+            }
+            ToSite::Signature { routine } => self.signatures(&routine).await,
+            ToSite::Call { message, data } => self.call(message, data).await,
+        }
+    }
+
+    async fn signatures(&mut self, routine: &str) -> Result<(), SessionError> {
+        let found = match routine {
+            "" => self.calls.routines(),
+            one => self.calls.routine(one).map(|one| vec![one]),
+        };
+        let routines = match found {
+            Ok(routines) => routines,
+            Err(refusal) => return self.refuse(None, refusal).await,
+        };
+        for one in routines {
+            let signature = one.signature.to_text();
+            self.say(FromSite::Routine { signature }).await?;
+        }
+        let signature = String::new();
+        self.say(FromSite::Routine { signature }).await
+    }
+
+    async fn call(&mut self, message: FromClient, data: Bytes) -> Result<(), SessionError> {
+        let Some(id) = message.call() else {
+            return Ok(()); // a number is asked for in its own message
+        };
+        let prepared = match &message {
+            FromClient::Invoke { invocation, .. } => self.invoked(id, invocation),
+            FromClient::Block { number, .. } => self.block(id, *number, data).await,
+            _ => Ok(()),
+        };
+        if let Err(refusal) = prepared {
+            return self.refuse(Some(id), refusal).await;
+        }
+        let answer = self.calls.client(&self.peer.subject, &message).await;
+        let refused = !matches!(answer, Ok(ToClient::Status { .. } | ToClient::Part { .. }));
+        if refused && matches!(message, FromClient::Invoke { .. }) {
+            self.calls.unprepare(id);
+        }
+        match answer {
+            Err(error) => self.refuse(Some(id), unrecorded(error)).await,
+            Ok(answer) => {
+                let asks = matches!(
+                    message,
+                    FromClient::Invoke { .. } | FromClient::Ask { .. } | FromClient::Block { .. }
+                );
+                if asks {
+                    self.watch(id);
+                }
+                self.answer(answer).await
+            }
+        }
+    }
+
+    /// Follows the call from now on.
+    fn watch(&mut self, id: CallId) {
+        if self.watched.as_ref().is_some_and(|(one, _)| *one == id) {
+            return;
+        }
+        self.watched = self.calls.live(id).map(|live| {
+            let mut changes = live.changes();
+            // What changed before is looked at too.
+            changes.mark_changed();
+            (id, changes)
+        });
+    }
+
+    /// The outcome, if there is one now.
+    async fn tell_watched(&mut self) -> Result<(), SessionError> {
+        let Some((id, _)) = self.watched.as_ref() else {
+            return Ok(());
+        };
+        let id = *id;
+        let call = self.calls.book(id.client).call(id);
+        let waits = |stage: &Stage| !matches!(stage, Stage::Kept(_) | Stage::Done { .. });
+        if call.as_ref().is_some_and(|call| waits(&call.stage)) {
+            return Ok(());
+        }
+        self.watched = None;
+        let ask = FromClient::Ask { call: id };
+        let answer = match self.calls.client(&self.peer.subject, &ask).await {
+            Ok(answer) => answer,
+            Err(error) => return self.refuse(Some(id), unrecorded(error)).await,
+        };
+        let blocks = match &answer {
+            ToClient::Status {
+                status: Status::Result { blocks, .. },
+                ..
+            } => *blocks,
+            _ => 0,
+        };
+        self.answer(answer).await?;
+        for number in 0..blocks {
+            let call = id;
+            self.answer(ToClient::Part { call, number }).await?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, answer: ToClient) -> Result<(), SessionError> {
+        match answer {
+            ToClient::Registered { client } => self.say(FromSite::Registered { client }).await,
+            ToClient::Status { call, status } => self.say(FromSite::Status { call, status }).await,
+            ToClient::Refused { call, refusal } => self.refuse(call, told(&refusal)).await,
+            ToClient::Part { call, number } => {
+                let Some(known) = self.calls.book(call.client).call(call) else {
+                    return Ok(()); // over meanwhile: the client has it, or does not want it
+                };
+                match self.calls.part(&known, number).await {
+                    Ok(data) => self.say(FromSite::Part { call, number, data }).await,
+                    Err(error) => {
+                        let what = format!("block {number} of the result cannot be read: {error}");
+                        let refusal = Refusal::new("rpc_unreadable", what);
+                        self.refuse(Some(call), refusal).await
+                    }
+                }
+            }
+        }
+    }
+
+    /// Before the call is recorded: what it needs is there.
+    fn invoked(&self, id: CallId, invocation: &Invocation) -> Result<(), Refusal> {
+        let book = self.calls.book(id.client);
+        let is_mine = book.subject(id.client).as_ref() == Some(&self.peer.subject);
+        if book.call(id).is_some() || !is_mine {
+            return Ok(()); // it is answered by its state, or refused
+        }
+        if !self.peer.may_start {
+            return Err(limited(&self.peer));
+        }
+        if invocation.block_bytes > BLOCK_MOST_BYTES {
+            let what = format!("a block has at most {BLOCK_MOST_BYTES} bytes here");
+            return Err(Refusal::new("bad_request", what));
+        }
+        let known = book.look(|ledger| {
+            matches!(
+                ledger.find(id),
+                kumiko_call::ledger::Known::New(client) if client.subject == self.peer.subject
+            )
+        });
+        match known {
+            true => self
+                .calls
+                .prepare(&self.peer.subject, id, invocation)
+                .map(|_| ()),
+            false => Ok(()),
+        }
+    }
+
+    /// Before the block is counted: it is on the disk, if it is the one that is wanted.
+    async fn block(&self, id: CallId, number: u64, data: Bytes) -> Result<(), Refusal> {
+        let book = self.calls.book(id.client);
+        if book.subject(id.client).as_ref() != Some(&self.peer.subject) {
+            return Ok(());
+        }
+        let (Some(call), Some(live)) = (book.call(id), self.calls.live(id)) else {
+            return Ok(());
+        };
+        if !matches!(call.stage, Stage::Transferring { blocks } if blocks == number) {
+            return Ok(());
+        }
+        let Invocation {
+            in_bytes,
+            block_bytes,
+            ..
+        } = call.invocation;
+        let offset = number.saturating_mul(block_bytes);
+        let bytes = in_bytes.saturating_sub(offset).min(block_bytes);
+        if data.len() as u64 != bytes {
+            let what = format!("block {number} has {} bytes, not {bytes}", data.len());
+            return Err(Refusal::new("bad_request", what));
+        }
+        let last = number + 1 == call.invocation.blocks();
+        let sync = last && live.arriving().is_file() && self.calls.is_synced(id.client);
+        let written = if data.len() <= INLINE_BYTES && !sync {
+            live.arriving().write(offset, data)
+        } else {
+            let write = move || {
+                live.arriving().write(offset, data)?;
+                match sync {
+                    true => live.arriving().sync(),
+                    false => Ok(()),
+                }
+            };
+            let written = tokio::task::spawn_blocking(write).await;
+            written.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+        };
+        written.map_err(|error| {
+            let what = format!("the site has no room for the call's arguments: {error}");
+            Refusal::new("rpc_no_room", what)
+        })
+    }
+}
+
+/// The call that is watched has another state; never, if none is.
+async fn changed(watched: &mut Option<(CallId, watch::Receiver<u64>)>) {
+    match watched {
+        Some((_, changes)) => {
+            if changes.changed().await.is_err() {
+                // It is not kept any more: that is an end too, and is looked at once.
+                tokio::task::yield_now().await;
+            }
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn limited(peer: &Peer) -> Refusal {
+    Refusal::new(
+        "limited_proxy",
+        format!(
+            "a limited proxy of {} cannot call routines here; show a full one (`kumiko identity proxy`)",
+            peer.subject
+        ),
+    )
+}
+
+fn unrecorded(error: Unrecorded) -> Refusal {
+    match error {
+        Unrecorded::Stuck => told(&message::Refusal::LogUnwritable),
+        Unrecorded::Bug(_) => Refusal::new("bug", error.to_string()),
+    }
+}
+
+/// As it is told.
+fn told(refusal: &message::Refusal) -> Refusal {
+    Refusal::new(code(refusal), refusal.to_string())
+}
+
+fn code(refusal: &message::Refusal) -> &'static str {
+    match refusal {
+        message::Refusal::NoClient { .. } => "rpc_no_client",
+        message::Refusal::Foreign => "rpc_not_yours",
+        message::Refusal::NoCall { .. } => "rpc_no_call",
+        message::Refusal::OtherWords { .. } => "rpc_other_words",
+        message::Refusal::TooManyCalls { .. } => "rpc_too_many_calls",
+        message::Refusal::BadInvocation { .. } => "bad_arguments",
+        message::Refusal::LogUnwritable => "rpc_log_unwritable",
+    }
+}

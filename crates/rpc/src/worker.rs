@@ -1,0 +1,634 @@
+//! One process of a routine, from its start to its end: it is an attempt of a batch system, so that a runner stands beside it, its
+//! policy holds, and it outlives the site (spec/rpc P60 to P67). It owns no socket: words go in by its stdin, answers come by its
+//! stdout, arguments and results lie in files that it maps. Not here: which worker computes what (`pool`), what follows (`calls`).
+
+use crate::pool::{Ask, Pool};
+use crate::registry::Routine;
+use crate::store::{Held, Store, call_file};
+use bytes::Bytes;
+use kumiko_call::event::End;
+use kumiko_call::id::AttemptId as CallAttempt;
+use kumiko_idl::Plan;
+use kumiko_job::attempt::{
+    AttemptCommand, AttemptReport, AttemptSpec, EngineCause, NOT_BEGUN, Outcome, OutputStream,
+};
+use kumiko_job::contract::{AttemptSink, BatchSystem};
+use kumiko_job::description::{OutputMode, Resources, Stdin};
+use kumiko_job::id::{AttemptId, JobId};
+use kumiko_linux::{Dir, spooling};
+use kumiko_policy::{Access, GuestPath, Origin, Policy, Real, Rule};
+use kumiko_wire::routine::{self as words, ANSWER_BYTES, SMALL_BYTES};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+/// Where a routine's program sees arguments: read-only, so that those of a call that is tried again are those that were sent.
+const ARGUMENTS: &str = "/arguments";
+/// A process that had nothing to do for so long ends.
+const IDLE: Duration = Duration::from_secs(60);
+/// For a process to end by itself when no more calls come.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// What a routine prints, and answers that were read, are freed in pieces of this; a runner holds up one that has printed
+/// a few times as much.
+const CONSUME_BYTES: u64 = 256 << 10;
+const QUOTA_BYTES: u64 = 4 << 20;
+/// Of what a routine said last, so much is told when it crashed.
+const TAIL_BYTES: u64 = 1024;
+/// A call that computes for longer is recorded as started: shorter ones need no event more.
+const STARTED_AFTER: Duration = Duration::from_millis(200);
+
+/// What a call is computed by.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub routine: Arc<Routine>,
+    pub policy: Arc<Policy>,
+}
+
+/// One call to compute.
+#[derive(Debug)]
+pub struct Run {
+    pub attempt: CallAttempt,
+    pub plan: Plan,
+    pub arguments: Held,
+    /// The result may stay in memory.
+    pub in_memory: bool,
+    /// The result is to outlive the machine.
+    pub sync: bool,
+    /// Told once it has computed for a while.
+    pub started: oneshot::Sender<()>,
+    pub done: oneshot::Sender<Done>,
+}
+
+/// Of a result also its length.
+#[derive(Debug)]
+pub enum Done {
+    Finished(Held, u64),
+    Ended(End),
+}
+
+/// What all workers have in common.
+#[derive(Debug)]
+pub struct Shop<B> {
+    pub batch: B,
+    pub pool: Arc<Pool>,
+    pub store: Arc<Store>,
+    pub reports: Arc<Reports>,
+    /// Holds a folder for each worker.
+    pub root: PathBuf,
+    pub grace_ms: u64,
+    pub time_limit_ms: Option<u64>,
+}
+
+/// Passes reports on to the worker whose they are.
+#[derive(Debug, Default)]
+pub struct Reports {
+    to: Mutex<HashMap<u64, UnboundedSender<AttemptReport>>>,
+}
+
+impl Reports {
+    fn of(&self, number: u64) -> UnboundedReceiver<AttemptReport> {
+        let (to, reports) = unbounded_channel();
+        let mut all = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(number, to);
+        reports
+    }
+
+    fn forget(&self, number: u64) {
+        let mut all = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&number);
+    }
+}
+
+impl AttemptSink for Reports {
+    fn report(&self, id: AttemptId, report: AttemptReport) {
+        let all = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(to) = all.get(&id.job.0) {
+            // A worker that has gone has no use for it.
+            let _ = to.send(report);
+        }
+    }
+}
+
+/// How a worker begins.
+#[derive(Debug)]
+pub enum Begin {
+    New(Order, Box<Run>),
+    /// It runs already and may be computing this, which it was told if the second value says so.
+    Adopt(Box<Run>, bool),
+    /// It is left of another process of the site and is to end.
+    Leave,
+}
+
+/// Starts a worker's life. Its number was promised by the pool, or is that of an older process.
+pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
+    let (asks, asked) = unbounded_channel();
+    match &begin {
+        Begin::New(order, _) => shop.pool.enter(number, Some(order), asks),
+        Begin::Adopt(..) | Begin::Leave => shop.pool.adopt(number, asks),
+    }
+    let worker = Worker {
+        shop: Arc::clone(shop),
+        number,
+        asked,
+        reports: shop.reports.of(number),
+        stdout: None,
+        sent: 0,
+        taken: 0,
+        printed: [0, 0],
+        read: 0,
+        consumed: [0, 0],
+        ended: None,
+        waiting: Vec::new(),
+    };
+    tokio::spawn(worker.live(begin));
+}
+
+struct Worker<B> {
+    shop: Arc<Shop<B>>,
+    number: u64,
+    asked: UnboundedReceiver<Ask>,
+    reports: UnboundedReceiver<AttemptReport>,
+    /// The spool's.
+    stdout: Option<File>,
+    /// Bytes of stdin that were sent, and those that the process has.
+    sent: u64,
+    taken: u64,
+    /// Bytes in the spool of stdout and stderr, and those that may be freed.
+    printed: [u64; 2],
+    consumed: [u64; 2],
+    /// Bytes of stdout that were looked at.
+    read: u64,
+    ended: Option<Outcome>,
+    /// Answers that are not complete.
+    waiting: Vec<u8>,
+}
+
+impl<B: BatchSystem> Worker<B> {
+    fn id(&self) -> AttemptId {
+        AttemptId {
+            job: JobId(self.number),
+            epoch: 1,
+        }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.shop.root.join(self.number.to_string())
+    }
+
+    async fn live(mut self, begin: Begin) {
+        match begin {
+            Begin::New(order, run) => match self.start(&order).await {
+                Ok(()) => self.compute(*run).await,
+                Err(end) => {
+                    self.ended = Some(Outcome::Cancelled);
+                    let _ = run.done.send(Done::Ended(end));
+                }
+            },
+            Begin::Adopt(run, told) => self.adopt(*run, told).await,
+            Begin::Leave => {
+                self.shop.batch.adopt(self.id()).await;
+                self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
+            }
+        }
+        while self.ended.is_none() {
+            tokio::select! {
+                ask = self.asked.recv() => match ask {
+                    Some(Ask::Run(run)) => self.compute(*run).await,
+                    Some(Ask::Cancel) => {}
+                    Some(Ask::End) | None => break,
+                },
+                report = self.reports.recv() => self.note(report),
+                () = tokio::time::sleep(IDLE) => {
+                    if self.shop.pool.retire(self.number) {
+                        break;
+                    }
+                }
+            }
+        }
+        self.end().await;
+    }
+
+    async fn command(&self, command: AttemptCommand) {
+        self.shop.batch.command(self.id(), command).await;
+    }
+
+    async fn start(&mut self, order: &Order) -> Result<(), End> {
+        let spec = self.prepare(order).map_err(|error| End::Killed {
+            cause: format!("its folder cannot be made: {error}"),
+        })?;
+        self.shop
+            .batch
+            .start(spec)
+            .await
+            .map_err(|error| End::Killed {
+                cause: error.to_string(),
+            })
+    }
+
+    fn prepare(&self, order: &Order) -> io::Result<AttemptSpec> {
+        let folder = self.folder();
+        let job_directory = folder.join("job");
+        let arguments = folder.join("arguments");
+        for one in [&job_directory, &arguments] {
+            DirBuilder::new().recursive(true).mode(0o700).create(one)?;
+        }
+        // A copy: the routine may write to its own folder.
+        std::fs::copy(&order.routine.program, job_directory.join("routine"))?;
+        Ok(AttemptSpec {
+            id: self.id(),
+            executable: format!("{}/routine", kumiko_policy::JOB_DIRECTORY),
+            arguments: vec![ARGUMENTS.to_owned()],
+            environment: BTreeMap::new(),
+            directory: None,
+            job_directory,
+            stdin: Stdin::Live,
+            output: OutputMode::Flow,
+            terminal: None,
+            count: 1,
+            time_limit_ms: self.shop.time_limit_ms,
+            resources: Resources::default(),
+            grace_ms: self.shop.grace_ms,
+            output_quota_bytes: QUOTA_BYTES,
+            policy: with_arguments(&order.policy, &arguments)?,
+            mechanism: None,
+        })
+    }
+
+    /// Tells the process, and waits for its answer or its end.
+    async fn compute(&mut self, run: Run) {
+        let linked = match self.tell(&run).await {
+            Ok(linked) => linked,
+            Err(error) => {
+                let cause = format!("its arguments cannot be given: {error}");
+                return self.done(run, Done::Ended(End::Killed { cause }));
+            }
+        };
+        let end = self.answered(run).await;
+        if let Some(linked) = linked {
+            let _ = std::fs::remove_file(linked);
+        }
+        if let Some((run, done)) = end {
+            self.done(run, done);
+        }
+    }
+
+    /// The worker is free again before anybody hears of the end, so that what follows finds it.
+    fn done(&self, run: Run, done: Done) {
+        if self.ended.is_none() {
+            self.shop.pool.idle(self.number);
+        }
+        // The site is going down, if nobody listens.
+        let _ = run.done.send(done);
+    }
+
+    async fn tell(&mut self, run: &Run) -> io::Result<Option<PathBuf>> {
+        let mut said = words::call(run.attempt, &run.plan);
+        let mut linked = None;
+        if run.plan.in_bytes <= SMALL_BYTES {
+            said.extend_from_slice(&run.arguments.read(0, run.plan.in_bytes)?);
+        } else {
+            let Held::File(path) = &run.arguments else {
+                return Err(io::ErrorKind::InvalidInput.into());
+            };
+            let link = self
+                .folder()
+                .join("arguments")
+                .join(call_file(run.attempt.call));
+            // What an attempt before left here.
+            let _ = std::fs::remove_file(&link);
+            std::fs::hard_link(path, &link)?;
+            linked = Some(link);
+        }
+        let (offset, data) = (self.sent, Bytes::from(said));
+        self.sent += data.len() as u64;
+        self.command(AttemptCommand::Stdin { offset, data }).await;
+        Ok(linked)
+    }
+
+    async fn answered(&mut self, mut run: Run) -> Option<(Run, Done)> {
+        let mut started = Box::pin(tokio::time::sleep(STARTED_AFTER));
+        let mut told = false;
+        loop {
+            match self.read_answer(&run) {
+                Err(end) => {
+                    self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
+                    self.until_ended().await;
+                    return Some((run, Done::Ended(end)));
+                }
+                Ok(Some(small)) => {
+                    let done = self.result(&run, small).await;
+                    return Some((run, done));
+                }
+                Ok(None) => {}
+            }
+            if let Some(outcome) = &self.ended {
+                let end = self.end_of(outcome);
+                return Some((run, Done::Ended(end)));
+            }
+            tokio::select! {
+                report = self.reports.recv() => self.note(report),
+                ask = self.asked.recv() => match ask {
+                    Some(Ask::Cancel) => {
+                        let grace_ms = self.shop.grace_ms;
+                        self.command(AttemptCommand::Cancel { grace_ms }).await;
+                    }
+                    // One that computes is asked for nothing else; the site goes down and leaves it alone.
+                    Some(_) => {}
+                    None => return None,
+                },
+                () = &mut started, if !told && self.taken >= self.sent => {
+                    told = true;
+                    let (unused, _) = oneshot::channel();
+                    let _ = std::mem::replace(&mut run.started, unused).send(());
+                }
+            }
+            self.free().await;
+        }
+    }
+
+    /// One that was told its call by an older process of the site, or was not.
+    async fn adopt(&mut self, run: Run, told: bool) {
+        self.shop.batch.adopt(self.id()).await;
+        // Its offsets are not known any more: it takes no other call.
+        self.sent = 0;
+        let spool = self.shop.batch.spool(self.id()).join("stdout");
+        let from = File::open(&spool).and_then(spooling::first_data);
+        self.read = from.ok().flatten().unwrap_or(0);
+        loop {
+            if let Some(small) = self.find_answer(&run) {
+                let done = self.result(&run, small).await;
+                let _ = run.done.send(done);
+                break;
+            }
+            if let Some(outcome) = &self.ended {
+                let end = self.end_of(outcome);
+                let _ = run.done.send(Done::Ended(end));
+                return;
+            }
+            // Whether it has heard of the call is not known: another process computes it, unless it has answered.
+            if !told {
+                self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
+            }
+            tokio::select! {
+                report = self.reports.recv() => self.note(report),
+                ask = self.asked.recv() => match ask {
+                    Some(Ask::Cancel) => self.command(AttemptCommand::Cancel { grace_ms: 0 }).await,
+                    Some(_) => {}
+                    None => return,
+                },
+            }
+        }
+        self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
+    }
+
+    fn note(&mut self, report: Option<AttemptReport>) {
+        match report {
+            Some(AttemptReport::Output { stream, length }) => {
+                let at = usize::from(stream == OutputStream::Stderr);
+                if let Some(printed) = self.printed.get_mut(at) {
+                    *printed = length.max(*printed);
+                }
+            }
+            Some(AttemptReport::StdinTaken { offset }) => self.taken = offset.max(self.taken),
+            Some(AttemptReport::Ended(outcome)) => self.ended = Some(outcome),
+            Some(_) => {}
+            None => {
+                self.ended.get_or_insert(Outcome::Lost {
+                    message: "the site has lost sight of it".to_owned(),
+                });
+            }
+        }
+    }
+
+    /// Frees what was read of stdout, and all of stderr but its end.
+    async fn free(&mut self) {
+        let read = self.read - self.waiting.len() as u64;
+        let heard = self.printed[1].saturating_sub(TAIL_BYTES);
+        for (at, stream, upto) in [
+            (0, OutputStream::Stdout, read),
+            (1, OutputStream::Stderr, heard),
+        ] {
+            let due = self
+                .consumed
+                .get(at)
+                .is_some_and(|consumed| upto >= consumed + CONSUME_BYTES);
+            if due {
+                let offset = upto;
+                self.command(AttemptCommand::Consumed { stream, offset })
+                    .await;
+                if let Some(consumed) = self.consumed.get_mut(at) {
+                    *consumed = upto;
+                }
+            }
+        }
+    }
+
+    /// Takes what is new in the spool.
+    fn read_more(&mut self) -> io::Result<()> {
+        while self.read < self.printed[0] {
+            if self.stdout.is_none() {
+                let path = self.shop.batch.spool(self.id()).join("stdout");
+                self.stdout = Some(File::open(path)?);
+            }
+            let Some(stdout) = &self.stdout else { break };
+            let mut piece = [0; 16 << 10];
+            let most = (self.printed[0] - self.read).min(piece.len() as u64);
+            let most = usize::try_from(most).unwrap_or(piece.len());
+            let piece = piece.get_mut(..most).unwrap_or_default();
+            stdout.read_exact_at(piece, self.read)?;
+            self.waiting.extend_from_slice(piece);
+            self.read += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn read_answer(&mut self, run: &Run) -> Result<Option<Bytes>, End> {
+        let unreadable = |error: io::Error| End::Killed {
+            cause: format!("its answer cannot be read: {error}"),
+        };
+        self.read_more().map_err(unreadable)?;
+        let out_bytes = run.plan.out_bytes;
+        let found = words::answer(&self.waiting, run.attempt, out_bytes)
+            .map(|small| small.map(Bytes::copy_from_slice));
+        match found {
+            Ok(Some(small)) => {
+                self.waiting.drain(..ANSWER_BYTES + small.len());
+                Ok(Some(small))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(End::Crashed {
+                cause: error.to_string(),
+                point: 0,
+            }),
+        }
+    }
+
+    /// Among answers to calls before, of which there may be pieces.
+    fn find_answer(&mut self, run: &Run) -> Option<Bytes> {
+        self.read_more().ok()?;
+        let begins = words::answer_to(run.attempt);
+        let at = self
+            .waiting
+            .windows(begins.len())
+            .position(|window| window == begins)?;
+        let answer = self.waiting.get(at..)?;
+        let small = words::answer(answer, run.attempt, run.plan.out_bytes);
+        small.ok().flatten().map(Bytes::copy_from_slice)
+    }
+
+    async fn result(&self, run: &Run, small: Bytes) -> Done {
+        let out_bytes = run.plan.out_bytes;
+        if run.in_memory && out_bytes <= SMALL_BYTES {
+            return Done::Finished(Held::Memory(small), out_bytes);
+        }
+        let store = Arc::clone(&self.shop.store);
+        let (attempt, sync) = (run.attempt, run.sync);
+        let folder = self.folder().join("job");
+        let kept = tokio::task::spawn_blocking(move || match out_bytes <= SMALL_BYTES {
+            true => store.put_result(attempt, &small, sync),
+            false => store.take_result(attempt, &folder, out_bytes, sync),
+        });
+        match kept.await {
+            Ok(Ok(held)) => Done::Finished(held, out_bytes),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                let (cause, point) = (error.to_string(), 0);
+                Done::Ended(End::Crashed { cause, point })
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%attempt, %error, "a result cannot be kept");
+                Done::Ended(End::NoSpace)
+            }
+            Err(error) => {
+                let cause = error.to_string();
+                Done::Ended(End::Killed { cause })
+            }
+        }
+    }
+
+    fn end_of(&self, outcome: &Outcome) -> End {
+        let crashed = |cause: String| End::Crashed {
+            cause: match self.tail() {
+                Some(said) => format!("{cause}: {said}"),
+                None => cause,
+            },
+            point: 0,
+        };
+        match outcome {
+            Outcome::Exited { status } => crashed(format!("it ended with status {status}")),
+            Outcome::Signalled { signal } if OWN_SIGNALS.contains(signal) => {
+                crashed(format!("it ended by signal {signal}"))
+            }
+            Outcome::Signalled { signal } => End::Killed {
+                cause: format!("signal {signal}"),
+            },
+            Outcome::OutputQuota { .. } => crashed("it prints too much".to_owned()),
+            Outcome::Cancelled => End::Cancelled,
+            Outcome::TimeLimit => End::TimeLimit,
+            Outcome::NeverStarted { code, message } if code == NOT_BEGUN => End::Killed {
+                cause: message.clone(),
+            },
+            Outcome::NeverStarted { message, .. } => End::Refused {
+                message: message.clone(),
+            },
+            Outcome::SpoolFailed { .. } => End::NoSpace,
+            Outcome::EngineEnded {
+                cause: EngineCause::Preempted | EngineCause::Evicted,
+                ..
+            } => End::Preempted,
+            Outcome::EngineEnded { message, .. }
+            | Outcome::Lost { message }
+            | Outcome::StagingFailed { message, .. } => End::Killed {
+                cause: message.clone(),
+            },
+        }
+    }
+
+    /// The last line that it wrote to stderr.
+    fn tail(&self) -> Option<String> {
+        let path = self.shop.batch.spool(self.id()).join("stderr");
+        let file = File::open(path).ok()?;
+        let length = file.metadata().ok()?.len();
+        let from = length.saturating_sub(TAIL_BYTES);
+        let most = usize::try_from(length - from).ok()?;
+        let bytes = spooling::read_at(&file, from, most).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        Some(last.chars().map(plain).collect())
+    }
+
+    async fn until_ended(&mut self) {
+        while self.ended.is_none() {
+            let report = self.reports.recv().await;
+            self.note(report);
+        }
+    }
+
+    async fn end(mut self) {
+        if self.ended.is_none() {
+            let offset = self.sent;
+            self.command(AttemptCommand::StdinEnd { offset }).await;
+            if tokio::time::timeout(END_WITHIN, self.until_ended())
+                .await
+                .is_err()
+            {
+                self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
+                self.until_ended().await;
+            }
+        }
+        // First out of what is picked; then what was picked meanwhile is given back.
+        self.shop.pool.gone(self.number);
+        self.asked.close();
+        while let Some(ask) = self.asked.recv().await {
+            if let Ask::Run(run) = ask {
+                let cause = "its process ended before it heard of the call".to_owned();
+                let _ = run.done.send(Done::Ended(End::Killed { cause }));
+            }
+        }
+        self.shop.batch.forget(self.id()).await;
+        self.shop.reports.forget(self.number);
+        let (root, number) = (self.shop.root.clone(), self.number.to_string());
+        let removed =
+            tokio::task::spawn_blocking(move || Dir::open(&root)?.remove_all(&number)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(worker = self.number, %error, "a routine's folder is not removed");
+        }
+    }
+}
+
+/// Signals that a program brings upon itself (signal(7)): ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
+const OWN_SIGNALS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
+
+/// The policy, with the folder of arguments to be read.
+fn with_arguments(policy: &Policy, folder: &Path) -> io::Result<Policy> {
+    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
+    let path = GuestPath::new(ARGUMENTS).map_err(|error| wrong(&error.to_string()))?;
+    let root = folder
+        .to_str()
+        .ok_or_else(|| wrong("the site's folder has a name that is no text"))?;
+    let root = GuestPath::new(root).map_err(|error| wrong(&error.to_string()))?;
+    let mut policy = policy.clone();
+    policy.paths.retain(|rule| rule.path != path);
+    policy.paths.push(Rule {
+        path,
+        access: Access::Read {
+            real: Real::Host {
+                root,
+                beneath: String::new(),
+            },
+            optional: false,
+        },
+        origin: Origin {
+            source: "arguments of calls".to_owned(),
+            line: 0,
+        },
+    });
+    policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(policy)
+}

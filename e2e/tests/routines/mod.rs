@@ -1,0 +1,204 @@
+//! A person with a site and routines at it, and files of NumPy. What the scenarios of GridRPC share.
+#![allow(dead_code)] // each scenario uses a part
+
+use kumiko_e2e::{Person, finish, told, until};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+pub struct Caller {
+    pub person: Person,
+}
+
+/// The IDL files that are shown to users.
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/rpc")
+}
+
+impl Caller {
+    pub fn new() -> Caller {
+        Caller {
+            person: Person::with_site(),
+        }
+    }
+
+    /// With these of the examples made here and registered.
+    pub fn with(names: &[&str]) -> Caller {
+        let caller = Caller::new();
+        let home = caller.person.home.path();
+        for name in names {
+            for ending in ["idl", "c"] {
+                let file = format!("{name}.{ending}");
+                let from = examples().join(&file);
+                if from.exists() {
+                    std::fs::copy(from, home.join(&file)).unwrap();
+                }
+            }
+            if home.join(format!("{name}.c")).exists() {
+                let object = format!("{name}.o");
+                let source = format!("{name}.c");
+                let mut cc = Command::new("cc");
+                cc.args(["-O2", "-c", &source, "-o", &object]);
+                let output = finish(cc.current_dir(home));
+                assert!(output.status.success(), "{}", told(&output));
+            }
+            let made = caller.person.ok(["rpc", "gen", &format!("{name}.idl")]);
+            let mut words = vec!["rpc", "register"];
+            words.extend(made.lines());
+            caller.person.ok(words);
+        }
+        caller
+    }
+
+    /// As an argument.
+    pub fn file(&self, name: &str, bytes: &[u8]) -> String {
+        std::fs::write(self.person.home.path().join(name), bytes).unwrap();
+        format!("@{name}")
+    }
+
+    /// What came back, by name.
+    #[track_caller]
+    pub fn call(&self, words: &[&str]) -> Value {
+        let mut all = vec!["--output", "json", "rpc", "call"];
+        all.extend(words);
+        serde_json::from_str(&self.person.ok(all)).unwrap()
+    }
+
+    pub fn begin(&self, words: &[&str]) -> Child {
+        let mut all = vec!["--output", "json", "rpc", "call"];
+        all.extend(words);
+        let mut command = self.person.kumiko(all);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    #[track_caller]
+    pub fn end_text(&self, call: Child) -> String {
+        let output = call.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    pub fn end(&self, call: Child) -> Value {
+        serde_json::from_str(&self.end_text(call)).unwrap()
+    }
+
+    /// kill -9, and a new site at the same port, since clients look for it there.
+    pub fn kill_and_start_again(&self) {
+        let told = self.person.kumiko_home().join("run/site.json");
+        let told = std::fs::read_to_string(told).unwrap();
+        let told: Value = serde_json::from_str(&told).unwrap();
+        self.person.kill_site();
+        let address = told["address"].as_str().unwrap();
+        self.person.ok(["site", "start", "--listen", address]);
+    }
+
+    fn state(&self) -> PathBuf {
+        self.person.kumiko_home().join("state/rpc")
+    }
+
+    /// Processes of routines of this person's site, other than these.
+    fn pids(&self, but: &[u32]) -> Vec<u32> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            if !line.starts_with(b"/job/routine\0") || but.contains(&pid) {
+                continue;
+            }
+            // Whose it is, its folder tells: mounted from below this person's home.
+            let mounts = std::fs::read_to_string(entry.path().join("mountinfo"));
+            let mine = self.person.home.path().file_name().unwrap();
+            if mounts.is_ok_and(|text| text.contains(mine.to_str().unwrap())) {
+                found.push(pid);
+            }
+        }
+        found
+    }
+
+    pub fn routine_pids(&self, count: usize, but: &[u32]) -> Vec<u32> {
+        let mut found = Vec::new();
+        until("routines run", || {
+            found = self.pids(but);
+            found.len() >= count
+        });
+        found
+    }
+
+    pub fn routine_pid(&self, but: &[u32]) -> u32 {
+        self.routine_pids(1, but)[0]
+    }
+
+    /// How many records of the site's log of calls hold this.
+    pub fn count_in_log(&self, what: &str) -> i64 {
+        let log = self.state().join("calls.db");
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
+        let log = rusqlite::Connection::open_with_flags(log, flags).unwrap();
+        log.busy_timeout(kumiko_e2e::DEADLINE).unwrap();
+        let count = log.query_row(
+            "SELECT count(*) FROM records WHERE body LIKE '%' || ?1 || '%'",
+            [what],
+            |row| row.get(0),
+        );
+        count.unwrap()
+    }
+
+    /// The number of the one call that was begun from here and is open.
+    pub fn open_call(&self) -> String {
+        let folder = self.person.kumiko_home().join("rpc/calls");
+        let names: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|one| one.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        names[0].rsplit_once('@').unwrap().1.to_owned()
+    }
+
+    /// No bytes of calls lie at the site, nor words of them here.
+    #[track_caller]
+    pub fn nothing_is_left(&self) {
+        for folder in ["arguments", "results"] {
+            until("bytes of calls are gone", || {
+                let entries = std::fs::read_dir(self.state().join(folder));
+                entries.map_or(true, |mut entries| entries.next().is_none())
+            });
+        }
+        let notes = std::fs::read_dir(self.person.kumiko_home().join("rpc/calls"));
+        assert!(notes.map_or(true, |mut notes| notes.next().is_none()));
+    }
+}
+
+/// A file of NumPy.
+pub fn npy(shape: &[u64], elements: &[f64]) -> Vec<u8> {
+    npy_of("<f8", shape, elements)
+}
+
+pub fn npy_of(descr: &str, shape: &[u64], parts: &[f64]) -> Vec<u8> {
+    let bytes = parts.iter().flat_map(|part| part.to_le_bytes());
+    with_header(descr, shape, bytes.collect())
+}
+
+pub fn npy_of_whole(shape: &[u64], elements: &[i64]) -> Vec<u8> {
+    let bytes = elements.iter().flat_map(|part| part.to_le_bytes());
+    with_header("<i8", shape, bytes.collect())
+}
+
+fn with_header(descr: &str, shape: &[u64], bytes: Vec<u8>) -> Vec<u8> {
+    let sizes: String = shape.iter().map(|size| format!("{size}, ")).collect();
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}\n");
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
+    file.extend(text.as_bytes());
+    file.extend(bytes);
+    file
+}

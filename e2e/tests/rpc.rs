@@ -1,0 +1,254 @@
+//! A person makes routines out of IDL, offers them at their site, and calls them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod routines;
+
+use kumiko_e2e::{kill, until};
+use routines::{Caller, npy};
+use serde_json::json;
+
+#[test]
+fn linpack_is_made_registered_listed_and_solves_what_it_is_given() {
+    let caller = Caller::with(&["linpack"]);
+    let listed = caller.person.ok(["rpc", "list"]);
+    assert!(listed.contains("linpack/dgesv(IN int n"), "{listed}");
+    assert!(listed.contains("Solves a x = b"), "{listed}");
+    let a = caller.file(
+        "A.npy",
+        &npy(&[3, 3], &[4., 1., 0., 1., 5., 2., 0., 2., 6.]),
+    );
+    let b = caller.file("b.npy", &npy(&[3], &[6., 17., 22.]));
+    // The size is told by the arrays.
+    let result = caller.call(&["linpack/dgesv", &a, &b]);
+    assert_eq!(result["info"], json!([0]));
+    let x: Vec<f64> = serde_json::from_value(result["b"].clone()).unwrap();
+    for (found, expected) in x.iter().zip([1., 2., 3.]) {
+        assert!((found - expected).abs() < 1e-12, "{x:?}");
+    }
+    // Said all the same, and into a file, which NumPy could read.
+    caller.call(&["linpack/dgesv", "3", &a, &b, "--out", "b=x.npy"]);
+    let written = std::fs::read(caller.person.home.path().join("x.npy")).unwrap();
+    assert!(written.starts_with(b"\x93NUMPY"));
+    assert_eq!(written.len() % 64, 24);
+}
+
+#[test]
+fn every_kind_of_argument_goes_in_and_comes_back() {
+    let caller = Caller::with(&["samples"]);
+    let check = |words: &[&str], expected: serde_json::Value| {
+        assert_eq!(caller.call(words), expected, "{words:?}");
+    };
+    check(&["samples/null"], json!({}));
+    let x = caller.file("x.npy", &npy(&[5], &[1., 2., 3., 4., 5.]));
+    check(&["samples/sum", &x], json!({"s": [15.0]}));
+    check(&["samples/every_other", &x], json!({"x": [4.0, 8.0]}));
+    check(
+        &["samples/measure", "two words"],
+        json!({"length": [9], "first": [b't']}),
+    );
+    check(
+        &["samples/measure", ""],
+        json!({"length": [0], "first": [0]}),
+    );
+    check(
+        &[
+            "samples/widths",
+            "-1",
+            "-300",
+            "70000",
+            "5000000000",
+            "0.5",
+            "-2.25",
+        ],
+        json!({"all": [-1.0, -300.0, 70000.0, 5e9, 0.5, -2.25]}),
+    );
+    let z = routines::npy_of("<c16", &[2], &[1., 2., 3., -4.]);
+    let z = caller.file("z.npy", &z);
+    check(
+        &["samples/conjugate", &z],
+        json!({"c": [[1.0, -2.0], [3.0, 4.0]]}),
+    );
+    // More than stands beside the words: in files.
+    let many: Vec<f64> = (0..100_000).map(f64::from).collect();
+    let big = caller.file("big.npy", &npy(&[100_000], &many));
+    check(&["samples/sum", &big], json!({"s": [4_999_950_000.0]}));
+    let back = caller.call(&["samples/every_other", &big]);
+    let back: Vec<f64> = serde_json::from_value(back["x"].clone()).unwrap();
+    assert_eq!((back.len(), back[49_999]), (50_000, 199_998.0));
+    for durability in ["none", "record", "full"] {
+        let words = ["samples/sum", &x, "--durability", durability];
+        check(&words, json!({"s": [15.0]}));
+        let words = ["samples/sum", &big, "--durability", durability];
+        check(&words, json!({"s": [4_999_950_000.0]}));
+    }
+}
+
+#[test]
+fn what_cannot_be_called_is_said_and_what_crashes_is_not_tried_for_ever() {
+    let caller = Caller::with(&["samples"]);
+    let check = |words: &[&str], status: i32, expected: &str| {
+        let output = caller.person.run([&["rpc", "call"], words].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+    };
+    check(
+        &["samples/none"],
+        1,
+        "no routine samples/none is registered",
+    );
+    check(&["../samples/null"], 1, "no routine");
+    check(
+        &["samples/sum"],
+        2,
+        "takes 2 arguments (n, x), and 0 are given",
+    );
+    check(&["samples/measure", "@x.npy", "1"], 2, "takes 1 arguments");
+    check(&["samples/crash", "one"], 2, "is not a number");
+    check(&["samples/crash", "99999999999"], 1, "does not fit");
+    let x = caller.file("x.npy", &npy(&[3], &[1., 2., 3.]));
+    check(
+        &["samples/sum", "5", &x],
+        1,
+        "x: 24 bytes of elements are given",
+    );
+    check(
+        &["samples/crash", "1"],
+        1,
+        "crashed twice alike: it ended by signal 11",
+    );
+    check(&["samples/crash", "2"], 1, "signal 6");
+    check(&["samples/crash", "3"], 1, "status 3");
+    // None of it is left at the site.
+    caller.nothing_is_left();
+}
+
+#[test]
+fn an_idl_file_that_is_wrong_says_where_and_makes_nothing() {
+    let caller = Caller::new();
+    let idl = caller.person.home.path().join("bad.idl");
+    std::fs::write(&idl, "Module m;\nDefine f(IN int n, IN double a[m]) { }\n").unwrap();
+    let output = caller.person.run(["rpc", "gen", "--check", "bad.idl"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("line 2, column 32: m is no parameter"),
+        "{said}"
+    );
+    std::fs::write(&idl, "Module m;\nDefine f(IN int n) { no such thing; }\n").unwrap();
+    let output = caller.person.run(["rpc", "gen", "bad.idl"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cc -O2") && said.contains("error:"), "{said}");
+    let left: Vec<_> = std::fs::read_dir(caller.person.home.path())
+        .unwrap()
+        .map(|one| one.unwrap().file_name())
+        .filter(|name| name.to_string_lossy().starts_with("m."))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_routine_that_is_killed_computes_again_from_the_arguments_that_were_kept() {
+    let caller = Caller::with(&["samples"]);
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[100]));
+    let words = ["samples/slow", "200", "10000", &done];
+    let call = caller.begin(&words);
+    let first = caller.routine_pid(&[]);
+    kill(first, "KILL");
+    let second = caller.routine_pid(&[first]);
+    assert_ne!(first, second);
+    // What the first had counted is not counted twice.
+    assert_eq!(caller.end(call), json!({"done": [300]}));
+    caller.nothing_is_left();
+}
+
+#[test]
+fn a_site_that_is_killed_loses_no_call_and_what_computes_goes_on() {
+    let caller = Caller::with(&["samples"]);
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[0]));
+    let words = ["samples/slow", "400", "10000", &done];
+    let calls: Vec<_> = (0..3).map(|_| caller.begin(&words)).collect();
+    let pids = caller.routine_pids(3, &[]);
+    until("three calls are recorded as started", || {
+        caller.count_in_log("\"started\"") == 3
+    });
+    caller.kill_and_start_again();
+    for call in calls {
+        assert_eq!(caller.end(call), json!({"done": [400]}));
+    }
+    // Nobody else computed them.
+    assert_eq!(caller.count_in_log("\"planned\""), 3);
+    assert_eq!(pids.len(), 3);
+    caller.nothing_is_left();
+}
+
+#[test]
+fn a_client_that_is_killed_takes_its_result_later() {
+    let caller = Caller::with(&["samples"]);
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[5]));
+    let words = ["samples/slow", "100", "10000", &done];
+    let mut call = caller.begin(&words);
+    caller.routine_pid(&[]);
+    call.kill().unwrap();
+    call.wait().unwrap();
+    let id = caller.open_call();
+    let output = caller.person.ok(["--output", "json", "rpc", "attach", &id]);
+    let result: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(result, json!({"done": [105]}));
+    caller.nothing_is_left();
+    // It was taken once.
+    let again = caller.person.run(["rpc", "attach", &id]);
+    assert_eq!(again.status.code(), Some(1));
+}
+
+#[test]
+fn a_site_that_is_killed_while_arguments_and_results_travel_has_each_block_once() {
+    let caller = Caller::with(&["samples"]);
+    let many: Vec<f64> = (0..4_000_000).map(f64::from).collect();
+    let big = caller.file("big.npy", &npy(&[4_000_000], &many));
+    let words = ["samples/every_other", &big, "--out", "x=back.npy"];
+    // Blocks arrive: 64 of them.
+    let call = caller.begin(&words);
+    until("some blocks have arrived", || {
+        caller.count_in_log("\"received\"") >= 5
+    });
+    caller.kill_and_start_again();
+    caller.end_text(call);
+    let back = std::fs::read(caller.person.home.path().join("back.npy")).unwrap();
+    let expected: Vec<u8> = (0..2_000_000)
+        .flat_map(|i| (f64::from(2 * i + 1) * 2.).to_le_bytes())
+        .collect();
+    assert!(back.ends_with(&expected));
+    // And on the way back.
+    let call = caller.begin(&words);
+    until("a second result is there", || {
+        caller.count_in_log("\"finished\"") >= 2
+    });
+    std::fs::remove_file(caller.person.home.path().join("back.npy")).ok();
+    caller.kill_and_start_again();
+    let output = call.wait_with_output().unwrap();
+    if output.status.success() && !caller.person.home.path().join("back.npy").exists() {
+        return; // it had all of it before the site was killed
+    }
+    let back = std::fs::read(caller.person.home.path().join("back.npy")).unwrap();
+    assert!(back.ends_with(&expected));
+}
+
+#[test]
+fn a_call_that_is_not_to_outlive_the_site_is_made_anew_by_its_client() {
+    let caller = Caller::with(&["samples"]);
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[1]));
+    let words = [
+        "samples/slow",
+        "100",
+        "10000",
+        &done,
+        "--durability",
+        "none",
+    ];
+    let call = caller.begin(&words);
+    caller.routine_pid(&[]);
+    caller.kill_and_start_again();
+    assert_eq!(caller.end(call), json!({"done": [101]}));
+}
