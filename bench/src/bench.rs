@@ -55,9 +55,9 @@ pub fn program(variable: &str, name: &str) -> Result<PathBuf, Failure> {
 
 impl Bench {
     /// For a run that has no options of a site's.
-    pub fn programs() -> Result<Bench, Failure> {
+    pub fn programs(quick: bool) -> Result<Bench, Failure> {
         Bench::new(Options {
-            quick: false,
+            quick,
             only: Vec::new(),
             live: 0,
             out: None,

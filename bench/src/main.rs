@@ -3,6 +3,7 @@
 //!
 //! Not here: any use of it as a test; a missed figure is told, not an error.
 
+mod batch;
 mod bench;
 mod choice;
 mod fail;
@@ -46,6 +47,8 @@ enum What {
     Site(bench::Options),
     /// GRAM: pings and jobs by a protocol-level client, beside the Globus Toolkit's own; paper 004's jobs.
     Globus(globus::Options),
+    /// Short jobs through Slurm and HTCondor, by pilots and without; beside fork and the engines' own commands.
+    Batch(batch::Options),
     /// The choice of a mechanism: picks of auto, judged by what every admissible mechanism took.
     Choice(choice::Options),
     /// The information service: queries, changes, three levels; beside slapd and paper 004.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     match Cli::parse().what {
         What::Site(options) => told(ended(move || run(&options))),
         What::Globus(options) => told(ended(move || run_globus(&options))),
+        What::Batch(options) => told(ended(move || run_batch(&options))),
         What::Choice(options) => told(ended(move || run_choice(&options))),
         What::Info(options) => told(ended(move || run_info(&options))),
         What::Jojo(options) => told(ended(move || jojo::run(&options))),
@@ -114,6 +118,14 @@ fn run(options: &bench::Options) -> Result<PathBuf, Failure> {
         .clone()
         .unwrap_or_else(|| PathBuf::from("target/bench/site"));
     let report = bench::run(options)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder.join("report.html"))
+}
+
+fn run_batch(options: &batch::Options) -> Result<PathBuf, Failure> {
+    let folder = batch::folder(options);
+    let report = batch::run(options)?;
     report::write(&report, &folder)?;
     eprint!("{}", report::table(&report));
     Ok(folder.join("report.html"))

@@ -8,6 +8,7 @@ use kumiko_client::{Client, SiteAddress};
 use kumiko_identity::{Credential, TrustStore};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -18,6 +19,16 @@ use tempfile::TempDir;
 const UP_WITHIN: Duration = Duration::from_secs(30);
 /// Thousands of jobs are cancelled one by one.
 const DOWN_WITHIN: Duration = Duration::from_secs(120);
+
+/// How a site is started.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place<'a> {
+    /// As for [`Site::prepared`].
+    pub before: &'a [&'a str],
+    /// After `kumiko site start`.
+    pub start: &'a [&'a str],
+    pub environment: &'a [(&'static str, OsString)],
+}
 
 /// Jobs are cancelled, the site stopped and its home removed when dropped.
 #[derive(Debug)]
@@ -55,6 +66,17 @@ impl Site {
     /// # Errors
     /// They fail, or it does not come up.
     pub fn prepared(bench: &Bench, arguments: &[&str]) -> Result<Site, Failure> {
+        let place = Place {
+            before: arguments,
+            ..Place::default()
+        };
+        Site::at(bench, &place)
+    }
+
+    /// # Errors
+    /// It does not come up.
+    pub fn at(bench: &Bench, place: &Place<'_>) -> Result<Site, Failure> {
+        let arguments = place.before;
         let _permit = guard::starting();
         let folder = tempfile::Builder::new()
             .prefix("kumiko-bench-")
@@ -76,7 +98,11 @@ impl Site {
             &home,
             &["site", "start", "--listen", "127.0.0.1:0"],
         );
-        wait::output(start.env("KUMIKO_RUN", &bench.runner), UP_WITHIN)?;
+        let start = start
+            .args(place.start)
+            .envs(place.environment.iter().map(|(name, value)| (name, value)))
+            .env("KUMIKO_RUN", &bench.runner);
+        wait::output(start, UP_WITHIN)?;
         let contact = read(&home.join("contact.toml"), |text| {
             toml::from_str(text).map_err(|e| e.to_string())
         })?;

@@ -52,7 +52,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<Report, Failure> {
     let begun = Instant::now();
     let mut machine = Machine::here();
-    let bench = Bench::programs()?;
+    let bench = Bench::programs(false)?;
     let ours = Place::ours(&bench)?;
     let gct = if options.alone {
         Err(Failure::unexpected("it was left out"))

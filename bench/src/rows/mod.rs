@@ -65,7 +65,7 @@ fn connected(bench: &Bench) -> Result<(Site, Client), Failure> {
 }
 
 /// A job without stdin whose output is not kept.
-fn job(executable: &str, arguments: &[&str]) -> JobDescription {
+pub fn job(executable: &str, arguments: &[&str]) -> JobDescription {
     let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
     JobDescription {
         output: OutputMode::Flow,
@@ -74,7 +74,10 @@ fn job(executable: &str, arguments: &[&str]) -> JobDescription {
 }
 
 /// Hears a job to its end: what it said on stdout is given to `take`. It must exit with 0.
-async fn to_the_end(attached: &mut Attached, mut take: impl FnMut(&[u8])) -> Result<(), Failure> {
+pub async fn to_the_end(
+    attached: &mut Attached,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), Failure> {
     let said = |e| Failure::said("following a job", &e);
     loop {
         match within("the next of a job", attached.next())
@@ -107,7 +110,7 @@ pub fn seconds_of(command: &mut Command) -> Result<f64, Failure> {
 }
 
 /// A step with a deadline.
-async fn within<T>(what: &str, step: impl Future<Output = T>) -> Result<T, Failure> {
+pub async fn within<T>(what: &str, step: impl Future<Output = T>) -> Result<T, Failure> {
     tokio::time::timeout(STEP_WITHIN, step)
         .await
         .map_err(|_| Failure::Deadline {

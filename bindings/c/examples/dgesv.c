@@ -65,9 +65,9 @@ int main(void) {
     CHECK(id, GRPC_SESSIONID_VOID);
     for (int i = 0; i < 8; i++) CHECK(grpc_call_async(&trial, &ids[i], i, 10000l, &hits[i]), GRPC_NO_ERROR);
     CHECK(grpc_get_error(ids[0]), GRPC_NO_ERROR);
-    grpc_function_handle_t *found = NULL;
-    CHECK(grpc_get_handle(&found, ids[3]), GRPC_NO_ERROR);
-    if (found != &trial) return 1;
+    grpc_function_handle_t *of = NULL;
+    CHECK(grpc_get_handle(&of, ids[3]), GRPC_NO_ERROR);
+    if (of != &trial) return 1;
     CHECK(grpc_wait_and(ids, 8), GRPC_NO_ERROR);
     for (int i = 0; i < 8; i++) all += hits[i];
     printf("pi: %.2f\n", 4.0 * all / 80000);

@@ -287,7 +287,8 @@ fn a_routine_answers_its_call_and_no_other() {
         [&bytes.collect::<Vec<u8>>(), rest].concat()
     };
     let done = u64::from_le_bytes(*b"kkmdone1");
-    let rows: [(&str, &str, Vec<u8>, Result<bool, ()>); 6] = [
+    type TestRow = (&'static str, &'static str, Vec<u8>, Result<bool, ()>);
+    let rows: [TestRow; 6] = [
         (
             "valid",
             "whole",

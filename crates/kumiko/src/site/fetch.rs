@@ -24,8 +24,10 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 /// Fetches all of them, again and again; never ends, unless there are none.
 pub async fn keep(organisations: Arc<Organisations>) {
-    let addresses = organisations.list.iter().any(|one| one.address().is_some());
-    while addresses {
+    if organisations.list.iter().all(|one| one.address().is_none()) {
+        return;
+    }
+    loop {
         let mut pause = AGAIN_AFTER;
         for one in organisations.list.iter() {
             if let Err(refusal) = fetch(&organisations, one).await {
