@@ -158,8 +158,9 @@ pub async fn open_manager(
     runner: PathBuf,
     mover: Arc<Mover>,
 ) -> Result<Arc<Manager<Chosen>>, Failure> {
-    if let Err(obstacle) = &policies.machine().user_namespaces {
-        tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, "no mechanism can be used here: jobs will be refused");
+    let machine = policies.machine();
+    if let (Err(obstacle), Err(other)) = (&machine.user_namespaces, &machine.supervision) {
+        tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, other = %other.why, "no mechanism can be used here: jobs will be refused");
     }
     let spool = state.join("spool");
     let policies = Arc::new(policies);
