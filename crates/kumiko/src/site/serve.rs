@@ -60,62 +60,68 @@ pub async fn serve(
         Arc::clone(&mover),
     )
     .await?;
-    let listen = listen.unwrap_or(settings.listen);
-    let config = Config {
-        listen,
-        name: this_process::host_name(),
-        host_certificate: home.host_certificate(),
-        host_key: home.host_key(),
-        trust: home.certificates(),
-        mapfile: Some(home.mapfile()),
-        only_account: Some(this_process::account_name()),
-        accept_limited: settings.accept_limited,
-        limits: kumiko_gatekeeper::Limits::default(),
-        gram: Some(gram(&settings, &home.state(), listen.ip(), mover)),
-    };
-    let front = Front::bind(config, Arc::clone(&manager)).await?;
-    let gridftp = start.gridftp.as_ref().unwrap_or(&settings.gridftp);
-    let mut gridftp = match gridftp.as_str() {
-        "" => None,
-        "usual" => Some(GridFtp::start(home, gridftp::usual(front.local_addr())).await?),
-        address => Some(GridFtp::start(home, listen_address(address)?).await?),
-    };
-    let info = info_address(start, &settings, front.local_addr())?;
-    let mut info = match info {
-        Some(listen) => Some(Kept::start(home, listen).await?),
-        None => None,
-    };
-    let calls = calls::open(home, &settings, runner()?).await?;
-    front.offer_calls(Arc::clone(&calls) as Arc<dyn kumiko_session::Service>);
-    let running = announce(home, front.local_addr())?;
-    let telling = tokio::spawn(told::tell(
-        home.told(),
-        settings.batch,
-        manager.watch_stats(),
-    ));
-    let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
-    let fetching = tokio::spawn(fetch::keep(organisations));
-    ready(&running)?;
-    tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");
-    let end = async {
-        tokio::select! {
-            () = end_asked() => {}
-            () = ended(gridftp.as_mut()) => {}
-            () = kept(info.as_mut()) => {}
+    let served = async {
+        let listen = listen.unwrap_or(settings.listen);
+        let config = Config {
+            listen,
+            name: this_process::host_name(),
+            host_certificate: home.host_certificate(),
+            host_key: home.host_key(),
+            trust: home.certificates(),
+            mapfile: Some(home.mapfile()),
+            only_account: Some(this_process::account_name()),
+            accept_limited: settings.accept_limited,
+            limits: kumiko_gatekeeper::Limits::default(),
+            gram: Some(gram(&settings, &home.state(), listen.ip(), mover)),
+        };
+        let front = Front::bind(config, Arc::clone(&manager)).await?;
+        let gridftp = start.gridftp.as_ref().unwrap_or(&settings.gridftp);
+        let mut gridftp = match gridftp.as_str() {
+            "" => None,
+            "usual" => Some(GridFtp::start(home, gridftp::usual(front.local_addr())).await?),
+            address => Some(GridFtp::start(home, listen_address(address)?).await?),
+        };
+        let info = info_address(start, &settings, front.local_addr())?;
+        let mut info = match info {
+            Some(listen) => Some(Kept::start(home, listen).await?),
+            None => None,
+        };
+        let calls = calls::open(home, &settings, runner()?).await?;
+        front.offer_calls(Arc::clone(&calls) as Arc<dyn kumiko_session::Service>);
+        let running = announce(home, front.local_addr())?;
+        let telling = tokio::spawn(told::tell(
+            home.told(),
+            settings.batch,
+            manager.watch_stats(),
+        ));
+        let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
+        let fetching = tokio::spawn(fetch::keep(organisations));
+        ready(&running)?;
+        tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");
+        let end = async {
+            tokio::select! {
+                () = end_asked() => {}
+                () = ended(gridftp.as_mut()) => {}
+                () = kept(info.as_mut()) => {}
+            }
+        };
+        front.run(end).await;
+        if let Some(info) = info {
+            info.stop().await;
         }
+        if let Some(gridftp) = gridftp {
+            gridftp.stop().await;
+        }
+        telling.abort();
+        following.abort();
+        fetching.abort();
+        calls.close().await;
+        Ok(())
     };
-    front.run(end).await;
-    if let Some(info) = info {
-        info.stop().await;
-    }
-    if let Some(gridftp) = gridftp {
-        gridftp.stop().await;
-    }
-    telling.abort();
-    following.abort();
-    fetching.abort();
-    calls.close().await;
+    let served: Result<(), Failure> = served.await;
+    // Also of a site that did not come up: its log is whole in one file then.
     manager.close().await;
+    served?;
     let _ = std::fs::remove_file(home.told());
     let _ = std::fs::remove_file(home.running());
     tracing::info!("the site is down; running jobs go on");
