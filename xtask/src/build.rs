@@ -38,9 +38,10 @@ impl Profile {
 pub type Told = Vec<(&'static str, PathBuf)>;
 
 /// Builds all programs and puts them together as they are installed, in `bin` of cargo's folder: `KUMIKO_BIN`,
-/// `KUMIKO_RUN`, `KUMIKO_JOJO_JAR`. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
+/// `KUMIKO_RUN`, `KUMIKO_JOJO_JAR`; and the C library: `KUMIKO_LIB`, its folder. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
 pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
-    shell::ok(&mut shell.cargo(["build", "-p", "kumiko", "--profile", profile.name()]))?;
+    let both = ["build", "-p", "kumiko", "-p", "kumiko-capi", "--profile"];
+    shell::ok(&mut shell.cargo(both.into_iter().chain([profile.name()])))?;
     let grid = profile.folder(shell).join("kumiko");
     let entry = lean(shell, profile, "kumiko-entry", "kumiko-entry")?;
     let runner = lean(shell, profile, "kumiko-runner", "kumiko-run")?;
@@ -60,6 +61,7 @@ pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     told.extend([
         ("KUMIKO_BIN", bin.join("kumiko")),
         ("KUMIKO_RUN", bin.join("kumiko-run")),
+        ("KUMIKO_LIB", profile.folder(shell)),
     ]);
     Ok(told)
 }
