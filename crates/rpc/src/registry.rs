@@ -34,6 +34,10 @@ const DIGEST_DIGITS: usize = 64;
 pub enum RegistryError {
     #[error("{path}: {cause}")]
     File { path: PathBuf, cause: io::Error },
+    #[error(
+        "{path} has no signature beside it, so it is no routine: make one by `kumiko rpc gen FILE.idl`"
+    )]
+    NoSignature { path: PathBuf },
     #[error("{path} is no program: make one by `kumiko rpc gen`")]
     NoProgram { path: PathBuf },
     #[error("{path}: {cause}")]
@@ -70,7 +74,12 @@ impl Registry {
     /// Which file is not as it should be.
     pub fn register(&self, program: &Path) -> Result<Routine, RegistryError> {
         let beside = signature_of(program);
-        let text = std::fs::read_to_string(&beside).map_err(file(&beside))?;
+        let text = std::fs::read_to_string(&beside).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => RegistryError::NoSignature {
+                path: program.to_owned(),
+            },
+            _ => file(&beside)(cause),
+        })?;
         let signature = Signature::from_text(&text).map_err(|cause| RegistryError::Signature {
             path: beside.clone(),
             cause: Box::new(cause),

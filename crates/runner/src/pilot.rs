@@ -232,8 +232,12 @@ impl Pilot {
                 };
                 let started = process::copy(runner).and_then(|pid| {
                     let pidfd = process::pidfd(pid)?;
-                    self.poll.add(&pidfd, RUNNER + pid as u64, Interest::Read)?;
-                    Ok(Runner { pid, pidfd })
+                    let watched = self.poll.add(&pidfd, RUNNER + pid as u64, Interest::Read);
+                    if watched.is_err() {
+                        // What nobody would see end is not to run.
+                        let _ = process::signal(pidfd.as_fd(), SIGKILL);
+                    }
+                    watched.map(|()| Runner { pid, pidfd })
                 });
                 match started {
                     Ok(runner) => drop(self.held.insert(id, runner)),

@@ -121,7 +121,11 @@ async fn tick<E: Engine>(inner: Weak<Inner<E>>) {
     while let Some(now) = inner.upgrade() {
         let root = &now.root;
         let forgotten = |id: AttemptId| !root.join(id.to_string()).exists();
-        let todo = now.state().pool.tick(forgotten, now.now_ms());
+        let todo = {
+            let mut state = now.state();
+            state.refused.retain(|id, _| !forgotten(*id));
+            state.pool.tick(forgotten, now.now_ms())
+        };
         now.act(todo);
         drop(now);
         tokio::time::sleep(TICK).await;
