@@ -308,7 +308,10 @@ impl<B: BatchSystem> Inner<B> {
         if !in_memory {
             let free = spooling::free_bytes(&self.setup.directory).map_err(|e| no_room(&e))?;
             if invocation.in_bytes.saturating_add(ROOM_BYTES) > free {
-                return Err(no_room(&format!("{free} bytes are free")));
+                return Err(no_room(&format!(
+                    "they are {} bytes, {ROOM_BYTES} are left for others, and {free} are free: the site's owner is to make room",
+                    invocation.in_bytes
+                )));
             }
         }
         self.enter(id, invocation, Some(order), in_memory)
