@@ -107,10 +107,12 @@ fn a_terminal_that_changes_its_size_changes_the_guests() {
         return skip("window size in the sandbox", "script(1)");
     }
     let person = Person::new();
+    // stty sets the rows and then the columns: two changes, of which the guest may see the first.
     let mut session = Session::start(
         &person,
         "mkfifo go; (read x <go; stty rows 44 cols 55 </dev/tty) & \
-         kumiko sandbox run -- sh -c 'trap \"stty size; exit 3\" WINCH; echo ready; while :; do read x; done'",
+         kumiko sandbox run -- sh -c \
+         'trap \"stty size; stty size | grep -q 55 && exit 3\" WINCH; echo ready; while :; do read x; done'",
     );
     session.sees("ready");
     std::fs::write(person.home.path().join("go"), "\n").unwrap();
