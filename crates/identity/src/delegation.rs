@@ -6,12 +6,14 @@ use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
 use openssl::x509::{X509NameBuilder, X509Req};
+use std::time::SystemTime;
 
 use crate::certificate::{Certificate, CertificateError};
 use crate::credential::Credential;
 use crate::key::{Key, KeyError, KeyKind};
 use crate::proxy::{self, Options, ProxyError};
-use crate::verify::settled;
+use crate::trust::TrustStore;
+use crate::verify::{Peer, Purpose, VerifyError, settled, verify};
 
 /// A request of GT's has 700 bytes, with an RSA key of 8192 bits about 1.7 kB.
 pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
@@ -40,6 +42,8 @@ pub enum DelegationError {
     WrongKey,
     #[error("the certificate in the peer's reply is no proxy of {expected}")]
     WrongIssuer { expected: String },
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error(transparent)]
@@ -74,12 +78,15 @@ impl Receiver {
     }
 
     /// Takes the reply: the proxy's certificate, which others may follow. `shown` is the chain that the peer showed in
-    /// the handshake (`Peer::chain`); it completes the credential.
+    /// the handshake (`Peer::chain`); it completes the credential, which is then judged as if it were shown to us: since
+    /// the handshake a list may have come that revokes it.
     pub fn finish(
         self,
         reply: &[u8],
         shown: &[Certificate],
-    ) -> Result<Credential, DelegationError> {
+        trust: &TrustStore,
+        at: SystemTime,
+    ) -> Result<(Credential, Peer), DelegationError> {
         if reply.len() > MAX_REPLY_BYTES {
             return Err(DelegationError::TooLong {
                 bytes: reply.len(),
@@ -91,8 +98,7 @@ impl Receiver {
             .next()
             .ok_or(DelegationError::NoCertificate)?;
         let issuer = shown.first().ok_or(DelegationError::NoCertificate)?;
-        let signed = settled(leaf.x509().verify(&*issuer.x509().public_key()?))?;
-        if !leaf.is_proxy() || !signed || leaf.issuer() != issuer.subject() {
+        if !leaf.is_proxy() || leaf.issuer() != issuer.subject() {
             return Err(DelegationError::WrongIssuer {
                 expected: issuer.subject().to_string(),
             });
@@ -103,7 +109,8 @@ impl Receiver {
         if !credential.key_matches()? {
             return Err(DelegationError::WrongKey);
         }
-        Ok(credential)
+        let peer = verify(credential.chain(), trust, at, &Purpose::Client)?;
+        Ok((credential, peer))
     }
 }
 

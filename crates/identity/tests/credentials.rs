@@ -9,7 +9,8 @@ use kumiko_identity::ca::{self, Authority, CaError, Kind, TrustFiles, install_tr
 use kumiko_identity::delegation::{self, DelegationError, Receiver};
 use kumiko_identity::proxy::{self, Options, ProxyError};
 use kumiko_identity::{
-    Credential, CredentialError, Dn, GridMap, Key, KeyError, KeyKind, ProxyKind, Purpose, verify,
+    Credential, CredentialError, Dn, GridMap, Key, KeyError, KeyKind, ProxyKind, Purpose,
+    VerifyError, verify,
 };
 use kumiko_testkit::Ca;
 
@@ -184,10 +185,11 @@ fn a_delegated_proxy_completes_the_chain_that_was_shown() {
             ..Options::default()
         };
         let reply = delegation::sign(&request, &proxy, &options).unwrap();
-        let delegated = receiver.finish(&reply, proxy.chain()).unwrap();
-        assert_eq!(delegated.chain().len(), 3);
         let now = SystemTime::now();
-        let peer = verify(delegated.chain(), &ca.trust(), now, &Purpose::Client).unwrap();
+        let (delegated, peer) = receiver
+            .finish(&reply, proxy.chain(), &ca.trust(), now)
+            .unwrap();
+        assert_eq!(delegated.chain().len(), 3);
         assert_eq!(peer.kind, kind);
         assert_eq!(&peer.identity, alice.subject());
     }
@@ -198,30 +200,46 @@ fn replies_and_requests_that_do_not_fit_are_refused() {
     let ca = Ca::new();
     let (alice, bob) = (ca.user("Alice"), ca.user("Bob"));
     let options = Options::default();
+    let (trust, now) = (ca.trust(), SystemTime::now());
     let receiver = || Receiver::new(KeyKind::P256).unwrap();
+    let finish = |receiver: Receiver, reply: &[u8]| {
+        receiver
+            .finish(reply, alice.chain(), &trust, now)
+            .map(|(credential, _)| credential)
+    };
     let (wanting, request) = receiver();
     let (_, other_request) = receiver();
     let for_other = delegation::sign(&other_request, &alice, &options).unwrap();
     assert!(matches!(
-        wanting.finish(&for_other, alice.chain()),
+        finish(wanting, &for_other),
         Err(DelegationError::WrongKey)
     ));
     let (wanting, request_of_bob) = receiver();
     let by_bob = delegation::sign(&request_of_bob, &bob, &options).unwrap();
     assert!(matches!(
-        wanting.finish(&by_bob, alice.chain()),
+        finish(wanting, &by_bob),
         Err(DelegationError::WrongIssuer { .. })
     ));
     let no_proxy = alice.leaf().to_der().unwrap();
     assert!(matches!(
-        receiver().0.finish(&no_proxy, alice.chain()),
+        finish(receiver().0, &no_proxy),
         Err(DelegationError::WrongIssuer { .. })
     ));
     assert!(matches!(
-        receiver().0.finish(b"", alice.chain()),
+        finish(receiver().0, b""),
         Err(DelegationError::NoCertificate)
     ));
-    assert!(receiver().0.finish(b"\x30\x03abc", alice.chain()).is_err());
+    assert!(finish(receiver().0, b"\x30\x03abc").is_err());
+    // One bit of the proxy's signature turned over: it is the chain that is wrong then.
+    let (wanting, request_of_alice) = receiver();
+    let mut forged = delegation::sign(&request_of_alice, &alice, &options).unwrap();
+    if let Some(last) = forged.last_mut() {
+        *last ^= 1;
+    }
+    assert!(matches!(
+        finish(wanting, &forged),
+        Err(DelegationError::Verify(VerifyError::BadSignature { .. }))
+    ));
     // One bit of the key in the request turned over: the signature on it no longer holds.
     for at in 0..request.len() {
         let mut turned = request.clone();
@@ -245,7 +263,9 @@ fn a_key_made_earlier_serves_for_delegation() {
     let (receiver, request) = Receiver::with_key(key).unwrap();
     let alice = ca.user("Alice");
     let reply = delegation::sign(&request, &alice, &Options::default()).unwrap();
-    receiver.finish(&reply, alice.chain()).unwrap();
+    receiver
+        .finish(&reply, alice.chain(), &ca.trust(), SystemTime::now())
+        .unwrap();
 }
 
 #[test]

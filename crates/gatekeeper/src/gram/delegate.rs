@@ -3,7 +3,7 @@
 use super::incoming::{Incoming, LinkError};
 use crate::desk::Desk;
 use kumiko_identity::delegation::{DelegationError, Receiver};
-use kumiko_identity::{Certificate, Credential, KeyPool, Peer, Purpose, VerifyError, verify};
+use kumiko_identity::{Certificate, Credential, KeyPool, Peer};
 use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -15,8 +15,6 @@ pub(super) enum NotDelegated {
     Key(#[from] kumiko_identity::KeyError),
     #[error("the delegated credential cannot be used: {0}")]
     Delegation(#[from] DelegationError),
-    #[error("the delegated credential cannot be used: {0}")]
-    Verify(#[from] VerifyError),
     #[error("judging it failed: {0}")]
     Judge(#[from] tokio::task::JoinError),
 }
@@ -48,7 +46,7 @@ pub(super) async fn renewal<L: AsyncRead + AsyncWrite + Unpin>(
     Ok((waiting, link.token().await?))
 }
 
-/// Makes a credential of what came, and judges it as if it were shown to us.
+/// Makes a credential of what came, judged as if it were shown to us.
 pub(super) async fn judge<J>(
     desk: &Desk<J>,
     peer: &Peer,
@@ -58,13 +56,7 @@ pub(super) async fn judge<J>(
     let trust = desk.trust.current(&desk.meter).await;
     let shown: Vec<Certificate> = peer.chain.clone();
     let judged = tokio::task::spawn_blocking(move || {
-        let credential = waiting.finish(&certificates, &shown)?;
-        verify(
-            credential.chain(),
-            &trust,
-            SystemTime::now(),
-            &Purpose::Client,
-        )?;
+        let (credential, _) = waiting.finish(&certificates, &shown, &trust, SystemTime::now())?;
         Ok(credential)
     });
     judged.await?

@@ -3,7 +3,7 @@
 use super::{Out, Stop};
 use crate::admit::Visitor;
 use crate::desk::Desk;
-use kumiko_identity::{KeyKind, Purpose, delegation, verify};
+use kumiko_identity::{KeyKind, delegation};
 use kumiko_job::contract::{Delegated, Jobs, Refusal};
 use kumiko_job::id::JobId;
 use kumiko_session::Receiver;
@@ -66,13 +66,9 @@ async fn take<J: Jobs>(
     let trust = desk.trust.current(&desk.meter).await;
     let peer = visitor.peer.clone();
     let judged = tokio::task::spawn_blocking(move || {
-        let credential = waiting
-            .finish(&message.data, &peer.chain)
+        let (credential, verified) = waiting
+            .finish(&message.data, &peer.chain, &trust, SystemTime::now())
             .map_err(|e| bad(&e))?;
-        let now = SystemTime::now();
-        // The chain begins with what TLS verified; since then a list may have come that revokes it.
-        let verified = verify(credential.chain(), &trust, now, &Purpose::Client);
-        let verified = verified.map_err(|e| bad(&e))?;
         let left = verified.not_after.duration_since(UNIX_EPOCH);
         Ok(Delegated {
             pem: credential.to_pem().map_err(|e| bad(&e))?,
