@@ -56,6 +56,21 @@ pub fn processor_s(pid: u32) -> Result<f64, Failure> {
         .ok_or_else(|| Failure::unexpected(format!("{path} is not understood")))
 }
 
+/// Processor seconds that all of the machine has spent since it started.
+pub fn machine_s() -> Result<f64, Failure> {
+    let stat = fs::read_to_string("/proc/stat").doing(|| "reading /proc/stat")?;
+    busy(&stat)
+        .map(|ticks| ticks / TICKS_A_SECOND)
+        .ok_or_else(|| Failure::unexpected("/proc/stat is not understood".to_owned()))
+}
+
+/// user, nice, system, irq and softirq of all processors: idle, iowait and steal are nobody's work (proc_stat(5)).
+fn busy(stat: &str) -> Option<f64> {
+    let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    let fields: Vec<f64> = fields.map_while(|f| f.parse().ok()).collect();
+    Some(fields.get(..3)?.iter().sum::<f64>() + fields.get(5..7)?.iter().sum::<f64>())
+}
+
 /// utime, stime, cutime and cstime: fields 14 to 17, of which two stand before the name's end.
 fn ticks(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
@@ -136,6 +151,14 @@ mod tests {
         assert_eq!(ticks(stat), Some(124.0));
         assert_eq!(ticks("7 (a) S 3"), None);
         assert!(processor_s(std::process::id()).unwrap() >= 0.0);
+    }
+
+    #[test]
+    fn work_of_the_machine_is_neither_idle_nor_stolen() {
+        let text = "cpu  10 20 30 1000 400 5 6 900 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
+        assert_eq!(busy(text), Some(71.0));
+        assert_eq!(busy("cpu  10 20\n"), None);
+        assert!(machine_s().unwrap() > 0.0);
     }
 
     #[test]

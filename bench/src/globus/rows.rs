@@ -111,7 +111,30 @@ impl Setup<'_> {
             "{} clients at once, whose half of each handshake this machine makes too: so they have P-256 keys, on both sides, and those with RSA keys are beside. Bare TLS has RSA users.",
             self.clients
         ));
+        for (name, place) in [(OURS, Some(self.ours)), (GCT, self.gct.as_ref().ok())] {
+            match place.map(|place| self.spent(&place.other)) {
+                Some(Ok((client, others))) => row.note(format!(
+                    "{name}, one ping after another: {:.2} ms of processor in the client, {:.2} ms in all else of the machine.",
+                    client * 1e3,
+                    others * 1e3
+                )),
+                Some(Err(failure)) => row.lacks(Some(name), &failure),
+                None => {}
+            }
+        }
         row
+    }
+
+    /// Processor seconds of a ping: of this process, and of all others while it was waited for.
+    fn spent(&self, way: &Way) -> Result<(f64, f64), Failure> {
+        let now = || Ok((proc::processor_s(std::process::id())?, proc::machine_s()?));
+        let (client, machine) = now()?;
+        for _ in 0..OPERATIONS {
+            self.runtime.block_on(way.ping())?;
+        }
+        let (client, machine) = (now()?.0 - client, now()?.1 - machine);
+        let each = |seconds: f64| seconds / OPERATIONS as f64;
+        Ok((each(client), each(machine - client)))
     }
 
     /// One job after another: the time, its shape, and where it goes.
