@@ -38,10 +38,13 @@ impl Profile {
 pub type Told = Vec<(&'static str, PathBuf)>;
 
 /// Builds all programs and puts them together as they are installed, in `bin` of cargo's folder: `KUMIKO_BIN`,
-/// `KUMIKO_RUN`, `KUMIKO_JOJO_JAR`; and the C library: `KUMIKO_LIB`, its folder. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
+/// `KUMIKO_RUN`, `KUMIKO_JOJO_JAR`; the C libraries: `KUMIKO_LIB`, their folder; Python's package: `KUMIKO_PYTHON`, a folder for
+/// PYTHONPATH. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
 pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
-    let both = ["build", "-p", "kumiko", "-p", "kumiko-capi", "--profile"];
-    shell::ok(&mut shell.cargo(both.into_iter().chain([profile.name()])))?;
+    let names = ["kumiko", "kumiko-capi", "kumiko-python"];
+    let packages = names.into_iter().flat_map(|name| ["-p", name]);
+    let what = ["build"].into_iter().chain(packages);
+    shell::ok(&mut shell.cargo(what.chain(["--profile", profile.name()])))?;
     let grid = profile.folder(shell).join("kumiko");
     let entry = lean(shell, profile, "kumiko-entry", "kumiko-entry")?;
     let runner = lean(shell, profile, "kumiko-runner", "kumiko-run")?;
@@ -62,8 +65,30 @@ pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
         ("KUMIKO_BIN", bin.join("kumiko")),
         ("KUMIKO_RUN", bin.join("kumiko-run")),
         ("KUMIKO_LIB", profile.folder(shell)),
+        ("KUMIKO_PYTHON", python(shell, profile)?),
     ]);
     Ok(told)
+}
+
+/// Puts Python's package together, as a wheel would.
+fn python(shell: &Shell, profile: Profile) -> Result<PathBuf, Failure> {
+    let from = shell.path("bindings/python/kumiko");
+    let root = profile.folder(shell).join("python");
+    let package = root.join("kumiko");
+    let wrong = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| Failure::File { path, cause }
+    };
+    fs::create_dir_all(&package).map_err(wrong(&package))?;
+    for entry in fs::read_dir(&from).map_err(wrong(&from))? {
+        let entry = entry.map_err(wrong(&from))?;
+        if entry.path().is_file() {
+            replace(&entry.path(), &package.join(entry.file_name()))?;
+        }
+    }
+    let native = profile.folder(shell).join("lib_kumiko.so");
+    replace(&native, &package.join("_kumiko.abi3.so"))?;
+    Ok(root)
 }
 
 /// Builds the runner only: `KUMIKO_RUN`.

@@ -1,10 +1,9 @@
 //! libgridrpc (ring 3): the C interface of the GridRPC standard, as bindings/c/kumiko/grpc.h has it. The entries with a variable
-//! number of arguments are c/entries.c; `entries` are the others, `sessions` what they do, `config` where the site is.
+//! number of arguments are c/entries.c; `entries` are the others, `sessions` what they do.
 //!
 //! Not here: argument stacks, handle arrays, attributes, remote objects, callbacks; the conversation (kumiko-rpc-client).
 
 mod codes;
-mod config;
 mod entries;
 mod outputs;
 mod sessions;

@@ -1,17 +1,16 @@
 //! Handles and sessions (GFD-R.052: a session is one call), and the runtime that carries them. Not here: C's types.
 
 use crate::codes::{
-    ALREADY_INITIALIZED, CANCELED_NP, COMMUNICATION_FAILED, Code, FUNCTION_NOT_FOUND, Failed,
-    INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NO_ERROR, NOT_INITIALIZED, OTHER_ERROR_CODE,
-    RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED,
+    ALREADY_INITIALIZED, CANCELED_NP, COMMUNICATION_FAILED, CONFIGFILE_ERROR, CONFIGFILE_NOT_FOUND,
+    Code, FUNCTION_NOT_FOUND, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NO_ERROR,
+    NOT_INITIALIZED, OTHER_ERROR_CODE, RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED,
 };
-use crate::config::Config;
 use crate::outputs::Outputs;
 use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, SiteAddress};
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Arguments, Calls, RpcError, Settings};
+use kumiko_rpc_client::{Arguments, Calls, Contact, ContactError, RpcError, Settings};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,7 +24,7 @@ const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 
 pub struct Library {
     runtime: &'static Runtime,
-    config: Config,
+    config: Contact,
     state: Mutex<State>,
     /// Told when a session ends.
     ended: Condvar,
@@ -79,7 +78,13 @@ pub fn initialize(file: Option<&Path>) -> Result<(), Failed> {
     if library.is_some() {
         return Err(Failed::bare(ALREADY_INITIALIZED));
     }
-    let config = Config::load(file)?;
+    let config = Contact::load(file).map_err(|error| {
+        let code = match error {
+            ContactError::NoHome | ContactError::Absent { .. } => CONFIGFILE_NOT_FOUND,
+            ContactError::Unusable { .. } => CONFIGFILE_ERROR,
+        };
+        Failed::new(code, error.to_string())
+    })?;
     let runtime = runtime()?;
     *library = Some(Arc::new(Library {
         runtime,

@@ -13,9 +13,10 @@ use kumiko_idl::Signature;
 use kumiko_job::contract::Refusal;
 use kumiko_session::{Draft, Receiver, Sender, SessionError};
 use kumiko_wire::rpc::{Durability, FromSite, ToSite};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Some blocks are on their way at once; one is held in memory at either end.
@@ -66,10 +67,39 @@ struct Inner {
 struct Count {
     last: u64,
     open: BTreeSet<u64>,
+    /// Of calls that are begun or attached to here: whether the caller wants them no more.
+    unwanted: HashMap<CallId, watch::Sender<bool>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call is open as long as somebody waits for it, however the waiting ends.
+struct Open<'a> {
+    inner: &'a Inner,
+    id: CallId,
+    unwanted: watch::Receiver<bool>,
+}
+
+impl Open<'_> {
+    fn new(inner: &Inner, id: CallId) -> Open<'_> {
+        let mut count = lock(&inner.count);
+        let sender = count.unwanted.entry(id).or_default();
+        Open {
+            inner,
+            id,
+            unwanted: sender.subscribe(),
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let mut count = lock(&self.inner.count);
+        count.open.remove(&self.id.sequence);
+        count.unwanted.remove(&self.id);
+    }
 }
 
 /// How a conversation on one stream ended.
@@ -164,7 +194,9 @@ impl Calls {
         count.last += 1;
         let sequence = count.last;
         count.open.insert(sequence);
-        Ok(CallId { client, sequence })
+        let id = CallId { client, sequence };
+        count.unwanted.insert(id, watch::Sender::default());
+        Ok(id)
     }
 
     async fn register(&self) -> Result<u64, RpcError> {
@@ -216,9 +248,9 @@ impl Calls {
         };
         let first_open = lock(&self.inner.count).open.first().copied().unwrap_or(1);
         let call = ClientCall::invoke(id, first_open, invocation);
-        let done = self.converse(call, Some(arguments)).await;
-        lock(&self.inner.count).open.remove(&id.sequence);
-        let bytes = done?;
+        let mut open = Open::new(&self.inner, id);
+        let unwanted = &mut open.unwanted;
+        let bytes = self.converse(call, Some(arguments), unwanted).await?;
         let (got, expected) = (bytes.len() as u64, arguments.plan.out_bytes);
         match got == expected {
             true => Ok(bytes),
@@ -235,7 +267,9 @@ impl Calls {
     /// # Errors
     /// There is no result, and why.
     pub async fn attach(&self, id: CallId) -> Result<Bytes, RpcError> {
-        self.converse(ClientCall::attach(id), None).await
+        let mut open = Open::new(&self.inner, id);
+        let call = ClientCall::attach(id);
+        self.converse(call, None, &mut open.unwanted).await
     }
 
     /// Says that the result is where it belongs (P42), or that nobody wants it. Best effort: it expires otherwise.
@@ -252,9 +286,16 @@ impl Calls {
         }
     }
 
+    /// Who waits for it here is told when it has ended.
+    ///
     /// # Errors
     /// The link is lost.
     pub async fn cancel(&self, call: CallId) -> Result<(), RpcError> {
+        // On its own stream, where the word cannot come before the call itself.
+        if let Some(unwanted) = lock(&self.inner.count).unwanted.get(&call) {
+            unwanted.send_replace(true);
+            return Ok(());
+        }
         let (mut sender, receiver) = self.stream().await?;
         let said = ToSite::Call {
             message: FromClient::Cancel { call },
@@ -302,18 +343,25 @@ impl Calls {
         &self,
         mut call: ClientCall,
         arguments: Option<&Arguments>,
+        unwanted: &mut watch::Receiver<bool>,
     ) -> Result<Bytes, RpcError> {
         let mut give_up = Instant::now() + GIVE_UP;
+        // As long as what was asked for says; what a site says by itself reserves nothing.
+        let expected = arguments.map_or(0, |arguments| arguments.plan.out_bytes);
         let mut staging = Vec::new();
+        let _ = staging.try_reserve_exact(usize::try_from(expected).unwrap_or(0));
         let mut first = true;
         loop {
             let mut stream = self.stream().await?;
             let begun = Instant::now();
             // The first time nothing of it can be there: blocks follow at once.
             let ahead = std::mem::take(&mut first) && call.invocation.is_some();
-            let left = self
-                .once(&mut stream, &mut call, arguments, ahead, &mut staging)
-                .await;
+            let sending = Sending {
+                arguments,
+                ahead,
+                unwanted,
+            };
+            let left = once(&mut stream, &mut call, sending, &mut staging).await;
             match left {
                 Left::Done(bytes) => {
                     call.committed();
@@ -361,7 +409,7 @@ impl Calls {
                         }
                     }
                     let id = self.number().await?;
-                    lock(&self.inner.count).open.remove(&id.sequence);
+                    drop(Open::new(&self.inner, id)); // who waits knows the number before
                     call = ClientCall::invoke(id, 1, invocation);
                     staging.clear();
                     continue;
@@ -375,105 +423,139 @@ impl Calls {
             };
         }
     }
+}
 
-    /// The conversation on one stream.
-    async fn once(
-        &self,
-        stream: &mut (Sender, Receiver),
-        call: &mut ClientCall,
-        arguments: Option<&Arguments>,
-        ahead: bool,
-        staging: &mut Vec<u8>,
-    ) -> Left {
-        let (sender, receiver) = stream;
-        let id = call.id;
-        let Some(message) = call.next() else {
-            return Left::Failed(RpcError::Unexpected);
-        };
-        let data = Bytes::new();
-        if let Err(error) = say(sender, ToSite::Call { message, data }).await {
-            return Left::Lost(error);
-        }
-        let (wanted, wants) = tokio::sync::watch::channel(ahead.then_some(0));
-        let blocks = call.invocation.as_ref().map_or(0, Invocation::blocks);
-        let fetching = call.phase.clone();
-        let sending = async {
-            // What the site does not send by itself any more is asked for.
-            if let Phase::Fetching { next, blocks, .. } = fetching {
-                for number in next + 1..blocks {
-                    let message = FromClient::Fetch { call: id, number };
-                    let data = Bytes::new();
-                    if let Err(error) = say(sender, ToSite::Call { message, data }).await {
-                        return error;
-                    }
+/// What goes out of one conversation.
+struct Sending<'a> {
+    arguments: Option<&'a Arguments>,
+    /// Blocks follow the call at once.
+    ahead: bool,
+    unwanted: &'a mut watch::Receiver<bool>,
+}
+
+/// Comes when the caller wants the call no more.
+async fn no_more(unwanted: &mut watch::Receiver<bool>) {
+    if unwanted.wait_for(|unwanted| *unwanted).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// The conversation on one stream.
+async fn once(
+    stream: &mut (Sender, Receiver),
+    call: &mut ClientCall,
+    given: Sending<'_>,
+    staging: &mut Vec<u8>,
+) -> Left {
+    let Sending {
+        arguments,
+        ahead,
+        unwanted,
+    } = given;
+    let (sender, receiver) = stream;
+    let id = call.id;
+    let Some(message) = call.next() else {
+        return Left::Failed(RpcError::Unexpected);
+    };
+    let data = Bytes::new();
+    if let Err(error) = say(sender, ToSite::Call { message, data }).await {
+        return Left::Lost(error);
+    }
+    let (wanted, wants) = watch::channel(ahead.then_some(0));
+    let blocks = call.invocation.as_ref().map_or(0, Invocation::blocks);
+    let fetching = call.phase.clone();
+    let sending = async {
+        // What the site does not send by itself any more is asked for.
+        if let Phase::Fetching { next, blocks, .. } = fetching {
+            for number in next + 1..blocks {
+                let message = FromClient::Fetch { call: id, number };
+                let data = Bytes::new();
+                if let Err(error) = say(sender, ToSite::Call { message, data }).await {
+                    return error;
                 }
             }
-            let (Some(arguments), mut wants) = (arguments, wants) else {
-                return std::future::pending().await;
-            };
-            let Ok(from) = wants.wait_for(Option::is_some).await.map(|from| *from) else {
-                return std::future::pending().await;
-            };
-            for number in from.unwrap_or(0)..blocks {
+        }
+        let mut wants = wants;
+        let from = async {
+            let first = wants.wait_for(Option::is_some).await.map(|first| *first);
+            match (arguments, first) {
+                (Some(arguments), Ok(first)) => (arguments, first.unwrap_or(0)),
+                _ => std::future::pending().await,
+            }
+        };
+        let wanted = tokio::select! {
+            biased;
+            () = no_more(unwanted) => None,
+            from = from => Some(from),
+        };
+        if let Some((arguments, from)) = wanted {
+            for number in from..blocks {
+                if *unwanted.borrow() {
+                    break;
+                }
                 let message = FromClient::Block { call: id, number };
                 let data = arguments.block(number, BLOCK_BYTES);
                 if let Err(error) = say(sender, ToSite::Call { message, data }).await {
                     return error;
                 }
             }
-            std::future::pending().await
-        };
-        let hearing = async {
-            loop {
-                let message = match hear(receiver).await {
-                    Ok(message) => message,
-                    Err(RpcError::Stream(error)) => return Left::Lost(error),
-                    Err(RpcError::Refused(refusal)) => return Left::Passing(refusal),
-                    Err(error) => return Left::Failed(error),
-                };
-                let (heard, data) = match message {
-                    FromSite::Refused { call, refusal } if call == Some(id) || call.is_none() => {
-                        return match refusal.code.as_str() {
-                            "rpc_no_client" => Left::Forgotten,
-                            code if PASSING.contains(&code) => Left::Passing(refusal),
-                            _ => Left::Failed(refusal.into()),
-                        };
-                    }
-                    FromSite::Status { call, status } => {
-                        if let (true, Status::Wants { block }) = (call == id, &status) {
-                            wanted.send_if_modified(|wanted| match wanted {
-                                None => {
-                                    *wanted = Some(*block);
-                                    true
-                                }
-                                Some(_) => false,
-                            });
-                        }
-                        (ToClient::Status { call, status }, Bytes::new())
-                    }
-                    FromSite::Part { call, number, data } => {
-                        (ToClient::Part { call, number }, data)
-                    }
-                    _ => continue, // of a call before on this stream
-                };
-                let mut action = call.heard(&heard);
-                if let Some(ClientAction::Store { number }) = action {
-                    staging.extend_from_slice(&data);
-                    action = call.stored(number);
-                }
-                match action {
-                    Some(ClientAction::Commit { .. }) => {
-                        return Left::Done(Bytes::from(std::mem::take(staging)));
-                    }
-                    Some(ClientAction::Fail(why)) => return Left::Failed(no_result(id, why)),
-                    Some(ClientAction::Store { .. }) | None => {}
-                }
-            }
-        };
-        tokio::select! {
-            left = hearing => left,
-            error = sending => Left::Lost(error),
+            no_more(unwanted).await;
         }
+        let message = FromClient::Cancel { call: id };
+        let data = Bytes::new();
+        match say(sender, ToSite::Call { message, data }).await {
+            Err(error) => error,
+            Ok(()) => std::future::pending().await,
+        }
+    };
+    let hearing = async {
+        loop {
+            let message = match hear(receiver).await {
+                Ok(message) => message,
+                Err(RpcError::Stream(error)) => return Left::Lost(error),
+                Err(RpcError::Refused(refusal)) => return Left::Passing(refusal),
+                Err(error) => return Left::Failed(error),
+            };
+            let (heard, data) = match message {
+                FromSite::Refused { call, refusal } if call == Some(id) || call.is_none() => {
+                    return match refusal.code.as_str() {
+                        "rpc_no_client" => Left::Forgotten,
+                        code if PASSING.contains(&code) => Left::Passing(refusal),
+                        _ => Left::Failed(refusal.into()),
+                    };
+                }
+                FromSite::Status { call, status } => {
+                    if let (true, Status::Wants { block }) = (call == id, &status) {
+                        wanted.send_if_modified(|wanted| match wanted {
+                            None => {
+                                *wanted = Some(*block);
+                                true
+                            }
+                            Some(_) => false,
+                        });
+                    }
+                    (ToClient::Status { call, status }, Bytes::new())
+                }
+                FromSite::Part { call, number, data } => (ToClient::Part { call, number }, data),
+                _ => continue, // of a call before on this stream
+            };
+            let mut action = call.heard(&heard);
+            if let Some(ClientAction::Store { number }) = action {
+                staging.extend_from_slice(&data);
+                action = call.stored(number);
+            }
+            match action {
+                Some(ClientAction::Commit { .. }) => {
+                    return Left::Done(Bytes::from(std::mem::take(staging)));
+                }
+                Some(ClientAction::Fail(why)) => return Left::Failed(no_result(id, why)),
+                Some(ClientAction::Store { .. }) | None => {}
+            }
+        }
+    };
+    tokio::select! {
+        left = hearing => left,
+        error = sending => Left::Lost(error),
     }
 }
 

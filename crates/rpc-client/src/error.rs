@@ -55,14 +55,44 @@ impl From<PlanError> for RpcError {
 }
 
 impl RpcError {
-    /// The row of spec/errors.toml, where it has one of its own.
-    pub fn code(&self) -> Option<&str> {
+    /// The row of spec/errors.toml.
+    pub fn code(&self) -> &str {
         match self {
             RpcError::Refused(refusal) | RpcError::Client(ClientError::Refused(refusal)) => {
-                Some(&refusal.code)
+                &refusal.code
             }
-            _ => None,
+            RpcError::Client(ClientError::Address { .. }) => "bad_contact",
+            RpcError::Client(ClientError::Connect { .. }) => "site_unreachable",
+            RpcError::Client(ClientError::Credential { .. } | ClientError::Delegation { .. }) => {
+                "credential_unusable"
+            }
+            RpcError::Client(ClientError::Lost { .. } | ClientError::Stream { .. })
+            | RpcError::Stream(_) => "link_lost",
+            RpcError::Client(_)
+            | RpcError::Message(_)
+            | RpcError::Signature(_)
+            | RpcError::Unexpected
+            | RpcError::Result { .. } => "bad_reply",
+            RpcError::Arguments(_) | RpcError::Argument { .. } => "bad_arguments",
+            RpcError::Failed {
+                failure: Failure::Cancelled,
+                ..
+            } => "call_cancelled",
+            RpcError::Failed {
+                failure: Failure::Refused { .. },
+                ..
+            } => "routine_not_begun",
+            RpcError::Failed { .. } => "routine_failed",
+            RpcError::Over { .. } => "result_gone",
         }
+    }
+
+    /// There will be no other outcome of the call.
+    pub fn is_final(&self) -> bool {
+        matches!(
+            self,
+            RpcError::Failed { .. } | RpcError::Over { .. } | RpcError::Refused(_)
+        )
     }
 }
 

@@ -1,12 +1,18 @@
 //! The caller's end of GridRPC (ring 2, spec/rpc P40 to P57): arguments are put together as a routine's signature says, sent in
 //! blocks, and the one result is fetched, over whatever happens to link and site in between.
 //!
-//! Not here: sessions (kumiko-client), files and printing (the command), the C interface (capi).
+//! Not here: sessions (kumiko-client), files and printing (the command), the interfaces for C (capi) and Python (python).
 
 mod arguments;
 mod calls;
+mod contact;
 mod error;
+mod notes;
+mod told;
 
 pub use arguments::{Argument, Arguments, heads, pack, plan, unpack};
 pub use calls::{Calls, Settings};
+pub use contact::{Contact, ContactError, durability, home};
 pub use error::RpcError;
+pub use notes::{Note, NoteError, Notes, call_id};
+pub use told::{Told, told};

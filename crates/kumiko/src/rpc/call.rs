@@ -8,20 +8,11 @@ use crate::fail::{Failure, While};
 use crate::home::Home;
 use crate::output::say;
 use kumiko_call::id::CallId;
-use kumiko_idl::{HEAD_BYTES, Head, Limits, Plan, Signature};
-use kumiko_rpc_client::{Arguments, Calls, RpcError, Settings};
-use serde::{Deserialize, Serialize};
+use kumiko_idl::{Plan, Signature};
+use kumiko_rpc_client::{Arguments, Calls, Note, Notes, RpcError, Settings, call_id};
 use serde_json::{Map, Value as Json};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-
-/// What a result is understood by.
-#[derive(Serialize, Deserialize)]
-struct Note {
-    site: String,
-    signature: String,
-    heads: Vec<u8>,
-}
+use std::path::PathBuf;
 
 pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failure> {
     let site = asked.target.site.as_deref();
@@ -37,17 +28,15 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
         let heads = kumiko_rpc_client::heads(&signature, &given)?;
         let arguments = Arguments::new(&signature, &given)?;
         let id = calls.number().await?;
-        let note = Note {
-            site: client.address().to_string(),
-            signature: signature.to_text(),
-            heads: heads.concat(),
-        };
-        let written = write(home, &note, id)?;
+        let note = Note::new(client.address().to_string(), &signature, &heads);
+        let notes = Notes::of(home.root());
+        notes.write(&note, id)?;
         if std::io::stderr().is_terminal() {
             eprintln!("call {id}: if this ends early, `kumiko rpc attach {id}` takes its result");
         }
         let came = calls.call(id, &asked.routine, &arguments).await;
-        finish(&calls, id, &written, came, |result| {
+        let forget = || notes.forget(&note.site, id);
+        finish(&calls, id, forget, came, |result| {
             show(&signature, &arguments.plan, result, &targets, format)
         })
         .await
@@ -65,18 +54,13 @@ pub async fn attach(
     let id = parse(text)?;
     connect::with(site, home, async |client| {
         let address = client.address().to_string();
-        let (note, written) = read(home, id, &address)?;
-        let signature = Signature::from_text(&note.signature)?;
-        let heads: Vec<Head> = note
-            .heads
-            .chunks_exact(HEAD_BYTES)
-            .filter_map(|head| head.try_into().ok())
-            .collect();
-        let plan = signature.plan(&heads, Limits::WIDEST)?;
+        let notes = Notes::of(home.root());
+        let (signature, plan) = notes.read(&address, id)?.plan()?;
         let targets = targets(results, &signature)?;
         let calls = Calls::new(client.clone(), Settings::default());
         let came = calls.attach(id).await;
-        finish(&calls, id, &written, came, |result| {
+        let forget = || notes.forget(&address, id);
+        finish(&calls, id, forget, came, |result| {
             if result.len() as u64 != plan.out_bytes {
                 return Err(RpcError::Result {
                     call: id,
@@ -96,16 +80,16 @@ pub async fn attach(
 async fn finish(
     calls: &Calls,
     id: CallId,
-    note: &Path,
+    forget: impl FnOnce(),
     came: Result<bytes::Bytes, RpcError>,
     show: impl FnOnce(&[u8]) -> Result<(), Failure>,
 ) -> Result<u8, Failure> {
     let shown = match came {
         Ok(result) => show(&result),
-        Err(error @ (RpcError::Failed { .. } | RpcError::Over { .. } | RpcError::Refused(_))) => {
+        Err(error) if error.is_final() => {
             // There will be no other outcome, and the site need not keep it.
             let _ = calls.until_over(id).await;
-            let _ = std::fs::remove_file(note);
+            forget();
             return Err(error.into());
         }
         Err(error) => return Err(error.into()),
@@ -115,18 +99,12 @@ async fn finish(
     })?;
     // If this does not arrive, the site keeps the result until it expires.
     let _ = calls.until_over(id).await;
-    let _ = std::fs::remove_file(note);
+    forget();
     Ok(0)
 }
 
 fn parse(text: &str) -> Result<CallId, Failure> {
-    let numbers = text.split_once('-').and_then(|(client, sequence)| {
-        Some(CallId {
-            client: client.parse().ok()?,
-            sequence: sequence.parse().ok()?,
-        })
-    });
-    numbers.ok_or_else(|| Failure::misuse(format!("{text} names no call: they are like 7-3")))
+    call_id(text).ok_or_else(|| Failure::misuse(format!("{text} names no call: they are like 7-3")))
 }
 
 /// Which arrays go to which files.
@@ -171,34 +149,4 @@ fn show(
         Format::Lines => say!("{}", Json::Object(printed))?,
     }
     Ok(())
-}
-
-fn folder(home: &Home) -> PathBuf {
-    home.root().join("rpc").join("calls")
-}
-
-fn write(home: &Home, note: &Note, id: CallId) -> Result<PathBuf, Failure> {
-    use std::os::unix::fs::DirBuilderExt;
-    let folder = folder(home);
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
-        .doing(|| format!("making {}", folder.display()))?;
-    let path = folder.join(format!("{}@{id}", note.site.replace('/', "_")));
-    crate::home::write_whole(&path, &serde_json::to_string(note)?)?;
-    Ok(path)
-}
-
-fn read(home: &Home, id: CallId, site: &str) -> Result<(Note, PathBuf), Failure> {
-    let path = folder(home).join(format!("{}@{id}", site.replace('/', "_")));
-    match crate::home::read_optional(&path)? {
-        Some(text) => Ok((
-            serde_json::from_str(&text).doing(|| format!("reading {}", path.display()))?,
-            path,
-        )),
-        None => Err(Failure::from_text(format!(
-            "no call {id} at {site} was begun from here and is open still"
-        ))),
-    }
 }

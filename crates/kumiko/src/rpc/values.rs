@@ -1,9 +1,7 @@
 //! Arguments as they are typed, and results as they are printed.
 
 use crate::fail::{Failure, While};
-use kumiko_idl::{
-    Array, ElementType, Expr, Formal, Parameter, Placed, Plan, Signature, Value, npy,
-};
+use kumiko_idl::{Array, ElementType, Formal, Parameter, Placed, Plan, Signature, Value, npy};
 use kumiko_rpc_client::{Argument, pack};
 use serde_json::{Number, Value as Json};
 use std::collections::BTreeMap;
@@ -39,10 +37,12 @@ pub fn arguments(signature: &Signature, words: &[String]) -> Result<Vec<Argument
         .copied()
         .filter(|one| one.mode.is_in())
         .collect();
-    let told: Vec<&Parameter> = taken
+    let told: Vec<(&Parameter, &Parameter, usize)> = kumiko_rpc_client::told(signature)
         .iter()
-        .copied()
-        .filter(|one| one.is_scalar() && sized_by(one, &taken).is_some())
+        .filter_map(|told| {
+            let array = parameters.get(told.array)?;
+            Some((*parameters.get(told.scalar)?, *array, told.dimension))
+        })
         .collect();
     let name = format!("{}/{}", signature.module, signature.name);
     let infer = words.len() != taken.len();
@@ -58,7 +58,7 @@ pub fn arguments(signature: &Signature, words: &[String]) -> Result<Vec<Argument
     let mut words = words.iter();
     let mut typed: BTreeMap<&str, Typed<'_>> = BTreeMap::new();
     for one in &taken {
-        if infer && told.iter().any(|told| told.name == one.name) {
+        if infer && told.iter().any(|(told, ..)| told.name == one.name) {
             continue;
         }
         let word = words.next().map_or("", String::as_str);
@@ -69,13 +69,11 @@ pub fn arguments(signature: &Signature, words: &[String]) -> Result<Vec<Argument
         typed.insert(&one.name, value);
     }
     if infer {
-        for one in &told {
-            let size = sized_by(one, &taken).and_then(|(array, dimension)| {
-                match typed.get(array.name.as_str()) {
-                    Some(Typed::File(file)) => file.npy.shape.get(dimension).copied(),
-                    _ => None,
-                }
-            });
+        for (one, array, dimension) in &told {
+            let size = match typed.get(array.name.as_str()) {
+                Some(Typed::File(file)) => file.npy.shape.get(*dimension).copied(),
+                _ => None,
+            };
             let size = size.ok_or_else(|| {
                 Failure::misuse(format!("{name}, {}: no array tells it; give it", one.name))
             })?;
@@ -99,15 +97,6 @@ fn parameters(signature: &Signature) -> Vec<&Parameter> {
             Formal::Callback(_) => None,
         })
         .collect()
-}
-
-/// The array, and which of its dimensions, whose size is this scalar.
-fn sized_by<'a>(scalar: &Parameter, all: &[&'a Parameter]) -> Option<(&'a Parameter, usize)> {
-    all.iter().find_map(|array| {
-        let by = |expr: &Expr| matches!(expr, Expr::Name(name) if name.text == scalar.name);
-        let dimension = array.dims.iter().position(|dim| by(&dim.size))?;
-        Some((*array, dimension))
-    })
 }
 
 fn read(path: &Path) -> Result<File, Failure> {

@@ -1,0 +1,49 @@
+"""kumiko: routines of other machines, called as if they were here.
+
+    import kumiko, numpy
+    solve = kumiko.rpc("linpack/dgesv")
+    x = solve(a, b).b
+
+Arrays are anything with the buffer protocol, numpy's above all; what comes back are numpy's where there is numpy, else
+memoryviews. `help(solve)` says what a routine takes and gives.
+
+Not here: jobs and files; use the command `kumiko`.
+"""
+
+from ._calls import Executor, Future, attach
+from ._kumiko import VERSION as __version__
+from ._sites import Routine, Site, connect, default, rpc
+from .errors import (
+    ArgumentError,
+    Bug,
+    CallerError,
+    CallUnknown,
+    ConnectionLost,
+    Error,
+    GuestError,
+    PeerError,
+    RoutineNotFound,
+    SiteError,
+)
+
+__all__ = [
+    "ArgumentError",
+    "Bug",
+    "CallUnknown",
+    "CallerError",
+    "ConnectionLost",
+    "Error",
+    "Executor",
+    "Future",
+    "GuestError",
+    "PeerError",
+    "Routine",
+    "RoutineNotFound",
+    "Site",
+    "SiteError",
+    "__version__",
+    "attach",
+    "connect",
+    "default",
+    "rpc",
+]

@@ -1,0 +1,157 @@
+"""Sites and their routines. The native half does the work; here are names, documentation and what ends with the process."""
+
+import asyncio
+import atexit
+import inspect
+import os
+import threading
+import weakref
+
+from . import _calls, _kumiko, _results
+
+_sites = weakref.WeakSet()
+_default = None
+_default_lock = threading.Lock()
+
+
+class Site:
+    """A connection to one site; threads may share it. Made by `connect`."""
+
+    def __init__(self, native):
+        self._native = native
+        _sites.add(self)
+
+    @property
+    def address(self):
+        """HOST:PORT."""
+        return self._native.address
+
+    def rpc(self, name):
+        """The routine of this name, MODULE/NAME; raises RoutineNotFound."""
+        return Routine(self._native.routine(name), self)
+
+    def routines(self):
+        """All routines of the site."""
+        return [Routine(one, self) for one in self._native.routines()]
+
+    def open_calls(self):
+        """Numbers of calls that were begun from here, also by programs that have died, whose results nobody has taken."""
+        return self._native.open_calls()
+
+    def attach(self, call):
+        """A future of the result of a call that another process began; raises CallUnknown."""
+        return _calls.begin(lambda completions, key: self._native.attach(str(call), completions, key))
+
+    def close(self):
+        """Says goodbye. Done at the end of the process by itself."""
+        _sites.discard(self)
+        self._native.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"<kumiko.Site {self.address}>"
+
+
+class Routine:
+    """A routine of a site. Call it, or `submit` it for a future, or `await routine.async_(...)`.
+
+    Arguments are what goes in, in order or by name; sizes that arrays tell may be left out. What is given is never changed.
+    What comes back is a tuple with names; one output alone is itself."""
+
+    def __init__(self, native, site):
+        self._native = native
+        self._site = site  # which says goodbye at the end, so it stays
+        self.__name__ = self.name.partition("/")[2]
+        self.__doc__ = _documentation(native)
+        self.__signature__ = _signature(native)
+
+    @property
+    def name(self):
+        """MODULE/NAME."""
+        return self._native.name
+
+    @property
+    def idl(self):
+        """The signature in Ninf IDL."""
+        return self._native.signature
+
+    def __call__(self, *given, **named):
+        return _results.result(self._native.call(given, named))
+
+    def submit(self, *given, **named):
+        """A future of the result. Arrays are copied: they may change at once."""
+        return _calls.begin(lambda completions, key: self._native.begin(given, named, completions, key))
+
+    async def async_(self, *given, **named):
+        """As a call, for asyncio; cancelled with its task."""
+        return await asyncio.wrap_future(self.submit(*given, **named))
+
+    def __repr__(self):
+        return f"<kumiko.Routine {self.name}{self.__signature__}>"
+
+
+def _documentation(native):
+    lines = [native.documentation or "", ""]
+    for name, is_in, is_out, element, sizes, told, is_one in native.parameters:
+        way = {(True, False): "in", (False, True): "out", (True, True): "in and out"}.get((is_in, is_out))
+        if way is None:
+            continue
+        shape = "" if is_one or not sizes else f", shape ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+        left_out = ", told by an array" if told else ""
+        lines.append(f"{name}: {way}, {element}{shape}{left_out}")
+    return "\n".join(lines).strip()
+
+
+def _signature(native):
+    # Given in order all of them stand in the routine's own; without those that arrays tell, the others do.
+    ways = [inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY]
+    names = [(told, name) for name, is_in, _, _, _, told, _ in native.parameters if is_in]
+    parameters = [
+        inspect.Parameter(name, ways[told], default=None if told else inspect.Parameter.empty)
+        for told, name in sorted(names, key=lambda one: one[0])
+    ]
+    return inspect.Signature(parameters)
+
+
+def connect(contact=None, server=None, durability=None):
+    """Connects to a site: the personal one of `kumiko site start`, or that of a file like its contact.toml; `server` is another
+    HOST:PORT for the same credential. `durability`: none (fastest), record, or full (a call outlives all machines but its site's
+    disk; usual)."""
+    return Site(_kumiko.Site(contact, server, durability))
+
+
+def rpc(name, site=None):
+    """The routine of this name at a site, else at the personal site."""
+    return (site or default()).rpc(name)
+
+
+def default():
+    """The personal site, connected at first use."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = connect()
+        return _default
+
+
+@atexit.register
+def _goodbye():
+    for site in list(_sites):
+        try:
+            site.close()
+        except Exception:  # a site that is away keeps the results
+            pass
+
+
+def _forked():
+    # The parent's connections are the parent's.
+    global _default, _default_lock, _sites
+    _default, _default_lock, _sites = None, threading.Lock(), weakref.WeakSet()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,158 @@
+//! Python's values as the arguments of one call. Not here: which is for which parameter (`bind`).
+
+use crate::bind::{Values, parameter, wrong};
+use crate::buffers::{Held, name};
+use crate::errors;
+use bytes::Bytes;
+use kumiko_idl::{ElementType, HEAD_BYTES, Head, Parameter, Placed, Signature, Value};
+use kumiko_rpc_client::{Argument, Arguments, Told, pack, plan};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+/// The arguments, and of INOUT arrays of which only a part travels the whole ones, as the formals.
+pub struct Taken {
+    pub arguments: Arguments,
+    pub heads: Vec<Head>,
+    pub wholes: Vec<Option<Bytes>>,
+}
+
+/// `copy`: what is given may change before the call is over.
+pub fn take(
+    py: Python<'_>,
+    signature: &Signature,
+    told: &[Told],
+    values: &Values<'_>,
+    copy: bool,
+) -> PyResult<Taken> {
+    let mut held: Vec<Option<Held>> = Vec::with_capacity(values.len());
+    let mut given: Vec<Argument> = Vec::with_capacity(values.len());
+    for (formal, value) in signature.formals.iter().zip(values) {
+        let (argument, array) = match (parameter(formal), value) {
+            (Some(one), Some(value)) if one.is_scalar() => {
+                let argument = scalar(one, value);
+                let argument = argument.map_err(|what| wrong(py, signature, &one.name, what))?;
+                (argument, None)
+            }
+            (Some(one), Some(value)) => {
+                let array = Held::get(value).map_err(|_| {
+                    let kind = value.get_type();
+                    let what = format!(
+                        "{kind} is no array: give numpy.array(..., dtype={:?})",
+                        name(one.element)
+                    );
+                    wrong(py, signature, &one.name, what)
+                })?;
+                (Argument::Nothing, Some(array))
+            }
+            _ => (Argument::Nothing, None),
+        };
+        given.push(argument);
+        held.push(array);
+    }
+    for one in told {
+        if values.get(one.scalar).is_some_and(Option::is_some) {
+            continue;
+        }
+        let array = held.get(one.array).and_then(Option::as_ref);
+        let size = array.and_then(|array| array.shape().get(one.dimension));
+        if let (Some(size), Some(argument)) = (size, given.get_mut(one.scalar)) {
+            *argument = Argument::Number(Value::Integer(*size as i128));
+        }
+    }
+    let formals = || signature.formals.iter().filter_map(parameter);
+    for (one, argument) in formals().zip(&given) {
+        if one.mode.is_in() && one.is_scalar() && matches!(argument, Argument::Nothing) {
+            let what = "no array tells it: give it".to_owned();
+            return Err(wrong(py, signature, &one.name, what));
+        }
+    }
+    let sizes = plan(signature, &given).map_err(|error| errors::rpc(py, &error))?;
+    let mut wholes = vec![None; values.len()];
+    for (index, ((one, place), array)) in formals().zip(&sizes.places).zip(held).enumerate() {
+        let (Placed::Array { array: of, .. }, Some(array)) = (place, array) else {
+            continue;
+        };
+        array
+            .check(one.element, &of.sections)
+            .map_err(|what| wrong(py, signature, &one.name, what))?;
+        let whole = of.moved == of.elements;
+        let bytes = match (whole, copy) {
+            (true, false) => array.into_bytes(),
+            (true, true) => Bytes::copy_from_slice(array.bytes()),
+            (false, _) => {
+                if let (true, Some(place)) = (one.mode.is_out(), wholes.get_mut(index)) {
+                    *place = Some(Bytes::copy_from_slice(array.bytes()));
+                }
+                pack(of, array.bytes()).unwrap_or_default()
+            }
+        };
+        if let Some(argument) = given.get_mut(index) {
+            *argument = Argument::Array(bytes);
+        }
+    }
+    let arguments = Arguments::new(signature, &given).map_err(|error| errors::rpc(py, &error))?;
+    let heads =
+        kumiko_rpc_client::heads(signature, &given).map_err(|error| errors::rpc(py, &error))?;
+    Ok(Taken {
+        arguments,
+        heads,
+        wholes,
+    })
+}
+
+fn scalar(parameter: &Parameter, value: &Bound<'_, PyAny>) -> Result<Argument, String> {
+    let takes = |_| {
+        format!(
+            "{} is given, and it takes {}",
+            value.get_type(),
+            name(parameter.element)
+        )
+    };
+    match parameter.element {
+        ElementType::String => text(value),
+        ElementType::Complex64 | ElementType::Complex128 => {
+            let part = |name| value.getattr(name).and_then(|part| part.extract::<f64>());
+            let real = part("real").map_err(takes)?;
+            let imaginary = part("imag").map_err(takes)?;
+            let mut head = [0; HEAD_BYTES];
+            let bytes: Vec<u8> = match parameter.element {
+                // C rounds so too.
+                ElementType::Complex64 => [real as f32, imaginary as f32]
+                    .into_iter()
+                    .flat_map(f32::to_le_bytes)
+                    .collect(),
+                _ => [real, imaginary]
+                    .into_iter()
+                    .flat_map(f64::to_le_bytes)
+                    .collect(),
+            };
+            head.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+            Ok(Argument::Head(head))
+        }
+        element if element.is_real() => {
+            let number = value.extract().map_err(takes)?;
+            Ok(Argument::Number(Value::Real(number)))
+        }
+        _ => {
+            let number: i128 = value.extract().map_err(takes)?;
+            Ok(Argument::Number(Value::Integer(number)))
+        }
+    }
+}
+
+fn text(value: &Bound<'_, PyAny>) -> Result<Argument, String> {
+    if value.is_none() {
+        return Ok(Argument::Text(None));
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Argument::Text(Some(Bytes::copy_from_slice(
+            bytes.as_bytes(),
+        ))));
+    }
+    let text = value.cast::<PyString>().ok().map(|text| text.to_string());
+    let text = text.ok_or_else(|| {
+        let kind = value.get_type();
+        format!("{kind} is given, and it takes str, bytes or None")
+    })?;
+    Ok(Argument::Text(Some(Bytes::from(text.into_bytes()))))
+}

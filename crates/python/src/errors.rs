@@ -1,0 +1,38 @@
+//! Failures as Python's exceptions, which bindings/python makes of a code, a message and the table of errors.
+
+use kumiko_rpc_client::{ContactError, NoteError, RpcError};
+use pyo3::PyErr;
+use pyo3::prelude::*;
+
+fn made(py: Python<'_>, code: &str, message: &str, parameter: Option<&str>) -> PyErr {
+    let make = || {
+        let maker = py.import("kumiko.errors")?.getattr("made")?;
+        maker.call1((code, message, parameter))
+    };
+    match make() {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
+}
+
+pub fn rpc(py: Python<'_>, error: &RpcError) -> PyErr {
+    let parameter = match error {
+        RpcError::Argument { parameter, .. } => Some(parameter.as_str()),
+        RpcError::Arguments(plan) => match plan.as_ref() {
+            kumiko_idl::PlanError::Size(size) => Some(size.parameter.as_str()),
+            kumiko_idl::PlanError::NotBuilt { parameter, .. }
+            | kumiko_idl::PlanError::Rest { parameter, .. } => Some(parameter.as_str()),
+            kumiko_idl::PlanError::Heads { .. } => None,
+        },
+        _ => None,
+    };
+    made(py, error.code(), &error.to_string(), parameter)
+}
+
+pub fn contact(py: Python<'_>, error: &ContactError) -> PyErr {
+    made(py, error.code(), &error.to_string(), None)
+}
+
+pub fn note(py: Python<'_>, error: &NoteError) -> PyErr {
+    made(py, error.code(), &error.to_string(), None)
+}

@@ -1,0 +1,88 @@
+//! The one runtime of the process, and waiting for it as Python wants it: others go on meanwhile, and Ctrl-C is heard. Not here:
+//! what is waited for.
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Threads of the runtime: one writes while another reads.
+const THREADS: usize = 2;
+/// How long Ctrl-C waits at most to be heard.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// What is waited for has so long to end after Ctrl-C, before it is left to itself.
+const STOP_WITHIN: Duration = Duration::from_secs(2);
+
+/// A fork has none of its parent's threads: it gets a runtime of its own, and cannot use what hangs on the other.
+static RUNTIME: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
+
+pub fn runtime() -> PyResult<&'static Runtime> {
+    let mut current = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = std::process::id();
+    if let Some((process, runtime)) = *current {
+        if process == own {
+            return Ok(runtime);
+        }
+    }
+    let made = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| PyOSError::new_err(error.to_string()))?;
+    let runtime: &'static Runtime = Box::leak(Box::new(made));
+    *current = Some((own, runtime));
+    Ok(runtime)
+}
+
+/// That a fork does not use its parent's connections.
+#[derive(Debug)]
+pub struct Process(u32);
+
+impl Process {
+    pub fn this() -> Process {
+        Process(std::process::id())
+    }
+
+    pub fn check(&self) -> PyResult<()> {
+        match self.0 == std::process::id() {
+            true => Ok(()),
+            false => Err(PyRuntimeError::new_err(
+                "this site was connected before the process was forked: connect anew in the child",
+            )),
+        }
+    }
+}
+
+/// Other threads of Python go on; a signal's handler that raises ends the waiting.
+pub fn wait<T: Send>(py: Python<'_>, future: impl Future<Output = T> + Send) -> PyResult<T> {
+    wait_or(py, future, || ()).map_err(|(error, _)| error)
+}
+
+/// As [`wait`]; when a signal's handler raises, `stop` is to end what is waited for, which is waited for a moment longer. The
+/// exception, and what came all the same.
+pub fn wait_or<T: Send>(
+    py: Python<'_>,
+    future: impl Future<Output = T> + Send,
+    stop: impl FnOnce(),
+) -> Result<T, (PyErr, Option<T>)> {
+    let runtime = runtime().map_err(|error| (error, None))?;
+    let mut future = pin!(future);
+    let mut slice = |length| {
+        let slice =
+            || runtime.block_on(async { tokio::time::timeout(length, future.as_mut()).await });
+        py.detach(slice).ok()
+    };
+    loop {
+        if let Some(done) = slice(SLICE) {
+            return Ok(done);
+        }
+        if let Err(raised) = py.check_signals() {
+            stop();
+            return Err((raised, slice(STOP_WITHIN)));
+        }
+    }
+}
