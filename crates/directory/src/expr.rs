@@ -64,6 +64,16 @@ pub struct Expression {
     pub filter: Filter,
     /// The attributes that it names, as LDAP does.
     pub attributes: Vec<String>,
+    /// What has to be true together: the parts between the outermost `and`s; the whole, if there is an `or` beside them.
+    pub terms: Vec<Term>,
+}
+
+/// A part of an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// As typed.
+    pub text: String,
+    pub filter: Filter,
 }
 
 /// Reads an expression; an empty one matches everything.
@@ -77,6 +87,7 @@ pub fn parse(text: &str) -> Result<Expression, ExprError> {
         end: text.chars().count() + 1,
         items: 0,
         attributes: Vec::new(),
+        outermost: Vec::new(),
     };
     let filter = match parser.peek() {
         None => Filter::And(Vec::new()),
@@ -84,10 +95,34 @@ pub fn parse(text: &str) -> Result<Expression, ExprError> {
     };
     match parser.peek() {
         None => Ok(Expression {
+            terms: terms(text, &filter, &parser.outermost),
             filter,
             attributes: parser.attributes,
         }),
         Some(_) => Err(parser.expected("\"and\", \"or\" or the end")),
+    }
+}
+
+/// `ands`: for each operand of `or` at the outermost level, the columns between which its parts stand.
+fn terms(text: &str, filter: &Filter, ands: &[Vec<(usize, usize)>]) -> Vec<Term> {
+    let part = |(from, to): &(usize, usize)| -> String {
+        let chars = text.chars().skip(from - 1).take(to - from);
+        chars.collect::<String>().trim().to_owned()
+    };
+    match (ands, filter) {
+        ([], _) => Vec::new(),
+        ([several], Filter::And(filters)) if several.len() > 1 => several
+            .iter()
+            .zip(filters)
+            .map(|(place, filter)| Term {
+                text: part(place),
+                filter: filter.clone(),
+            })
+            .collect(),
+        _ => vec![Term {
+            text: text.trim().to_owned(),
+            filter: filter.clone(),
+        }],
     }
 }
 
@@ -188,6 +223,8 @@ struct Parser<'t> {
     end: usize,
     items: usize,
     attributes: Vec<String>,
+    /// See `terms`.
+    outermost: Vec<Vec<(usize, usize)>>,
 }
 
 impl<'t> Parser<'t> {
@@ -236,9 +273,17 @@ impl<'t> Parser<'t> {
     }
 
     fn both(&mut self, depth: usize) -> Result<Filter, ExprError> {
-        let mut parts = vec![self.one(depth)?];
-        while self.takes("and") {
+        let (mut parts, mut places) = (Vec::new(), Vec::new());
+        loop {
+            let from = self.column();
             parts.push(self.one(depth)?);
+            places.push((from, self.column()));
+            if !self.takes("and") {
+                break;
+            }
+        }
+        if depth == 0 {
+            self.outermost.push(places);
         }
         Ok(joined(parts, Filter::And))
     }
@@ -540,6 +585,37 @@ mod tests {
         }
         let deep = "(".repeat(200);
         assert_eq!(parse(&deep).unwrap_err().problem, ExprProblem::TooLarge);
+    }
+
+    #[test]
+    fn terms_are_what_has_to_be_true_together() {
+        let check = |text: &str, expected: &[&str]| {
+            let expression = parse(text).unwrap();
+            let terms: Vec<&str> = expression.terms.iter().map(|t| t.text.as_str()).collect();
+            assert_eq!(terms, expected, "{text}");
+            for term in &expression.terms {
+                assert_eq!(parse(&term.text).unwrap().filter, term.filter, "{text}");
+            }
+        };
+        check("", &[]);
+        check(" cpus >= 8 ", &["cpus >= 8"]);
+        check(
+            "cpus>=8 and (os = Linux or os = \"A and B\") AND not load > 1",
+            &[
+                "cpus>=8",
+                "(os = Linux or os = \"A and B\")",
+                "not load > 1",
+            ],
+        );
+        check(
+            "cpus >= 8 and load < 1 or gpu",
+            &["cpus >= 8 and load < 1 or gpu"],
+        );
+        check("(cpus >= 8 and load < 1)", &["(cpus >= 8 and load < 1)"]);
+        check(
+            "host = \u{e9}\u{e9} and gpu",
+            &["host = \u{e9}\u{e9}", "gpu"],
+        );
     }
 
     #[test]

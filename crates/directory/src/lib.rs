@@ -4,6 +4,7 @@
 pub mod ask;
 pub mod ber;
 mod bits;
+pub mod choose;
 mod column;
 pub mod delta;
 mod dn;

@@ -238,6 +238,16 @@ pub const ATTRIBUTES: &[Attribute] = &[
     text("kumiko-batch", own!("1.13"), "batch", "batch systems of the site"),
     text("kumiko-routine", own!("1.14"), "routine", "routines that the site offers"),
     one(text("kumiko-draining", own!("1.16"), "draining", "whether the site takes no new jobs")),
+    one(text("kumiko-subject", own!("1.20"), "subject", "who the site's gatekeeper is, by its certificate")),
+    text("kumiko-queue", own!("1.21"), "queue", "queues of the batch system that start jobs"),
+    one(number("kumiko-slots", own!("1.22"), Plain, "slots", "processors of the batch system")),
+    one(number("kumiko-slots-free", own!("1.23"), Plain, "slots_free", "processors of the batch system that run nothing")),
+    one(number("kumiko-jobs-waiting", own!("1.24"), Plain, "waiting", "jobs of anybody that wait there")),
+    one(number("kumiko-jobs-running", own!("1.25"), Plain, "running", "jobs of anybody that run there")),
+    one(number("kumiko-pilots", own!("1.26"), Plain, "pilots", "the site's pilots that take jobs")),
+    one(number("kumiko-pilots-idle", own!("1.27"), Plain, "pilots_idle", "of those, with nothing to do")),
+    one(text("kumiko-queue-open", own!("1.28"), "queue_open", "whether a queue starts jobs")),
+    one(number("kumiko-latency-seconds", own!("1.29"), Seconds, "latency", "how long a site took to answer, as whoever chooses saw it last")),
     text("kumiko-provider-status", own!("1.15"), "provider_status", "what went wrong with a provider"),
 ];
 
@@ -247,7 +257,7 @@ pub const CLASSES: &[Class] = &[
     Class { name: "top", oid: "2.5.6.0", structural: false, attributes: &["objectClass"], },
     Class { name: "organization", oid: "2.5.6.4", structural: true, attributes: &["o", "description"], },
     Class { name: "Mds", oid: "1.3.6.1.4.1.3536.2.6", structural: false, attributes: &["Mds-validfrom", "Mds-validto", "Mds-keepto", "kumiko-stale-since", "kumiko-provider-status"], },
-    Class { name: "MdsHost", oid: mds!("1.1"), structural: true, attributes: &["Mds-Host-hn", "kumiko-site", "kumiko-contact", "kumiko-load-1min", "kumiko-load-5min", "kumiko-load-15min", "kumiko-mechanism", "kumiko-gpu", "kumiko-gpu-count", "kumiko-boot-seconds", "kumiko-reserve-cpus", "kumiko-reserve-memMB", "kumiko-reserve-netBytesPerSec", "kumiko-reserve-diskBytesPerSec", "kumiko-reserve-processes"], },
+    Class { name: "MdsHost", oid: mds!("1.1"), structural: true, attributes: &["Mds-Host-hn", "kumiko-site", "kumiko-contact", "kumiko-load-1min", "kumiko-load-5min", "kumiko-load-15min", "kumiko-mechanism", "kumiko-gpu", "kumiko-gpu-count", "kumiko-boot-seconds", "kumiko-reserve-cpus", "kumiko-reserve-memMB", "kumiko-reserve-netBytesPerSec", "kumiko-reserve-diskBytesPerSec", "kumiko-reserve-processes", "kumiko-subject", "kumiko-batch", "kumiko-draining", "kumiko-queue", "kumiko-slots", "kumiko-slots-free", "kumiko-jobs-waiting", "kumiko-jobs-running", "kumiko-pilots", "kumiko-pilots-idle"], },
     Class { name: "MdsHostNetNode", oid: mds!("1.1.1"), structural: true, attributes: &["Mds-Host-NetNode-hn"], },
     Class { name: "MdsHostNode", oid: mds!("1.1.2"), structural: true, attributes: &["Mds-Host-Node-name"], },
     Class { name: "MdsHostNodeGroup", oid: mds!("1.1.2.1"), structural: true, attributes: &["Mds-Host-Node-Group-name"], },
@@ -273,7 +283,8 @@ pub const CLASSES: &[Class] = &[
     Class { name: "MdsFsTotal", oid: mds!("2.5.2.1"), structural: false, attributes: &["Mds-Fs-Total-count", "Mds-Fs-Total-sizeMB", "Mds-Fs-Total-freeMB"], },
     Class { name: "MdsNet", oid: mds!("2.6.1"), structural: false, attributes: &["Mds-Net-name", "Mds-Net-addr", "Mds-Net-netaddr", "Mds-Net-mtuB"], },
     Class { name: "MdsNetTotal", oid: mds!("2.6.1.1"), structural: false, attributes: &["Mds-Net-Total-count"], },
-    Class { name: "MdsService", oid: mds!("2.7.1"), structural: true, attributes: &["Mds-Service-type", "Mds-Service-protocol", "Mds-Service-hn", "Mds-Service-port", "kumiko-site", "kumiko-contact", "kumiko-batch", "kumiko-routine", "kumiko-mechanism", "kumiko-draining"], },
+    Class { name: "MdsService", oid: mds!("2.7.1"), structural: true, attributes: &["Mds-Service-type", "Mds-Service-protocol", "Mds-Service-hn", "Mds-Service-port", "kumiko-site", "kumiko-contact", "kumiko-batch", "kumiko-routine", "kumiko-mechanism", "kumiko-draining", "kumiko-subject", "kumiko-slots", "kumiko-slots-free", "kumiko-jobs-waiting", "kumiko-jobs-running", "kumiko-pilots", "kumiko-pilots-idle"], },
+    Class { name: "kumikoQueue", oid: own!("2.1"), structural: true, attributes: &["kumiko-queue", "kumiko-queue-open", "kumiko-slots", "kumiko-slots-free", "kumiko-jobs-waiting", "kumiko-jobs-running"], },
     Class { name: "MdsServiceLdap", oid: mds!("2.7.1.1"), structural: false, attributes: &["Mds-Service-Ldap-suffix", "Mds-Service-Ldap-sizelimit", "Mds-Service-Ldap-timeout", "Mds-Service-Ldap-cachettl"], },
 ];
 
