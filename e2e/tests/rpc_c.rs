@@ -3,28 +3,16 @@
 
 mod routines;
 
-use kumiko_e2e::{finish, kumiko, told};
-use routines::Caller;
-use std::path::{Path, PathBuf};
+use kumiko_e2e::{finish, told};
+use routines::{Caller, library};
+use std::path::Path;
 use std::process::Command;
-
-/// The folder of libgridrpc.a: named by KUMIKO_LIB, else that of the programs under test.
-fn library() -> PathBuf {
-    let named = std::env::var_os("KUMIKO_LIB").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| kumiko().parent().unwrap().to_path_buf());
-    assert!(
-        folder.join("libgridrpc.a").exists(),
-        "{} has no libgridrpc.a: cargo build -p kumiko-capi",
-        folder.display()
-    );
-    folder
-}
 
 #[test]
 fn the_example_of_the_c_interface_solves_waits_cancels_and_is_told_its_errors() {
     let caller = Caller::with(&["linpack", "pi", "samples"]);
     let bindings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/c");
-    let library = library();
+    let library = library("libgridrpc.a", "kumiko-capi");
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-I"])
         .arg(bindings.join("kumiko"))

@@ -41,7 +41,12 @@ pub type Told = Vec<(&'static str, PathBuf)>;
 /// `KUMIKO_RUN`, `KUMIKO_JOJO_JAR`; the C libraries: `KUMIKO_LIB`, their folder; Python's package: `KUMIKO_PYTHON`, a folder for
 /// PYTHONPATH. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
 pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
-    let names = ["kumiko", "kumiko-capi", "kumiko-python"];
+    let names = [
+        "kumiko",
+        "kumiko-capi",
+        "kumiko-checkpoint-c",
+        "kumiko-python",
+    ];
     let packages = names.into_iter().flat_map(|name| ["-p", name]);
     let what = ["build"].into_iter().chain(packages);
     shell::ok(&mut shell.cargo(what.chain(["--profile", profile.name()])))?;

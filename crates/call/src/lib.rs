@@ -12,4 +12,5 @@ pub mod event;
 pub mod id;
 pub mod ledger;
 pub mod message;
+pub mod needs;
 pub mod respond;

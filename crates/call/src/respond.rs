@@ -24,6 +24,10 @@ pub const SUSPECT_MS: u64 = 3_000;
 pub const LOST_MS: u64 = 10_000;
 /// A client of which nothing was heard for so long, and that has no call, leaves: a week.
 pub const LEASE_MS: u64 = 7 * 24 * 3600 * 1000;
+/// Where there are more clients than this, it is ten minutes: a site that is started every day never sees a week of silence, and
+/// each client and its calls are a few kilobytes of the log.
+pub const MOST_CLIENTS: usize = 1_000;
+pub const SHORT_LEASE_MS: u64 = 10 * 60 * 1000;
 
 /// What to record, in one transaction, and what to say then.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,11 +308,15 @@ pub fn to_absence(call: &Call, absent_ms: u64) -> Option<Event> {
     (waits && absent_ms >= call.invocation.keep_ms).then(|| of(call.id, CallEvent::Expired))
 }
 
-/// When nothing at all was heard of a client for so long, in running time of the server.
-pub fn to_lease(number: u64, client: &Client, silent_ms: u64) -> Option<Event> {
+/// When nothing at all was heard of a client for so long, in running time of the server, where there are so many.
+pub fn to_lease(number: u64, client: &Client, silent_ms: u64, clients: usize) -> Option<Event> {
     let mut calls = client.calls.values();
     let over = calls.all(|call| matches!(call.stage, Stage::Done { .. }));
-    (over && silent_ms >= LEASE_MS).then_some(Event::Left { client: number })
+    let lease_ms = match clients > MOST_CLIENTS {
+        true => SHORT_LEASE_MS,
+        false => LEASE_MS,
+    };
+    (over && silent_ms >= lease_ms).then_some(Event::Left { client: number })
 }
 
 /// The event for `Place`, when a host was found.

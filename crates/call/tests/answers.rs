@@ -7,7 +7,8 @@ use kumiko_call::id::{AttemptId, CallId};
 use kumiko_call::ledger::Ledger;
 use kumiko_call::message::{FromClient, FromHost, Refusal, Status, ToClient, ToHost};
 use kumiko_call::respond::{
-    self, BLOCK_MOST_BYTES, KEEP_MOST_MS, LEASE_MS, LOST_MS, MOST_CALLS, MOST_FRUITLESS, SUSPECT_MS,
+    self, BLOCK_MOST_BYTES, KEEP_MOST_MS, LEASE_MS, LOST_MS, MOST_CALLS, MOST_FRUITLESS,
+    SHORT_LEASE_MS, SUSPECT_MS,
 };
 
 const ALICE: &str = "/CN=Alice";
@@ -418,11 +419,17 @@ fn outcomes_and_halves_expire_and_living_calls_do_not() {
 #[test]
 fn a_client_leaves_when_nothing_of_it_is_left_and_its_number_is_never_given_again() {
     let mut server = Server::computing();
-    let lease = |server: &Server, silent_ms| respond::to_lease(1, &server.0.clients[&1], silent_ms);
+    let lease =
+        |server: &Server, silent_ms| respond::to_lease(1, &server.0.clients[&1], silent_ms, 1_000);
     assert_eq!(lease(&server, u64::MAX), None);
     server.hears_host(&ends(1, End::Finished { out_bytes: 0 }));
     server.hears(&FromClient::Acknowledge { call: ID });
     assert_eq!(lease(&server, LEASE_MS - 1), None);
+    // Where there are many it is shorter.
+    let client = &server.0.clients[&1];
+    let short = |silent_ms| respond::to_lease(1, client, silent_ms, 1_001);
+    assert_eq!(short(SHORT_LEASE_MS - 1), None);
+    assert!(short(SHORT_LEASE_MS).is_some());
     let left = lease(&server, LEASE_MS).unwrap();
     server.record(&[left]);
     let refusal = Refusal::NoClient { client: 1 };

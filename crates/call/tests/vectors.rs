@@ -110,3 +110,39 @@ fn a_gap_in_the_numbers_is_refused() {
     let illegal = Ledger::default().apply(&Record { number: 2, event });
     assert_eq!(illegal.unwrap_err().why, "numbers count without gaps");
 }
+
+#[test]
+fn what_is_needed_of_a_legal_log_leads_to_the_same_state_as_all_of_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/rpc/vectors/valid");
+    let mut gone = 0;
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|kind| kind != "log") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let events = text
+            .lines()
+            .map(|line| Event::from_json(line.as_bytes()).unwrap());
+        let records: Vec<Record> = (1..)
+            .zip(events)
+            .map(|(number, event)| Record { number, event })
+            .collect();
+        // Pruned after each of its records, and gone on with.
+        let (mut whole, mut kept) = (Ledger::default(), Vec::new());
+        for record in &records {
+            whole.apply(record).unwrap();
+            kept.push(record.clone());
+            let needs = whole.needs();
+            let before = kept.len();
+            kept.retain(|one| needs.record(one));
+            gone += before - kept.len();
+            let mut again = Ledger::default();
+            for one in &kept {
+                again.replay(one).unwrap();
+            }
+            assert_eq!(again, whole, "{} after {}", path.display(), record.number);
+        }
+    }
+    assert!(gone > 0, "some vector has what is forgotten");
+}

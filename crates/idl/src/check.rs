@@ -140,7 +140,11 @@ fn routine(module: &str, routine: &Routine) -> Result<Signature, Wrong> {
             }
         });
     }
-    let (calc_order, shrink) = options(routine, &scope)?;
+    let Options {
+        calc_order,
+        shrink,
+        checkpoint,
+    } = options(routine, &scope)?;
     let signature = Signature {
         module: module.to_owned(),
         name: routine.name.text.clone(),
@@ -148,6 +152,7 @@ fn routine(module: &str, routine: &Routine) -> Result<Signature, Wrong> {
         formals,
         calc_order,
         shrink,
+        checkpoint,
     };
     // What cannot be told to a client could never be called.
     let bytes = signature.to_text().len();
@@ -157,13 +162,26 @@ fn routine(module: &str, routine: &Routine) -> Result<Signature, Wrong> {
     Ok(signature)
 }
 
-fn options(routine: &Routine, scope: &Scope) -> Result<(Option<Expr>, bool), Wrong> {
+/// What they say of the signature.
+#[derive(Default)]
+struct Options {
+    calc_order: Option<Expr>,
+    shrink: bool,
+    checkpoint: bool,
+}
+
+fn options(routine: &Routine, scope: &Scope) -> Result<Options, Wrong> {
     const LANGUAGES: &str = "\"C\", \"C++\" or \"Fortran\"";
     let language = |text: &str| {
         let mut known = ["C", "C++", "FORTRAN"].iter();
         known.any(|one| one.eq_ignore_ascii_case(text))
     };
-    let (mut calc_order, mut shrink) = (None, false);
+    let yes = |option: &'static str, text: &str, at: Place| match text {
+        _ if text.eq_ignore_ascii_case("yes") => Ok(true),
+        _ if text.eq_ignore_ascii_case("no") => Ok(false),
+        _ => Err(value(option, text, "\"yes\" or \"no\"").at(at)),
+    };
+    let mut options = Options::default();
     for option in &routine.options {
         match option {
             Opt::Required { .. } => {}
@@ -178,18 +196,15 @@ fn options(routine: &Routine, scope: &Scope) -> Result<(Option<Expr>, bool), Wro
                     },
                 );
             }
-            Opt::Shrink { text, .. } if text.eq_ignore_ascii_case("yes") => shrink = true,
-            Opt::Shrink { text, .. } if text.eq_ignore_ascii_case("no") => {}
-            Opt::Shrink { text, at } => {
-                return Err(value("Shrink", text, "\"yes\" or \"no\"").at(*at));
-            }
+            Opt::Shrink { text, at } => options.shrink = yes("Shrink", text, *at)?,
+            Opt::Checkpoint { text, at } => options.checkpoint = yes("Checkpoint", text, *at)?,
             Opt::Language { text, at } if !language(text) => {
                 return Err(value("Language", text, LANGUAGES).at(*at));
             }
             Opt::Language { .. } => {}
             Opt::CalcOrder { order, at } => {
                 scope.expression(order, *at, Use::Order)?;
-                calc_order = Some(order.clone());
+                options.calc_order = Some(order.clone());
             }
         }
     }
@@ -199,7 +214,7 @@ fn options(routine: &Routine, scope: &Scope) -> Result<(Option<Expr>, bool), Wro
             function,
             ..
         } if !language(text) => Err(value("Calls", text, LANGUAGES).at(function.at)),
-        _ => Ok((calc_order, shrink)),
+        _ => Ok(options),
     }
 }
 

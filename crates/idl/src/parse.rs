@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Result<Idl, IdlError> {
 
 /// Words that are no names (idl-spec of Ninf-G, "keywords").
 pub(crate) fn is_keyword(word: &str) -> bool {
-    const KEYWORDS: [&str; 14] = [
+    const KEYWORDS: [&str; 15] = [
         "Module",
         "Globals",
         "Define",
@@ -47,6 +47,7 @@ pub(crate) fn is_keyword(word: &str) -> bool {
         "Required",
         "Backend",
         "Shrink",
+        "Checkpoint",
         "CalcOrder",
         "Language",
         "FortranStringConvention",
@@ -327,13 +328,14 @@ impl<'a> Parser<'a> {
             let at = self.at()?;
             let word = self.word()?;
             let option = match word.as_deref() {
-                Some("Required" | "Backend" | "Shrink" | "Language") => {
+                Some("Required" | "Backend" | "Shrink" | "Checkpoint" | "Language") => {
                     self.next()?;
                     let text = self.text("a quotation")?;
                     match word.as_deref() {
                         Some("Required") => Opt::Required { text, at },
                         Some("Backend") => Opt::Backend { text, at },
                         Some("Shrink") => Opt::Shrink { text, at },
+                        Some("Checkpoint") => Opt::Checkpoint { text, at },
                         _ => Opt::Language { text, at },
                     }
                 }

@@ -119,6 +119,7 @@ impl Display for Opt {
             Opt::Required { text, .. }
             | Opt::Backend { text, .. }
             | Opt::Shrink { text, .. }
+            | Opt::Checkpoint { text, .. }
             | Opt::Language { text, .. } => quoted(f, text),
             Opt::CalcOrder { order, .. } => order.fmt(f),
         }

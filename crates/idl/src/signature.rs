@@ -23,6 +23,8 @@ pub struct Signature {
     pub calc_order: Option<Expr>,
     /// Of sections only the selected elements are kept in the routine's memory, at the addresses of the whole array.
     pub shrink: bool,
+    /// The program makes checkpoints, from which a call is resumed.
+    pub checkpoint: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -194,7 +196,11 @@ pub enum BadSignature {
 impl Signature {
     /// The form between programs (I30).
     pub fn to_text(&self) -> String {
-        let options = self.shrink.then(|| Opt::Shrink {
+        let shrink = self.shrink.then(|| Opt::Shrink {
+            text: "yes".to_owned(),
+            at: Place::default(),
+        });
+        let checkpoint = self.checkpoint.then(|| Opt::Checkpoint {
             text: "yes".to_owned(),
             at: Place::default(),
         });
@@ -206,7 +212,7 @@ impl Signature {
             name: name(&self.name),
             parameters: self.formals.iter().map(Formal::written).collect(),
             doc: self.doc.clone(),
-            options: options.into_iter().chain(order).collect(),
+            options: [shrink, checkpoint, order].into_iter().flatten().collect(),
             body: Body::Code(Code {
                 text: String::new(),
                 at: Place::default(),

@@ -134,11 +134,31 @@ pub enum ClassItem {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Opt {
-    Required { text: String, at: Place },
-    Backend { text: String, at: Place },
-    Shrink { text: String, at: Place },
-    Language { text: String, at: Place },
-    CalcOrder { order: Expr, at: Place },
+    Required {
+        text: String,
+        at: Place,
+    },
+    Backend {
+        text: String,
+        at: Place,
+    },
+    Shrink {
+        text: String,
+        at: Place,
+    },
+    /// An addition of ours: the program makes checkpoints.
+    Checkpoint {
+        text: String,
+        at: Place,
+    },
+    Language {
+        text: String,
+        at: Place,
+    },
+    CalcOrder {
+        order: Expr,
+        at: Place,
+    },
 }
 
 impl Opt {
@@ -147,6 +167,7 @@ impl Opt {
             Opt::Required { .. } => "Required",
             Opt::Backend { .. } => "Backend",
             Opt::Shrink { .. } => "Shrink",
+            Opt::Checkpoint { .. } => "Checkpoint",
             Opt::Language { .. } => "Language",
             Opt::CalcOrder { .. } => "CalcOrder",
         }
@@ -157,6 +178,7 @@ impl Opt {
             Opt::Required { at, .. }
             | Opt::Backend { at, .. }
             | Opt::Shrink { at, .. }
+            | Opt::Checkpoint { at, .. }
             | Opt::Language { at, .. }
             | Opt::CalcOrder { at, .. } => *at,
         }

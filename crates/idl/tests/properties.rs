@@ -122,6 +122,7 @@ fn option() -> impl Strategy<Value = Opt> {
         text().prop_map(|text| Opt::Required { text, at: AT }),
         text().prop_map(|text| Opt::Backend { text, at: AT }),
         text().prop_map(|text| Opt::Shrink { text, at: AT }),
+        text().prop_map(|text| Opt::Checkpoint { text, at: AT }),
         text().prop_map(|text| Opt::Language { text, at: AT }),
         expr().prop_map(|order| Opt::CalcOrder { order, at: AT }),
     ]

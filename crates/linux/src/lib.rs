@@ -8,6 +8,7 @@
 //! * [`accounts`], [`privileges`], [`fence`], [`groups`]: who there is, becoming somebody, giving up more, groups of
 //!   processes · [`packets`]: messages that carry descriptors
 //! * `supervise`: guests whose calls are answered or rewritten
+//! * [`dirty`]: pages of this process that were written
 //! * [`limits`]: what limits of whole jobs are kept with
 //! * [`spooling`]: splice, holes, locks · [`tcp`]: socket options · [`unix_socket`]: sockets at long paths ·
 //!   [`watch`]: what appears in directories
@@ -16,6 +17,7 @@ pub mod accounts;
 pub mod cell;
 pub mod detach;
 pub mod dir;
+pub mod dirty;
 pub mod facts;
 pub mod fence;
 pub mod groups;

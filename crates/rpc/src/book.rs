@@ -10,7 +10,7 @@ use kumiko_call::ledger::{Known, Ledger};
 use kumiko_call::respond::Answer;
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Client numbers from here on are of calls that end with the site; those of the log come nowhere near.
@@ -21,7 +21,7 @@ const VOLATILE_CLIENTS: u32 = 24;
 #[derive(Debug)]
 pub struct Book {
     state: Mutex<State>,
-    log: Option<Log>,
+    log: Option<Arc<Log>>,
 }
 
 #[derive(Debug)]
@@ -63,10 +63,10 @@ impl Book {
 
     pub fn logged(path: &Path) -> Result<Book, LogError> {
         let (log, ledger) = Log::open(path)?;
-        Ok(Book::of(ledger, Some(log)))
+        Ok(Book::of(ledger, Some(Arc::new(log))))
     }
 
-    fn of(ledger: Ledger, log: Option<Log>) -> Book {
+    fn of(ledger: Ledger, log: Option<Arc<Log>>) -> Book {
         let now = Instant::now();
         let waiting = |call: &&Call| matches!(call.stage, Stage::Waiting { .. });
         let state = State {
@@ -213,6 +213,22 @@ impl Book {
             record: state.ledger.last_record,
             told,
         })
+    }
+
+    /// Records of what is forgotten leave the log, when there may be many.
+    pub async fn prune(&self) {
+        let Some(log) = &self.log else { return };
+        let (needs, last) = self.look(|ledger| {
+            let last = ledger.last_record;
+            (log.may_prune(last).then(|| ledger.needs()), last)
+        });
+        let Some(needs) = needs else { return };
+        let log = Arc::clone(log);
+        match tokio::task::spawn_blocking(move || log.prune(&needs, last)).await {
+            Ok(Ok(records)) => tracing::info!(records, "records of forgotten calls leave the log"),
+            Ok(Err(error)) => tracing::warn!(%error, "the log of calls cannot be pruned"),
+            Err(error) => tracing::warn!(%error, "the log of calls was not pruned"),
+        }
     }
 
     /// Waits until what was decided by is on the disk, be it news or not.

@@ -507,7 +507,12 @@ impl<B: BatchSystem> Inner<B> {
         let end = match done {
             // The site goes down: the next one finds the worker again.
             Err(_) => return,
-            Ok(Done::Ended(end)) => end,
+            Ok(Done::Ended(end, checkpoints)) => {
+                for number in checkpoints {
+                    self.host(&FromHost::Checkpoint { attempt, number }).await;
+                }
+                end
+            }
             Ok(Done::Finished(held, out_bytes)) => {
                 if let Some(live) = self.live(attempt.call) {
                     *lock(&live.result) = Some(held);
@@ -559,6 +564,11 @@ impl<B: BatchSystem> Inner<B> {
                 attempt,
                 plan,
                 arguments: live.arriving.held(),
+                checkpoints: order.routine.signature.checkpoint,
+                checkpoint: self.book(client).call(attempt.call).and_then(|call| {
+                    let living = call.attempt().filter(|one| one.epoch == attempt.epoch);
+                    living.and_then(|one| one.checkpoint)
+                }),
                 in_memory: !self.book(client).is_logged(),
                 sync: self.is_synced(client),
                 started: is_started,

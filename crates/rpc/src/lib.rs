@@ -6,6 +6,7 @@
 
 mod book;
 mod calls;
+mod checkpoints;
 mod log;
 pub mod make;
 mod pool;

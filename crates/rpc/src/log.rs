@@ -3,8 +3,10 @@
 
 use kumiko_call::event::{BadEvent, Event, Record};
 use kumiko_call::ledger::{Illegal, Ledger};
+use kumiko_call::needs::Needs;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -37,6 +39,19 @@ pub enum LogError {
     Thread(std::io::Error),
 }
 
+/// It is looked for records that are not needed any more when so many were written since: some megabytes, and less than a second's
+/// reading beside the writer.
+const PRUNE_AFTER: u64 = 10_000;
+/// Deleted in one commit: others wait for it.
+const PRUNE_AT_ONCE: usize = 500;
+
+/// What the writing thread is asked for.
+#[derive(Debug)]
+enum Ask {
+    Write(Record),
+    Forget(Vec<i64>),
+}
+
 /// How far the log is on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -49,8 +64,11 @@ pub struct Written {
 /// The writing side.
 #[derive(Debug)]
 pub struct Log {
-    records: Sender<Record>,
+    asks: Sender<Ask>,
     written: watch::Receiver<Written>,
+    path: PathBuf,
+    /// The last record when it was last looked for those that may go.
+    pruned: AtomicU64,
 }
 
 impl Log {
@@ -76,7 +94,7 @@ impl Log {
             }
         }
         let ledger = replay(path, &connection)?;
-        let (records, asked) = mpsc::channel();
+        let (asks, asked) = mpsc::channel();
         let written = Written {
             record: ledger.last_record,
             stuck: false,
@@ -86,13 +104,49 @@ impl Log {
             .name("calls-log".to_owned())
             .spawn(move || keep(connection, &asked, &tell))
             .map_err(LogError::Thread)?;
-        Ok((Log { records, written }, ledger))
+        let log = Log {
+            asks,
+            written,
+            path: path.to_owned(),
+            pruned: AtomicU64::new(0),
+        };
+        Ok((log, ledger))
     }
 
     /// Takes records in the order of their numbers; `written` tells when they are on the disk.
     pub fn write(&self, record: Record) {
         // The thread ends only after this side has gone.
-        let _ = self.records.send(record);
+        let _ = self.asks.send(Ask::Write(record));
+    }
+
+    /// It is time to look for records that are not needed any more.
+    pub fn may_prune(&self, last_record: u64) -> bool {
+        last_record >= self.pruned.load(Ordering::Relaxed) + PRUNE_AFTER
+    }
+
+    /// Has what is not needed deleted, in small commits between others. Blocking; how many they are.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn prune(&self, needs: &Needs, last_record: u64) -> Result<usize, LogError> {
+        self.pruned.store(last_record, Ordering::Relaxed);
+        let sql = |cause| LogError::Sql {
+            log: self.path.clone(),
+            cause,
+        };
+        let connection = connect(&self.path).map_err(sql)?;
+        let mut gone = Vec::new();
+        read(&self.path, &connection, |record| {
+            if !needs.record(&record) {
+                gone.push(i64::try_from(record.number).unwrap_or(i64::MAX));
+            }
+            Ok(())
+        })?;
+        for some in gone.chunks(PRUNE_AT_ONCE) {
+            // The thread ends only after this side has gone.
+            let _ = self.asks.send(Ask::Forget(some.to_vec()));
+        }
+        Ok(gone.len())
     }
 
     pub fn written(&self) -> watch::Receiver<Written> {
@@ -119,9 +173,18 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn replay(path: &Path, connection: &Connection) -> Result<Ledger, LogError> {
+    let mut ledger = Ledger::default();
+    read(path, connection, |record| ledger.replay(&record))?;
+    Ok(ledger)
+}
+
+fn read(
+    path: &Path,
+    connection: &Connection,
+    mut take: impl FnMut(Record) -> Result<(), Illegal>,
+) -> Result<(), LogError> {
     let log = || path.to_owned();
     let sql = |cause| LogError::Sql { log: log(), cause };
-    let mut ledger = Ledger::default();
     let mut statement = connection
         .prepare("SELECT number, body FROM records ORDER BY number")
         .map_err(sql)?;
@@ -134,15 +197,13 @@ fn replay(path: &Path, connection: &Connection) -> Result<Ledger, LogError> {
             number,
             cause,
         })?;
-        ledger
-            .apply(&Record { number, event })
-            .map_err(|cause| LogError::Illegal { log: log(), cause })?;
+        take(Record { number, event }).map_err(|cause| LogError::Illegal { log: log(), cause })?;
     }
-    Ok(ledger)
+    Ok(())
 }
 
 /// Until nobody writes any more.
-fn keep(mut connection: Connection, asked: &Receiver<Record>, tell: &watch::Sender<Written>) {
+fn keep(mut connection: Connection, asked: &Receiver<Ask>, tell: &watch::Sender<Written>) {
     while let Ok(first) = asked.recv() {
         let mut batch = vec![first];
         batch.extend(asked.try_iter());
@@ -151,23 +212,120 @@ fn keep(mut connection: Connection, asked: &Receiver<Record>, tell: &watch::Send
             tell.send_modify(|written| written.stuck = true);
             std::thread::sleep(AGAIN);
         }
-        let record = batch.last().map_or(0, |record| record.number);
-        tell.send_replace(Written {
-            record,
-            stuck: false,
+        let last = batch.iter().rev().find_map(|ask| match ask {
+            Ask::Write(record) => Some(record.number),
+            Ask::Forget(_) => None,
+        });
+        tell.send_modify(|written| {
+            written.stuck = false;
+            written.record = last.unwrap_or(written.record);
         });
     }
 }
 
-fn write(connection: &mut Connection, batch: &[Record]) -> rusqlite::Result<()> {
+fn write(connection: &mut Connection, batch: &[Ask]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
         let mut insert =
             transaction.prepare_cached("INSERT INTO records (number, body) VALUES (?1, ?2)")?;
-        for record in batch {
-            let number = i64::try_from(record.number).unwrap_or(i64::MAX);
-            insert.execute(params![number, record.event.to_json()])?;
+        let mut delete = transaction.prepare_cached("DELETE FROM records WHERE number = ?1")?;
+        for ask in batch {
+            match ask {
+                Ask::Write(record) => {
+                    let number = i64::try_from(record.number).unwrap_or(i64::MAX);
+                    insert.execute(params![number, record.event.to_json()])?;
+                }
+                Ask::Forget(numbers) => {
+                    for number in numbers {
+                        delete.execute([number])?;
+                    }
+                }
+            }
         }
     }
     transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use kumiko_call::event::{CallEvent, Invocation};
+    use kumiko_call::id::CallId;
+
+    fn invoked(client: u64, sequence: u64) -> [Event; 3] {
+        let call = CallId { client, sequence };
+        let of = |event| Event::Call { call, event };
+        let invocation = Invocation {
+            routine: "m/f".to_owned(),
+            in_bytes: 0,
+            block_bytes: 1,
+            keep_ms: 1,
+        };
+        [
+            of(CallEvent::Invoked(invocation)),
+            of(CallEvent::CancelRequested),
+            of(CallEvent::Acknowledged),
+        ]
+    }
+
+    fn registered(client: u64) -> Event {
+        let subject = "/CN=a".to_owned();
+        Event::Registered { client, subject }
+    }
+
+    fn write(log: &Log, ledger: &mut Ledger, events: impl IntoIterator<Item = Event>) {
+        for event in events {
+            let number = ledger.last_record + 1;
+            let record = Record { number, event };
+            ledger.apply(&record).unwrap();
+            log.write(record);
+        }
+    }
+
+    /// Closed, so that all of it is on the disk; and how many records it has.
+    fn close(log: Log, path: &Path) -> i64 {
+        let mut written = log.written();
+        drop(log);
+        // Its writer says the last word when its thread ends.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(async { while written.changed().await.is_ok() {} });
+        let log = connect(path).unwrap();
+        log.query_row("SELECT count(*) FROM records", [], |row| row.get(0))
+            .unwrap()
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_the_log_and_the_rest_makes_the_same_ledger() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.db");
+        let (log, mut ledger) = Log::open(&path).unwrap();
+        write(&log, &mut ledger, [registered(1), registered(2)]);
+        for sequence in 1..=100 {
+            write(&log, &mut ledger, invoked(1, sequence));
+            write(&log, &mut ledger, invoked(2, sequence));
+        }
+        let (client, below) = (1, 90);
+        let released = Event::Released { client, below };
+        let left = Event::Left { client: 2 };
+        write(&log, &mut ledger, [released, left, registered(3)]);
+        assert_eq!(close(log, &path), 605);
+        let (log, replayed) = Log::open(&path).unwrap();
+        assert_eq!(replayed, ledger);
+        assert!(!log.may_prune(ledger.last_record) && log.may_prune(PRUNE_AFTER));
+        // All of client 2, and 89 calls of client 1.
+        let gone = log.prune(&ledger.needs(), ledger.last_record).unwrap();
+        assert_eq!(gone, 302 + 3 * 89);
+        assert_eq!(close(log, &path), 605 - 302 - 3 * 89);
+        let (log, mut replayed) = Log::open(&path).unwrap();
+        assert_eq!(replayed, ledger);
+        // It goes on, with no number given again.
+        write(&log, &mut replayed, [registered(4)]);
+        write(&log, &mut replayed, invoked(4, 1));
+        close(log, &path);
+        assert_eq!(Log::open(&path).unwrap().1, replayed);
+    }
 }

@@ -34,6 +34,15 @@ pub enum MakeError {
     },
 }
 
+/// Behind libkumikockpt.a: what it is made of, without what is not used of it, and with no library that a guest may not see.
+const LIBRARY_NEEDS: [&str; 5] = [
+    "-Wl,--gc-sections,--strip-debug",
+    "-static-libgcc",
+    "-lpthread",
+    "-ldl",
+    "-lm",
+];
+
 /// A checked file.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -93,17 +102,28 @@ impl Source {
         })
     }
 
+    /// A routine says that it is made with the checkpoint library.
+    pub fn wants_checkpoints(&self) -> bool {
+        self.checked.routines.iter().any(|one| one.checkpoint)
+    }
+
     /// Makes each routine's program, `MODULE.NAME`, with its signature beside it, in `folder`. `Required` and `Library` are
-    /// looked up from the IDL file's own folder.
+    /// looked up from the IDL file's own folder. With the checkpoint library, if it is named.
     ///
     /// # Errors
     /// What a compiler says.
-    pub fn make(&self, folder: &Path) -> Result<Vec<PathBuf>, MakeError> {
+    pub fn make(&self, folder: &Path, library: Option<&Path>) -> Result<Vec<PathBuf>, MakeError> {
         let stubs = self.stubs()?;
-        stubs.iter().map(|stub| self.one(stub, folder)).collect()
+        let one = |stub| self.one(stub, folder, library);
+        stubs.iter().map(one).collect()
     }
 
-    fn one(&self, stub: &Stub, folder: &Path) -> Result<PathBuf, MakeError> {
+    fn one(
+        &self,
+        stub: &Stub,
+        folder: &Path,
+        library: Option<&Path>,
+    ) -> Result<PathBuf, MakeError> {
         let file = |path: &Path| {
             let path = path.to_owned();
             move |cause| MakeError::File { path, cause }
@@ -128,9 +148,15 @@ impl Source {
             include.push(std::path::absolute(own).map_err(file(own))?);
             let mut compile = command(&stub.compiler, "cc");
             compile.args(["-O2", "-w", "-c"]).arg(include);
+            if library.is_some() {
+                compile.arg("-DKUMIKO_CHECKPOINT");
+            }
             run(compile.arg(&text).arg("-o").arg(&object), own)?;
             let mut link = command(&stub.linker, "cc");
             link.arg(&object).args(&stub.link);
+            if let Some(library) = library {
+                link.arg(library).args(LIBRARY_NEEDS);
+            }
             run(link.arg("-o").arg(&new), own)?;
             let signature_file = signature_of(&program);
             std::fs::write(&signature_file, signature.to_text()).map_err(file(&signature_file))?;

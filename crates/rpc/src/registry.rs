@@ -80,10 +80,11 @@ impl Registry {
             },
             _ => file(&beside)(cause),
         })?;
-        let signature = Signature::from_text(&text).map_err(|cause| RegistryError::Signature {
-            path: beside.clone(),
-            cause: Box::new(cause),
-        })?;
+        let mut signature =
+            Signature::from_text(&text).map_err(|cause| RegistryError::Signature {
+                path: beside.clone(),
+                cause: Box::new(cause),
+            })?;
         signature
             .callable()
             .map_err(|cause| RegistryError::NotBuilt {
@@ -96,6 +97,9 @@ impl Registry {
                 path: program.to_owned(),
             });
         }
+        // It is the program that tells, whatever was said when it was made.
+        let mut inside = bytes.windows(kumiko_checkpoint::MARK.len());
+        signature.checkpoint = inside.any(|window| window == kumiko_checkpoint::MARK);
         let digest: String = Sha256::digest(&bytes)
             .iter()
             .map(|byte| format!("{byte:02x}"))

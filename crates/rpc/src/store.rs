@@ -1,5 +1,6 @@
 //! Bytes of calls: arguments and results, in memory or in files of the site (spec/rpc P65). Not here: which calls there are.
 
+use crate::checkpoints::Checkpoints;
 use bytes::Bytes;
 use kumiko_call::id::{AttemptId, CallId};
 use kumiko_linux::Dir;
@@ -30,9 +31,10 @@ enum To {
     File(Arc<File>, PathBuf),
 }
 
-/// The folders: `arguments` and `results`, of all calls.
+/// The folders: `arguments`, `results` and `checkpoints`, of all calls.
 #[derive(Debug)]
 pub struct Store {
+    pub checkpoints: Checkpoints,
     arguments: PathBuf,
     results: PathBuf,
 }
@@ -40,6 +42,7 @@ pub struct Store {
 impl Store {
     pub fn open(root: &Path) -> io::Result<Store> {
         let store = Store {
+            checkpoints: Checkpoints::open(root.join("checkpoints"))?,
             arguments: root.join("arguments"),
             results: root.join("results"),
         };
@@ -125,6 +128,9 @@ impl Store {
                 _ => {}
             }
         }
+        if let Err(error) = self.checkpoints.erase(&call.to_string()) {
+            tracing::warn!(%call, %error, "checkpoints of a call are not removed");
+        }
     }
 
     /// Files of calls that are not `known`.
@@ -140,6 +146,11 @@ impl Store {
                 if !known(call) {
                     let _ = std::fs::remove_file(entry.path());
                 }
+            }
+        }
+        for call in self.checkpoints.calls().unwrap_or_default() {
+            if !known(&call) {
+                let _ = self.checkpoints.erase(&call);
             }
         }
     }

@@ -1,27 +1,29 @@
 //! One process of a routine, from its start to its end: it is an attempt of a batch system, so that a runner stands beside it, its
 //! policy holds, and it outlives the site (spec/rpc P60 to P67). It owns no socket: words go in by its stdin, answers come by its
-//! stdout, arguments and results lie in files that it maps. Not here: which worker computes what (`pool`), what follows (`calls`).
+//! stdout, arguments and results lie in files that it maps. `answers`: what it says;
+//! `checkpoints`: what it leaves. Not here: which worker computes what (`pool`), what follows (`calls`).
+
+mod answers;
+mod checkpoints;
 
 use crate::pool::{Ask, Pool};
 use crate::registry::Routine;
 use crate::store::{Held, Store, call_file};
 use bytes::Bytes;
 use kumiko_call::event::End;
-use kumiko_call::id::AttemptId as CallAttempt;
+use kumiko_call::id::{AttemptId as CallAttempt, CheckpointId};
 use kumiko_idl::Plan;
-use kumiko_job::attempt::{
-    AttemptCommand, AttemptReport, AttemptSpec, EngineCause, NOT_BEGUN, Outcome, OutputStream,
-};
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::{AttemptSink, BatchSystem};
 use kumiko_job::description::{OutputMode, Resources, Stdin};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_linux::{Dir, spooling};
 use kumiko_policy::{Access, GuestPath, Origin, Policy, Real, Rule};
-use kumiko_wire::routine::{self as words, ANSWER_BYTES, SMALL_BYTES};
+use kumiko_wire::routine::{self as words, SMALL_BYTES};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,12 +36,8 @@ const ARGUMENTS: &str = "/arguments";
 const IDLE: Duration = Duration::from_secs(60);
 /// For a process to end by itself when no more calls come.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// What a routine prints, and answers that were read, are freed in pieces of this; a runner holds up one that has printed
-/// a few times as much.
-const CONSUME_BYTES: u64 = 256 << 10;
+/// Of what a routine prints and nobody has taken, a runner keeps so much: sixteen times what is taken at once.
 const QUOTA_BYTES: u64 = 4 << 20;
-/// Of what a routine said last, so much is told when it crashed.
-const TAIL_BYTES: u64 = 1024;
 /// A call that computes for longer is recorded as started: shorter ones need no event more.
 const STARTED_AFTER: Duration = Duration::from_millis(200);
 
@@ -56,6 +54,9 @@ pub struct Run {
     pub attempt: CallAttempt,
     pub plan: Plan,
     pub arguments: Held,
+    /// Its routine makes checkpoints; and the one to begin at.
+    pub checkpoints: bool,
+    pub checkpoint: Option<CheckpointId>,
     /// The result may stay in memory.
     pub in_memory: bool,
     /// The result is to outlive the machine.
@@ -65,11 +66,17 @@ pub struct Run {
     pub done: oneshot::Sender<Done>,
 }
 
-/// Of a result also its length.
+/// Of a result also its length; of another end, the numbers of the newest checkpoints that were made, upwards.
 #[derive(Debug)]
 pub enum Done {
     Finished(Held, u64),
-    Ended(End),
+    Ended(End, Vec<u64>),
+}
+
+impl Done {
+    fn ended(end: End) -> Done {
+        Done::Ended(end, Vec::new())
+    }
 }
 
 /// What all workers have in common.
@@ -181,13 +188,18 @@ impl<B: BatchSystem> Worker<B> {
         self.shop.root.join(self.number.to_string())
     }
 
+    /// The process's own.
+    fn job(&self) -> PathBuf {
+        self.folder().join("job")
+    }
+
     async fn live(mut self, begin: Begin) {
         match begin {
             Begin::New(order, run) => match self.start(&order).await {
                 Ok(()) => self.compute(*run).await,
                 Err(end) => {
                     self.ended = Some(Outcome::Cancelled);
-                    let _ = run.done.send(Done::Ended(end));
+                    let _ = run.done.send(Done::ended(end));
                 }
             },
             Begin::Adopt(run, told) => self.adopt(*run, told).await,
@@ -233,7 +245,7 @@ impl<B: BatchSystem> Worker<B> {
 
     fn prepare(&self, order: &Order) -> io::Result<AttemptSpec> {
         let folder = self.folder();
-        let job_directory = folder.join("job");
+        let job_directory = self.job();
         let arguments = folder.join("arguments");
         for one in [&job_directory, &arguments] {
             DirBuilder::new().recursive(true).mode(0o700).create(one)?;
@@ -251,6 +263,7 @@ impl<B: BatchSystem> Worker<B> {
             output: OutputMode::Flow,
             terminal: None,
             count: 1,
+            mpi: None,
             time_limit_ms: self.shop.time_limit_ms,
             resources: Resources::default(),
             grace_ms: self.shop.grace_ms,
@@ -262,11 +275,16 @@ impl<B: BatchSystem> Worker<B> {
 
     /// Tells the process, and waits for its answer or its end.
     async fn compute(&mut self, run: Run) {
+        if let Err(error) = self.give_checkpoint(&run).await {
+            tracing::warn!(attempt = %run.attempt, %error, "a checkpoint cannot be resumed from");
+            return self.done(run, Done::ended(End::BadCheckpoint));
+        }
         let linked = match self.tell(&run).await {
             Ok(linked) => linked,
             Err(error) => {
                 let cause = format!("its arguments cannot be given: {error}");
-                return self.done(run, Done::Ended(End::Killed { cause }));
+                let done = self.unfinished(&run, End::Killed { cause }).await;
+                return self.done(run, done);
             }
         };
         let end = self.answered(run).await;
@@ -274,7 +292,12 @@ impl<B: BatchSystem> Worker<B> {
             let _ = std::fs::remove_file(linked);
         }
         if let Some((run, done)) = end {
+            let over =
+                (run.checkpoints && matches!(done, Done::Finished(..))).then_some(run.attempt);
             self.done(run, done);
+            if let Some(attempt) = over {
+                self.drop_checkpoints(attempt).await;
+            }
         }
     }
 
@@ -319,7 +342,8 @@ impl<B: BatchSystem> Worker<B> {
                 Err(end) => {
                     self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
                     self.until_ended().await;
-                    return Some((run, Done::Ended(end)));
+                    let done = self.unfinished(&run, end).await;
+                    return Some((run, done));
                 }
                 Ok(Some(small)) => {
                     let done = self.result(&run, small).await;
@@ -329,7 +353,8 @@ impl<B: BatchSystem> Worker<B> {
             }
             if let Some(outcome) = &self.ended {
                 let end = self.end_of(outcome);
-                return Some((run, Done::Ended(end)));
+                let done = self.unfinished(&run, end).await;
+                return Some((run, done));
             }
             tokio::select! {
                 report = self.reports.recv() => self.note(report),
@@ -368,7 +393,8 @@ impl<B: BatchSystem> Worker<B> {
             }
             if let Some(outcome) = &self.ended {
                 let end = self.end_of(outcome);
-                let _ = run.done.send(Done::Ended(end));
+                let done = self.unfinished(&run, end).await;
+                let _ = run.done.send(done);
                 return;
             }
             // Whether it has heard of the call is not known: another process computes it, unless it has answered.
@@ -406,163 +432,6 @@ impl<B: BatchSystem> Worker<B> {
         }
     }
 
-    /// Frees what was read of stdout, and all of stderr but its end.
-    async fn free(&mut self) {
-        let read = self.read - self.waiting.len() as u64;
-        let heard = self.printed[1].saturating_sub(TAIL_BYTES);
-        for (at, stream, upto) in [
-            (0, OutputStream::Stdout, read),
-            (1, OutputStream::Stderr, heard),
-        ] {
-            let due = self
-                .consumed
-                .get(at)
-                .is_some_and(|consumed| upto >= consumed + CONSUME_BYTES);
-            if due {
-                let offset = upto;
-                self.command(AttemptCommand::Consumed { stream, offset })
-                    .await;
-                if let Some(consumed) = self.consumed.get_mut(at) {
-                    *consumed = upto;
-                }
-            }
-        }
-    }
-
-    /// Takes what is new in the spool.
-    fn read_more(&mut self) -> io::Result<()> {
-        while self.read < self.printed[0] {
-            if self.stdout.is_none() {
-                let path = self.shop.batch.spool(self.id()).join("stdout");
-                self.stdout = Some(File::open(path)?);
-            }
-            let Some(stdout) = &self.stdout else { break };
-            let mut piece = [0; 16 << 10];
-            let most = (self.printed[0] - self.read).min(piece.len() as u64);
-            let most = usize::try_from(most).unwrap_or(piece.len());
-            let piece = piece.get_mut(..most).unwrap_or_default();
-            stdout.read_exact_at(piece, self.read)?;
-            self.waiting.extend_from_slice(piece);
-            self.read += piece.len() as u64;
-        }
-        Ok(())
-    }
-
-    fn read_answer(&mut self, run: &Run) -> Result<Option<Bytes>, End> {
-        let unreadable = |error: io::Error| End::Killed {
-            cause: format!("its answer cannot be read: {error}"),
-        };
-        self.read_more().map_err(unreadable)?;
-        let out_bytes = run.plan.out_bytes;
-        let found = words::answer(&self.waiting, run.attempt, out_bytes)
-            .map(|small| small.map(Bytes::copy_from_slice));
-        match found {
-            Ok(Some(small)) => {
-                self.waiting.drain(..ANSWER_BYTES + small.len());
-                Ok(Some(small))
-            }
-            Ok(None) => Ok(None),
-            Err(error) => Err(End::Crashed {
-                cause: error.to_string(),
-                point: 0,
-            }),
-        }
-    }
-
-    /// Among answers to calls before, of which there may be pieces.
-    fn find_answer(&mut self, run: &Run) -> Option<Bytes> {
-        self.read_more().ok()?;
-        let begins = words::answer_to(run.attempt);
-        let at = self
-            .waiting
-            .windows(begins.len())
-            .position(|window| window == begins)?;
-        let answer = self.waiting.get(at..)?;
-        let small = words::answer(answer, run.attempt, run.plan.out_bytes);
-        small.ok().flatten().map(Bytes::copy_from_slice)
-    }
-
-    async fn result(&self, run: &Run, small: Bytes) -> Done {
-        let out_bytes = run.plan.out_bytes;
-        if run.in_memory && out_bytes <= SMALL_BYTES {
-            return Done::Finished(Held::Memory(small), out_bytes);
-        }
-        let store = Arc::clone(&self.shop.store);
-        let (attempt, sync) = (run.attempt, run.sync);
-        let folder = self.folder().join("job");
-        let kept = tokio::task::spawn_blocking(move || match out_bytes <= SMALL_BYTES {
-            true => store.put_result(attempt, &small, sync),
-            false => store.take_result(attempt, &folder, out_bytes, sync),
-        });
-        match kept.await {
-            Ok(Ok(held)) => Done::Finished(held, out_bytes),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                let (cause, point) = (error.to_string(), 0);
-                Done::Ended(End::Crashed { cause, point })
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(%attempt, %error, "a result cannot be kept");
-                Done::Ended(End::NoSpace)
-            }
-            Err(error) => {
-                let cause = error.to_string();
-                Done::Ended(End::Killed { cause })
-            }
-        }
-    }
-
-    fn end_of(&self, outcome: &Outcome) -> End {
-        let crashed = |cause: String| End::Crashed {
-            cause: match self.tail() {
-                Some(said) => format!("{cause}: {said}"),
-                None => cause,
-            },
-            point: 0,
-        };
-        match outcome {
-            Outcome::Exited { status } => crashed(format!("it ended with status {status}")),
-            Outcome::Signalled { signal } if OWN_SIGNALS.contains(signal) => {
-                crashed(format!("it ended by signal {signal}"))
-            }
-            Outcome::Signalled { signal } => End::Killed {
-                cause: format!("signal {signal}"),
-            },
-            Outcome::OutputQuota { .. } => crashed("it prints too much".to_owned()),
-            Outcome::Cancelled => End::Cancelled,
-            Outcome::TimeLimit => End::TimeLimit,
-            Outcome::NeverStarted { code, message } if code == NOT_BEGUN => End::Killed {
-                cause: message.clone(),
-            },
-            Outcome::NeverStarted { message, .. } => End::Refused {
-                message: message.clone(),
-            },
-            Outcome::SpoolFailed { .. } => End::NoSpace,
-            Outcome::EngineEnded {
-                cause: EngineCause::Preempted | EngineCause::Evicted,
-                ..
-            } => End::Preempted,
-            Outcome::EngineEnded { message, .. }
-            | Outcome::Lost { message }
-            | Outcome::StagingFailed { message, .. } => End::Killed {
-                cause: message.clone(),
-            },
-        }
-    }
-
-    /// The last line that it wrote to stderr.
-    fn tail(&self) -> Option<String> {
-        let path = self.shop.batch.spool(self.id()).join("stderr");
-        let file = File::open(path).ok()?;
-        let length = file.metadata().ok()?.len();
-        let from = length.saturating_sub(TAIL_BYTES);
-        let most = usize::try_from(length - from).ok()?;
-        let bytes = spooling::read_at(&file, from, most).ok()?;
-        let text = String::from_utf8_lossy(&bytes);
-        let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
-        let plain = |c: char| if c.is_control() { ' ' } else { c };
-        Some(last.chars().map(plain).collect())
-    }
-
     async fn until_ended(&mut self) {
         while self.ended.is_none() {
             let report = self.reports.recv().await;
@@ -588,7 +457,7 @@ impl<B: BatchSystem> Worker<B> {
         while let Some(ask) = self.asked.recv().await {
             if let Ask::Run(run) = ask {
                 let cause = "its process ended before it heard of the call".to_owned();
-                let _ = run.done.send(Done::Ended(End::Killed { cause }));
+                let _ = run.done.send(Done::ended(End::Killed { cause }));
             }
         }
         self.shop.batch.forget(self.id()).await;
@@ -601,9 +470,6 @@ impl<B: BatchSystem> Worker<B> {
         }
     }
 }
-
-/// Signals that a program brings upon itself (signal(7)): ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
-const OWN_SIGNALS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 
 /// The policy, with the folder of arguments to be read.
 fn with_arguments(policy: &Policy, folder: &Path) -> io::Result<Policy> {

@@ -1,7 +1,7 @@
 //! A person with a site and routines at it, and files of NumPy. What the scenarios of GridRPC share.
 #![allow(dead_code)] // each scenario uses a part
 
-use kumiko_e2e::{Person, finish, told, until};
+use kumiko_e2e::{Person, finish, kumiko, told, until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,6 +25,22 @@ impl Caller {
     /// With these of the examples made here and registered.
     pub fn with(names: &[&str]) -> Caller {
         let caller = Caller::new();
+        caller.make(names, &[]);
+        caller
+    }
+
+    /// With the checkpoint library in them.
+    pub fn with_checkpoints(names: &[&str]) -> Caller {
+        let mut caller = Caller::new();
+        let library = library("libkumikockpt.a", "kumiko-checkpoint-c");
+        let library = ("KUMIKO_LIB", library.into_os_string());
+        caller.person.variables.push(library);
+        caller.make(names, &["--checkpoint"]);
+        caller
+    }
+
+    pub fn make(&self, names: &[&str], options: &[&str]) {
+        let caller = self;
         let home = caller.person.home.path();
         for name in names {
             for ending in ["idl", "c"] {
@@ -42,12 +58,14 @@ impl Caller {
                 let output = finish(cc.current_dir(home));
                 assert!(output.status.success(), "{}", told(&output));
             }
-            let made = caller.person.ok(["rpc", "gen", &format!("{name}.idl")]);
+            let idl = format!("{name}.idl");
+            let mut words = vec!["rpc", "gen", &idl];
+            words.extend(options);
+            let made = caller.person.ok(words);
             let mut words = vec!["rpc", "register"];
             words.extend(made.lines());
             caller.person.ok(words);
         }
-        caller
     }
 
     /// As an argument.
@@ -89,12 +107,39 @@ impl Caller {
 
     /// kill -9, and a new site at the same port, since clients look for it there.
     pub fn kill_and_start_again(&self) {
+        self.kill_and_start_again_after(|| {});
+    }
+
+    /// After something that happens while there is no site.
+    pub fn kill_and_start_again_after(&self, meanwhile: impl FnOnce()) {
         let told = self.person.kumiko_home().join("run/site.json");
         let told = std::fs::read_to_string(told).unwrap();
         let told: Value = serde_json::from_str(&told).unwrap();
         self.person.kill_site();
+        meanwhile();
         let address = told["address"].as_str().unwrap();
         self.person.ok(["site", "start", "--listen", address]);
+    }
+
+    /// Where the process of a routine that computes has its checkpoints, when it has passed so many safe points; and how many.
+    pub fn checkpoints(&self, points: u64) -> (PathBuf, u64) {
+        let mut found = None;
+        until("safe points are passed", || {
+            let workers = std::fs::read_dir(self.state().join("workers"));
+            let workers = workers.into_iter().flatten().flatten();
+            found = workers
+                .filter_map(|worker| std::fs::read_dir(worker.path().join("job")).ok())
+                .flat_map(|job| job.flatten())
+                .map(|one| one.path())
+                .filter(|path| path.extension().is_some_and(|kind| kind == "checkpoint"))
+                .find_map(|path| {
+                    let counted = std::fs::read(path.join("points")).ok()?;
+                    let counted = u64::from_le_bytes(counted.try_into().ok()?);
+                    (counted >= points).then_some((path, counted))
+                });
+            found.is_some()
+        });
+        found.unwrap()
     }
 
     fn state(&self) -> PathBuf {
@@ -167,7 +212,7 @@ impl Caller {
     /// No bytes of calls lie at the site, nor words of them here.
     #[track_caller]
     pub fn nothing_is_left(&self) {
-        for folder in ["arguments", "results"] {
+        for folder in ["arguments", "results", "checkpoints"] {
             until("bytes of calls are gone", || {
                 let entries = std::fs::read_dir(self.state().join(folder));
                 entries.map_or(true, |mut entries| entries.next().is_none())
@@ -176,6 +221,18 @@ impl Caller {
         let notes = std::fs::read_dir(self.person.kumiko_home().join("rpc/calls"));
         assert!(notes.map_or(true, |mut notes| notes.next().is_none()));
     }
+}
+
+/// The folder of a library for C: named by KUMIKO_LIB, else that of the programs under test.
+pub fn library(name: &str, package: &str) -> PathBuf {
+    let named = std::env::var_os("KUMIKO_LIB").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| kumiko().parent().unwrap().to_path_buf());
+    assert!(
+        folder.join(name).exists(),
+        "{} has no {name}: cargo build -p {package}",
+        folder.display()
+    );
+    folder
 }
 
 /// A file of NumPy.

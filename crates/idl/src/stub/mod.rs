@@ -7,6 +7,8 @@ use crate::syntax::{Body, Idl, Item, Opt, Routine, Setting};
 use std::fmt::Write;
 
 const RUNTIME: &str = include_str!("runtime.c");
+/// Its declarations stand in every program, so that one text is made with the library and without.
+const CHECKPOINT: &str = include_str!("../../../../bindings/c/kumiko/kumiko_ckpt.h");
 
 /// One routine's program.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +97,7 @@ fn stub(idl: &Idl, routine: &Routine, signature: &Signature) -> Result<Stub, Pla
 
 fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
     let mut out = format!(
-        "/* {}/{}: made by `kumiko rpc gen`; change the IDL instead. */\n\n{RUNTIME}\n",
+        "/* {}/{}: made by `kumiko rpc gen`; change the IDL instead. */\n\n{CHECKPOINT}\n{RUNTIME}\n",
         signature.module, signature.name
     );
     out.push_str(

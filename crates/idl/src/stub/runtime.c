@@ -28,6 +28,17 @@ struct kumiko_value {
 
 static const char *kumiko_arguments;        /* the folder of arguments */
 
+#ifndef KUMIKO_CHECKPOINT                   /* made without the library: a safe point is nothing */
+#define KUMIKO_WEAK __attribute__((weak))
+KUMIKO_WEAK int kumiko_ckpt_state(const char *name, void *memory, size_t bytes) { (void)name; (void)memory; (void)bytes; return 0; }
+KUMIKO_WEAK unsigned long kumiko_ckpt_resumed(void) { return 0; }
+KUMIKO_WEAK void kumiko_ckpt_point(void) {}
+KUMIKO_WEAK void kumiko_ckpt_every(double seconds) { (void)seconds; }
+KUMIKO_WEAK double kumiko_ckpt_frozen_s(void) { return 0; }
+KUMIKO_WEAK int kumiko_ckpt_begin(const char *folder) { (void)folder; return 0; }
+KUMIKO_WEAK void kumiko_ckpt_end(void) {}
+#endif
+
 static void kumiko_fail(const char *what) {
     fprintf(stderr, "stub: %s: %s\n", what, errno ? strerror(errno) : "not as it should be");
     _exit(70);                              /* EX_SOFTWARE, sysexits.h */
@@ -169,7 +180,10 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
             close(fd);
         }
         for (uint64_t i = 0; i < count; i++) kumiko_give(&values[i], in, out, i);
+        snprintf(name, sizeof name, "%llu-%llu.checkpoint", (unsigned long long)head[1], (unsigned long long)head[2]);
+        kumiko_ckpt_begin(name);
         routine(values);
+        kumiko_ckpt_end();
         for (uint64_t i = 0; i < count; i++) kumiko_take(&values[i], out);
         uint64_t done[5] = {KUMIKO_DONE, head[1], head[2], head[3], head[6]};
         fflush(NULL);

@@ -1,6 +1,7 @@
 //! `kumiko rpc ...`: make routines, register them, call them.
 
 mod call;
+mod library;
 mod values;
 
 use crate::args::{Format, Target};
@@ -28,6 +29,9 @@ pub enum Rpc {
         /// Only say what is wrong with the file, and what it defines.
         #[arg(long, conflicts_with = "source")]
         check: bool,
+        /// Link the checkpoint library, so that a call whose process dies is resumed.
+        #[arg(long, conflicts_with_all = ["check", "source"])]
+        checkpoint: bool,
         /// Print the programs' C instead of making them.
         #[arg(long)]
         source: bool,
@@ -104,6 +108,7 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
             idl,
             into,
             check,
+            checkpoint,
             source,
         } => {
             let read = Source::read(&idl)?;
@@ -115,7 +120,11 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
                 read.stubs()?;
                 output::many(format, &views(&read.checked.routines))?;
             } else {
-                for program in read.make(&into)? {
+                let library = match checkpoint || read.wants_checkpoints() {
+                    true => Some(library::find()?),
+                    false => None,
+                };
+                for program in read.make(&into, library.as_deref())? {
                     say!("{}", program.display())?;
                 }
             }
@@ -154,6 +163,8 @@ struct View {
     routine: String,
     documentation: Option<String>,
     signature: String,
+    /// After the death of its process: `checkpoint`, it is resumed; `restart`, it begins anew from the kept arguments.
+    recovery: &'static str,
 }
 
 fn views(routines: &[Signature]) -> Vec<View> {
@@ -161,6 +172,10 @@ fn views(routines: &[Signature]) -> Vec<View> {
         routine: format!("{}/{}", one.module, one.name),
         documentation: one.doc.clone(),
         signature: one.to_text(),
+        recovery: match one.checkpoint {
+            true => "checkpoint",
+            false => "restart",
+        },
     };
     routines.iter().map(view).collect()
 }
@@ -181,9 +196,11 @@ impl Show for View {
         let words: Vec<&str> = formals.split_whitespace().collect();
         let documentation = self.documentation.as_deref().unwrap_or_default();
         let first = documentation.lines().next().unwrap_or_default();
-        match first.is_empty() {
-            true => format!("{}({})", self.routine, words.join(" ")),
-            false => format!("{}({})  {first}", self.routine, words.join(" ")),
+        let mut line = format!("{}({})", self.routine, words.join(" "));
+        if !first.is_empty() {
+            line.push_str("  ");
+            line.push_str(first);
         }
+        format!("{line}  [{}]", self.recovery)
     }
 }

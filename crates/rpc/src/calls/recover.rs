@@ -107,12 +107,13 @@ impl<B: BatchSystem> Inner<B> {
                     self.act(book, told);
                 }
             }
+            let many = clients.len();
             for client in clients {
                 let sequence = 0;
                 let silent_ms = book.silent_ms(CallId { client, sequence });
                 let told = book.ask(|ledger| {
                     let one = ledger.clients.get(&client);
-                    let event = one.and_then(|one| respond::to_lease(client, one, silent_ms));
+                    let event = one.and_then(|one| respond::to_lease(client, one, silent_ms, many));
                     let events = event.into_iter().collect();
                     respond::Answer { events, say: () }
                 });
@@ -120,6 +121,7 @@ impl<B: BatchSystem> Inner<B> {
                     book.recorded(pending).await;
                 }
             }
+            book.prune().await;
         }
     }
 }

@@ -1,0 +1,359 @@
+//! One program's checkpoints (spec/checkpoint, K30 to K36): what it named, when a safe point becomes a checkpoint, what is copied then.
+//! The program stands still while its dirty pages are copied; a thread writes them. Not here: files (`folder`), pointers of C (`lib`).
+
+use crate::folder::{Folder, NoFolder};
+use kumiko_checkpoint::{
+    Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, OFTEN, State, interval,
+};
+use kumiko_linux::dirty::{Count, Written, page_bytes};
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Smaller memory is copied each time: less than asking what was written costs.
+const WATCH_LEAST_BYTES: usize = 64 << 10;
+/// When nobody says how often something dies here: once a day, as places in a shared pool do.
+pub const FAILURES: Duration = Duration::from_secs(24 * 3600);
+
+/// Copies memory that the program named, and puts it back. What makes it sound is said where pointers are (`lib`).
+pub trait Memory: Send {
+    fn copy(&self, range: Range<usize>, to: &mut Vec<u8>);
+    fn put(&self, at: usize, bytes: &[u8]);
+}
+
+#[derive(Debug)]
+struct Named {
+    state: State,
+    at: Range<usize>,
+    /// Its pages that are watched: those that hold nothing else.
+    watched: Option<Range<usize>>,
+}
+
+/// How often.
+#[derive(Clone, Copy, Debug)]
+pub enum Every {
+    /// By what one costs, and how often something dies.
+    Measured,
+    /// Zero: at each safe point, after the one before is on the disk.
+    Fixed(Duration),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    #[error(transparent)]
+    Folder(#[from] NoFolder),
+    #[error("safe points cannot be counted: {0}")]
+    Count(io::Error),
+}
+
+/// Memory that cannot be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadState {
+    #[error("its name is empty, too long, or there already")]
+    Name,
+    #[error("it overlaps with what was named before")]
+    Overlap,
+    #[error("too much is named")]
+    TooMany,
+    #[error("it is named after the first safe point")]
+    Late,
+}
+
+type Writing = JoinHandle<(Vec<u8>, io::Result<Duration>)>;
+
+#[derive(Debug)]
+pub struct Library<M> {
+    memory: M,
+    folder: Arc<Mutex<Folder>>,
+    count: Count,
+    named: Vec<Named>,
+    /// None: this kernel or sandbox does not tell what was written, and all is copied each time.
+    written: Option<Written>,
+    /// It was looked for a checkpoint; its number, or 0.
+    resumed: Option<u64>,
+    /// The next safe point is the one that it was resumed at.
+    at_resumed: bool,
+    points: u64,
+    every: Every,
+    failures: Duration,
+    /// The next one is whole: there is none, or the last one failed.
+    whole: bool,
+    writing: Option<(Writing, Duration)>,
+    /// Of the last one: how long the program stood still, and the thread wrote.
+    cost: Option<Duration>,
+    since: Instant,
+    buffer: Vec<u8>,
+    /// How long the program stood still for the last one.
+    frozen: Duration,
+}
+
+impl<M: Memory> Library<M> {
+    pub fn begin(path: &Path, failures: Duration, memory: M) -> Result<Library<M>, BeginError> {
+        let folder = Folder::open(path)?;
+        let count = folder.count().and_then(|file| Count::new(&file));
+        Ok(Library {
+            memory,
+            count: count.map_err(BeginError::Count)?,
+            folder: Arc::new(Mutex::new(folder)),
+            named: Vec::new(),
+            written: Written::open().ok(),
+            resumed: None,
+            at_resumed: false,
+            points: 0,
+            every: Every::Measured,
+            failures,
+            whole: true,
+            writing: None,
+            cost: None,
+            since: Instant::now(),
+            buffer: Vec::new(),
+            frozen: Duration::ZERO,
+        })
+    }
+
+    pub fn state(&mut self, name: &str, at: Range<usize>) -> Result<(), BadState> {
+        if self.resumed.is_some() {
+            return Err(BadState::Late);
+        }
+        let taken = |one: &Named| one.state.name == name;
+        if !(1..=NAME_MOST_BYTES).contains(&name.len()) || self.named.iter().any(taken) {
+            return Err(BadState::Name);
+        }
+        let overlaps = |one: &Named| one.at.start < at.end && at.start < one.at.end;
+        if self.named.iter().any(overlaps) {
+            return Err(BadState::Overlap);
+        }
+        if self.named.len() >= MOST_STATES {
+            return Err(BadState::TooMany);
+        }
+        let state = State {
+            name: name.to_owned(),
+            bytes: at.len() as u64,
+        };
+        self.named.push(Named {
+            state,
+            at,
+            watched: None,
+        });
+        Ok(())
+    }
+
+    pub fn frozen(&self) -> Duration {
+        self.frozen
+    }
+
+    /// What is not watched is copied each time.
+    pub fn watches(&self) -> bool {
+        self.named.iter().any(|one| one.watched.is_some())
+    }
+
+    pub fn every(&mut self, every: Every) {
+        self.every = every;
+    }
+
+    /// Puts the newest checkpoint's bytes where they belong, if it was not looked for one before. Its number, or 0.
+    ///
+    /// # Errors
+    /// Memory was written to, and not all of it could be: the program cannot go on.
+    pub fn resume(&mut self) -> Result<u64, crate::folder::Bad> {
+        if let Some(number) = self.resumed {
+            return Ok(number);
+        }
+        let states = self.states();
+        let mut folder = lock(&self.folder);
+        let (found, bad) = folder.find(&states);
+        for one in bad {
+            eprintln!("kumiko checkpoint: {one}: the one before is taken, if there is one");
+        }
+        if let Some(found) = &found {
+            folder.give(found, |block, bytes| {
+                let to = self.named.get(block.state);
+                let offset = usize::try_from(block.offset).unwrap_or(usize::MAX);
+                if let Some(to) = to.and_then(|to| to.at.start.checked_add(offset)) {
+                    self.memory.put(to, bytes);
+                }
+            })?;
+            self.points = found.head.points;
+            self.at_resumed = true;
+            self.count.set(self.points);
+        }
+        let number = found.map_or(0, |found| found.head.number);
+        self.resumed = Some(number);
+        Ok(number)
+    }
+
+    fn states(&self) -> Vec<State> {
+        self.named.iter().map(|one| one.state.clone()).collect()
+    }
+
+    /// All that was named is as a later start is to find it.
+    ///
+    /// # Errors
+    /// As [`Library::resume`].
+    pub fn point(&mut self) -> Result<(), crate::folder::Bad> {
+        self.resume()?;
+        if std::mem::take(&mut self.at_resumed) {
+            return Ok(());
+        }
+        self.points += 1;
+        self.count.set(self.points);
+        if !self.named.is_empty() && self.is_due() {
+            self.checkpoint();
+        }
+        Ok(())
+    }
+
+    fn is_due(&mut self) -> bool {
+        let after = match self.every {
+            Every::Fixed(every) => every,
+            Every::Measured => self
+                .cost
+                .map_or(OFTEN, |cost| interval(cost, self.failures)),
+        };
+        if self.since.elapsed() < after {
+            return false;
+        }
+        // The program never waits for the disk, unless it asked to.
+        self.collect(after.is_zero())
+    }
+
+    /// False: the last one is being written still.
+    fn collect(&mut self, wait: bool) -> bool {
+        let Some((writing, freeze)) = self.writing.take() else {
+            return true;
+        };
+        if !wait && !writing.is_finished() {
+            self.writing = Some((writing, freeze));
+            return false;
+        }
+        let (buffer, told) = writing
+            .join()
+            .unwrap_or_else(|_| (Vec::new(), Err(io::ErrorKind::Other.into())));
+        self.buffer = buffer;
+        match told {
+            Ok(wrote) => self.cost = Some(freeze + wrote),
+            Err(error) => {
+                eprintln!("kumiko checkpoint: it cannot be written, and is tried again: {error}");
+                self.whole = true;
+            }
+        }
+        true
+    }
+
+    fn checkpoint(&mut self) {
+        let begun = Instant::now();
+        let last = lock(&self.folder).last();
+        let mut blocks = self.changed();
+        let bytes = |blocks: &[Block]| blocks.iter().map(|block| block.bytes).sum::<u64>();
+        let all: u64 = self.named.iter().map(|one| one.state.bytes).sum();
+        // A part that is most of it, or more than a part may be, is no saving.
+        if self.whole || bytes(&blocks) >= all / 2 || blocks.len() > MOST_BLOCKS {
+            let whole = |(number, one): (usize, &Named)| Block::cut(number, 0..one.state.bytes);
+            blocks = self.named.iter().enumerate().flat_map(whole).collect();
+        }
+        let is_whole = bytes(&blocks) == all;
+        let mut data = std::mem::take(&mut self.buffer);
+        data.clear();
+        for block in &blocks {
+            if let Some(one) = self.named.get(block.state) {
+                let offset = usize::try_from(block.offset).unwrap_or(usize::MAX);
+                let bytes = usize::try_from(block.bytes).unwrap_or(usize::MAX);
+                let start = one.at.start + offset;
+                self.memory.copy(start..start + bytes, &mut data);
+            }
+        }
+        let head = Head {
+            number: last + 1,
+            base: (!is_whole).then_some(last),
+            points: self.points,
+            states: self.states(),
+            blocks,
+        };
+        let folder = Arc::clone(&self.folder);
+        let write = move || {
+            let begun = Instant::now();
+            let told = lock(&folder).write(head, &data);
+            (data, told.map(|()| begun.elapsed()))
+        };
+        let thread = std::thread::Builder::new().name("checkpoint".to_owned());
+        let freeze = begun.elapsed();
+        match thread.spawn(write) {
+            Ok(writing) => {
+                self.whole = false;
+                self.writing = Some((writing, freeze));
+            }
+            Err(error) => {
+                self.whole = true;
+                eprintln!("kumiko checkpoint: no thread to write it: {error}");
+            }
+        }
+        self.frozen = freeze;
+        self.since = Instant::now();
+        if matches!(self.every, Every::Fixed(every) if every.is_zero()) {
+            self.collect(true);
+        }
+    }
+
+    /// What was written since this was asked before; all of what is not watched.
+    fn changed(&mut self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for (number, one) in self.named.iter_mut().enumerate() {
+            let offset = |at: usize| (at - one.at.start) as u64;
+            let pages = match (&self.written, &one.watched) {
+                (Some(written), Some(watched)) => written.take(watched).ok(),
+                _ => None,
+            };
+            match (pages, one.watched.clone()) {
+                (Some(pages), Some(watched)) => {
+                    // Its ends share their pages with other things.
+                    let ends = [one.at.start..watched.start, watched.end..one.at.end];
+                    let [first, last] = ends;
+                    let all = std::iter::once(first).chain(pages).chain([last]);
+                    for run in all {
+                        blocks.extend(Block::cut(number, offset(run.start)..offset(run.end)));
+                    }
+                }
+                _ => blocks.extend(Block::cut(number, 0..one.state.bytes)),
+            }
+            if one.watched.is_none() && one.at.len() >= WATCH_LEAST_BYTES {
+                one.watched = watch(self.written.as_ref(), &one.at);
+            }
+        }
+        blocks
+    }
+
+    /// Nothing is checkpointed any more; the last one is on the disk.
+    pub fn end(&mut self) {
+        self.collect(true);
+        if let Some(written) = &self.written {
+            for watched in self.named.iter().filter_map(|one| one.watched.as_ref()) {
+                written.forget(watched);
+            }
+        }
+    }
+}
+
+/// Watches the pages that lie in the range whole, from this moment on. None: that cannot be.
+fn watch(written: Option<&Written>, at: &Range<usize>) -> Option<Range<usize>> {
+    let page = page_bytes();
+    let inner = at.start.div_ceil(page) * page..at.end / page * page;
+    let written = written?;
+    if inner.is_empty() {
+        return None;
+    }
+    written.watch(&inner).ok()?;
+    match written.take(&inner) {
+        Ok(_) => Some(inner),
+        Err(_) => {
+            written.forget(&inner);
+            None
+        }
+    }
+}
+
+fn lock(folder: &Mutex<Folder>) -> std::sync::MutexGuard<'_, Folder> {
+    folder.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,138 @@
+//! A program's memory before and after its death, by real files and the kernel's own word on what was written.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumikockpt::{BadState, Every, FAILURES, Library, Own};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+const BYTES: usize = 300_001;
+
+fn begin(path: &Path) -> Library<Own> {
+    // SAFETY: what the tests name lives as long as the library, and one thread writes to it.
+    let memory = unsafe { Own::new() };
+    let mut library = Library::begin(path, FAILURES, memory).unwrap();
+    library.every(Every::Fixed(Duration::ZERO));
+    library
+}
+
+fn range(of: &mut [u8]) -> Range<usize> {
+    let range = of.as_mut_ptr_range();
+    range.start as usize..range.end as usize
+}
+
+/// The same numbers each time (xorshift64*).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let number = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
+        usize::try_from(number).unwrap() % most
+    }
+}
+
+#[test]
+fn a_program_that_dies_again_and_again_finds_what_it_had_at_its_last_safe_point() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut chance = Chance(7);
+    let (mut expected, mut points) = ((vec![0u8; BYTES], vec![0u8; 100]), 0);
+    for life in 0..6 {
+        let (mut big, mut small) = (vec![0u8; BYTES], vec![0u8; 100]);
+        let mut library = begin(folder.path());
+        library.state("big", range(&mut big)).unwrap();
+        library.state("small", range(&mut small)).unwrap();
+        let resumed = library.resume().unwrap();
+        assert_eq!(resumed, points, "life {life}");
+        assert!((&big, &small) == (&expected.0, &expected.1), "life {life}");
+        // The first one is that which was resumed at.
+        if points > 0 {
+            library.point().unwrap();
+        }
+        for _ in 0..chance.below(40) {
+            for _ in 0..chance.below(5) {
+                let (at, value) = (chance.below(BYTES - 10), chance.below(256));
+                big[at..at + chance.below(9)].fill(u8::try_from(value).unwrap());
+            }
+            small[chance.below(100)] += 1;
+            library.point().unwrap();
+            points += 1;
+            expected = (big.clone(), small.clone());
+        }
+        if points > 0 && !library.watches() {
+            eprintln!("SKIP pages that were written: missing write protection by userfaultfd");
+        }
+        // Written, and never safe.
+        big[0] = 255;
+        library.end();
+        let lying = std::fs::read_dir(folder.path()).unwrap().count();
+        assert!(lying <= 2 * (17 + 1) + 1, "{lying} files");
+        let bytes: u64 = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|one| one.unwrap().metadata().unwrap().len())
+            .sum();
+        assert!(bytes < 8 * BYTES as u64, "{bytes} bytes");
+    }
+    assert!(points > 50, "{points}");
+}
+
+#[test]
+fn what_cannot_be_named_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut memory = vec![0u8; 100];
+    let mut library = begin(folder.path());
+    let Range { start, end } = range(&mut memory);
+    library.state("a", start..end).unwrap();
+    let mut check = |name: &str, range, expected| {
+        assert_eq!(library.state(name, range), Err(expected), "{name}");
+    };
+    check("a", end..end, BadState::Name);
+    check("", end..end, BadState::Name);
+    check(&"n".repeat(256), end..end, BadState::Name);
+    check("b", start + 99..end + 1, BadState::Overlap);
+    library.point().unwrap();
+    assert_eq!(library.state("b", end..end), Err(BadState::Late));
+}
+
+#[test]
+fn checkpoints_of_another_program_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut memory = vec![7u8; 100];
+    let mut library = begin(folder.path());
+    library.state("a", range(&mut memory)).unwrap();
+    library.point().unwrap();
+    library.end();
+    let mut other = vec![0u8; 101];
+    let mut library = begin(folder.path());
+    library.state("a", range(&mut other)).unwrap();
+    assert_eq!(library.resume().unwrap(), 0);
+    other[0] = 1;
+    library.point().unwrap();
+    assert_eq!(other.iter().map(|one| u64::from(*one)).sum::<u64>(), 1);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_made_up_for_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ckpt");
+    let mut memory = vec![0u8; BYTES];
+    let mut library = begin(&path);
+    library.state("a", range(&mut memory)).unwrap();
+    library.point().unwrap();
+    memory[1000] = 1;
+    // A folder where the new file is to be.
+    std::fs::create_dir_all(path.join("new/inside")).unwrap();
+    library.point().unwrap();
+    assert!(!path.join("2.part").exists() && !path.join("2.whole").exists());
+    std::fs::remove_dir_all(path.join("new")).unwrap();
+    memory[200_000] = 2;
+    library.point().unwrap();
+    library.end();
+    let mut again = vec![0u8; BYTES];
+    let mut library = begin(&path);
+    library.state("a", range(&mut again)).unwrap();
+    assert_eq!(library.resume().unwrap(), 2);
+    assert!(again == memory);
+}

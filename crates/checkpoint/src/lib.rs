@@ -1,0 +1,16 @@
+//! Checkpoints (ring 0, spec/checkpoint): what lies in the files of one, which files together are one, which may go, and how
+//! often one is made. Bytes are read and written through `std::io`'s traits. Not here: files, memory, threads.
+
+mod chain;
+mod head;
+mod interval;
+
+pub use chain::{Kept, MOST_FILES, Name, apply};
+pub use head::{
+    BLOCK_MOST_BYTES, BadCheckpoint, Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, State,
+    sum,
+};
+pub use interval::{MOST, OFTEN, interval};
+
+/// A program that links the library has these bytes (spec/checkpoint, K40).
+pub const MARK: [u8; 28] = *b"kumiko checkpoint library 1\n";

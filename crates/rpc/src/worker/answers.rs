@@ -1,0 +1,181 @@
+//! What a routine's process says: answers among what it prints, and how its end is told (spec/rpc P62 and P64). A guest wrote it.
+
+use super::{Done, Run, Worker};
+use crate::store::Held;
+use bytes::Bytes;
+use kumiko_call::event::End;
+use kumiko_job::attempt::{AttemptCommand, EngineCause, NOT_BEGUN, Outcome, OutputStream};
+use kumiko_job::contract::BatchSystem;
+use kumiko_linux::spooling;
+use kumiko_wire::routine::{self as words, ANSWER_BYTES, SMALL_BYTES};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// What a routine prints, and answers that were read, are freed in pieces of this; a runner holds up one that has printed
+/// a few times as much.
+const CONSUME_BYTES: u64 = 256 << 10;
+/// Of what a routine said last, so much is told when it crashed.
+const TAIL_BYTES: u64 = 1024;
+/// Signals that a program brings upon itself (signal(7)): ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
+const OWN_SIGNALS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
+
+impl<B: BatchSystem> Worker<B> {
+    /// Frees what was read of stdout, and all of stderr but its end.
+    pub(super) async fn free(&mut self) {
+        let read = self.read - self.waiting.len() as u64;
+        let heard = self.printed[1].saturating_sub(TAIL_BYTES);
+        for (at, stream, upto) in [
+            (0, OutputStream::Stdout, read),
+            (1, OutputStream::Stderr, heard),
+        ] {
+            let due = self
+                .consumed
+                .get(at)
+                .is_some_and(|consumed| upto >= consumed + CONSUME_BYTES);
+            if due {
+                let offset = upto;
+                self.command(AttemptCommand::Consumed { stream, offset })
+                    .await;
+                if let Some(consumed) = self.consumed.get_mut(at) {
+                    *consumed = upto;
+                }
+            }
+        }
+    }
+
+    /// Takes what is new in the spool.
+    fn read_more(&mut self) -> io::Result<()> {
+        while self.read < self.printed[0] {
+            if self.stdout.is_none() {
+                let path = self.shop.batch.spool(self.id()).join("stdout");
+                self.stdout = Some(File::open(path)?);
+            }
+            let Some(stdout) = &self.stdout else { break };
+            let mut piece = [0; 16 << 10];
+            let most = (self.printed[0] - self.read).min(piece.len() as u64);
+            let most = usize::try_from(most).unwrap_or(piece.len());
+            let piece = piece.get_mut(..most).unwrap_or_default();
+            stdout.read_exact_at(piece, self.read)?;
+            self.waiting.extend_from_slice(piece);
+            self.read += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_answer(&mut self, run: &Run) -> Result<Option<Bytes>, End> {
+        let unreadable = |error: io::Error| End::Killed {
+            cause: format!("its answer cannot be read: {error}"),
+        };
+        self.read_more().map_err(unreadable)?;
+        let out_bytes = run.plan.out_bytes;
+        let found = words::answer(&self.waiting, run.attempt, out_bytes)
+            .map(|small| small.map(Bytes::copy_from_slice));
+        match found {
+            Ok(Some(small)) => {
+                self.waiting.drain(..ANSWER_BYTES + small.len());
+                Ok(Some(small))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(End::Crashed {
+                cause: error.to_string(),
+                point: 0,
+            }),
+        }
+    }
+
+    /// Among answers to calls before, of which there may be pieces.
+    pub(super) fn find_answer(&mut self, run: &Run) -> Option<Bytes> {
+        self.read_more().ok()?;
+        let begins = words::answer_to(run.attempt);
+        let at = self
+            .waiting
+            .windows(begins.len())
+            .position(|window| window == begins)?;
+        let answer = self.waiting.get(at..)?;
+        let small = words::answer(answer, run.attempt, run.plan.out_bytes);
+        small.ok().flatten().map(Bytes::copy_from_slice)
+    }
+
+    pub(super) async fn result(&self, run: &Run, small: Bytes) -> Done {
+        let out_bytes = run.plan.out_bytes;
+        if run.in_memory && out_bytes <= SMALL_BYTES {
+            return Done::Finished(Held::Memory(small), out_bytes);
+        }
+        let store = Arc::clone(&self.shop.store);
+        let (attempt, sync) = (run.attempt, run.sync);
+        let folder = self.job();
+        let kept = tokio::task::spawn_blocking(move || match out_bytes <= SMALL_BYTES {
+            true => store.put_result(attempt, &small, sync),
+            false => store.take_result(attempt, &folder, out_bytes, sync),
+        });
+        match kept.await {
+            Ok(Ok(held)) => Done::Finished(held, out_bytes),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                let (cause, point) = (error.to_string(), 0);
+                Done::ended(End::Crashed { cause, point })
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%attempt, %error, "a result cannot be kept");
+                Done::ended(End::NoSpace)
+            }
+            Err(error) => {
+                let cause = error.to_string();
+                Done::ended(End::Killed { cause })
+            }
+        }
+    }
+
+    pub(super) fn end_of(&self, outcome: &Outcome) -> End {
+        let crashed = |cause: String| End::Crashed {
+            cause: match self.tail() {
+                Some(said) => format!("{cause}: {said}"),
+                None => cause,
+            },
+            point: 0,
+        };
+        match outcome {
+            Outcome::Exited { status } => crashed(format!("it ended with status {status}")),
+            Outcome::Signalled { signal } if OWN_SIGNALS.contains(signal) => {
+                crashed(format!("it ended by signal {signal}"))
+            }
+            Outcome::Signalled { signal } => End::Killed {
+                cause: format!("signal {signal}"),
+            },
+            Outcome::OutputQuota { .. } => crashed("it prints too much".to_owned()),
+            Outcome::Cancelled => End::Cancelled,
+            Outcome::TimeLimit => End::TimeLimit,
+            Outcome::NeverStarted { code, message } if code == NOT_BEGUN => End::Killed {
+                cause: message.clone(),
+            },
+            Outcome::NeverStarted { message, .. } => End::Refused {
+                message: message.clone(),
+            },
+            Outcome::SpoolFailed { .. } => End::NoSpace,
+            Outcome::EngineEnded {
+                cause: EngineCause::Preempted | EngineCause::Evicted,
+                ..
+            } => End::Preempted,
+            Outcome::EngineEnded { message, .. }
+            | Outcome::Lost { message }
+            | Outcome::StagingFailed { message, .. } => End::Killed {
+                cause: message.clone(),
+            },
+        }
+    }
+
+    /// The last line that it wrote to stderr.
+    fn tail(&self) -> Option<String> {
+        let path = self.shop.batch.spool(self.id()).join("stderr");
+        let file = File::open(path).ok()?;
+        let length = file.metadata().ok()?.len();
+        let from = length.saturating_sub(TAIL_BYTES);
+        let most = usize::try_from(length - from).ok()?;
+        let bytes = spooling::read_at(&file, from, most).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        Some(last.chars().map(plain).collect())
+    }
+}
