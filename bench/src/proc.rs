@@ -1,8 +1,14 @@
 //! Processes of this host as proc(5) shows them, and what memory is theirs alone. Not here: any but reading.
 
 use crate::fail::{Failure, While};
+use crate::wait;
 use std::fs;
 use std::io::ErrorKind;
+use std::process::Command;
+use std::time::Duration;
+
+/// taskset(1) does its work at once.
+const PINNED_WITHIN: Duration = Duration::from_secs(10);
 
 /// "No such process", errno(3).
 const ESRCH: i32 = 3;
@@ -56,6 +62,32 @@ pub fn processor_s(pid: u32) -> Result<f64, Failure> {
         .ok_or_else(|| Failure::unexpected(format!("{path} is not understood")))
 }
 
+/// The core that is measured on where one is enough: the first has the machine's interrupts. For who is not pinned yet.
+pub fn last_core() -> usize {
+    std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1)
+}
+
+/// Keeps all threads that a process has on the last core.
+pub fn pin(pid: u32) -> Result<(), Failure> {
+    onto_last_core(&["--all-tasks"], &pid.to_string())
+}
+
+/// The same of the calling thread.
+pub fn pin_thread() -> Result<(), Failure> {
+    let path = "/proc/thread-self";
+    let thread = fs::read_link(path).doing(|| format!("reading {path}"))?;
+    let id = thread.file_name().unwrap_or_default().to_string_lossy();
+    onto_last_core(&[], &id)
+}
+
+fn onto_last_core(more: &[&str], id: &str) -> Result<(), Failure> {
+    let mut taskset = Command::new("taskset");
+    taskset
+        .args(more)
+        .args(["--cpu-list", "--pid", &last_core().to_string(), id]);
+    wait::output(&mut taskset, PINNED_WITHIN).map(|_| ())
+}
+
 /// Processor seconds that all of the machine has spent since it started.
 pub fn machine_s() -> Result<f64, Failure> {
     let stat = fs::read_to_string("/proc/stat").doing(|| "reading /proc/stat")?;
@@ -66,7 +98,11 @@ pub fn machine_s() -> Result<f64, Failure> {
 
 /// user, nice, system, irq and softirq of all processors: idle, iowait and steal are nobody's work (proc_stat(5)).
 fn busy(stat: &str) -> Option<f64> {
-    let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    let fields = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_whitespace();
     let fields: Vec<f64> = fields.map_while(|f| f.parse().ok()).collect();
     Some(fields.get(..3)?.iter().sum::<f64>() + fields.get(5..7)?.iter().sum::<f64>())
 }

@@ -3,6 +3,7 @@
 
 use crate::fail::{Failure, While};
 use crate::peers::bubblewrap;
+use crate::proc;
 use crate::wait::{self, SAMPLE_WITHIN};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -268,14 +269,12 @@ pub fn absent(way: Way, failure: Failure) -> Failure {
     }
 }
 
-/// All of it on the last core: the first has the machine's interrupts.
 fn pinned(command: Command, pinned: bool) -> Command {
     if !pinned {
         return command;
     }
-    let last = std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1);
     let mut taskset = Command::new("taskset");
-    taskset.args(["-c", &last.to_string()]);
+    taskset.args(["-c", &proc::last_core().to_string()]);
     taskset.arg(command.get_program()).args(command.get_args());
     taskset
 }
