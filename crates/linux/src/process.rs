@@ -3,6 +3,7 @@
 use rustix::process::{Pid, PidfdFlags, WaitIdOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,23 @@ pub fn until_ended(pidfd: BorrowedFd<'_>) -> io::Result<()> {
         match rustix::event::poll(&mut fds, None) {
             Err(rustix::io::Errno::INTR) => {}
             done => return Ok(done.map(|_| ())?),
+        }
+    }
+}
+
+/// As [`until_ended`], for no longer than this: has it ended?
+pub fn ends_within(pidfd: BorrowedFd<'_>, within: Duration) -> io::Result<bool> {
+    let begun = Instant::now();
+    loop {
+        let left = within.saturating_sub(begun.elapsed());
+        let left = rustix::event::Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut fds = [rustix::event::PollFd::from_borrowed_fd(
+            pidfd,
+            rustix::event::PollFlags::IN,
+        )];
+        match rustix::event::poll(&mut fds, Some(&left)) {
+            Err(rustix::io::Errno::INTR) => {}
+            done => return Ok(done? > 0),
         }
     }
 }

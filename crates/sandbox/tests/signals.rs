@@ -134,3 +134,43 @@ fn a_call_that_waits_is_broken_off_as_with_no_sandbox() {
         );
     }
 }
+
+/// Programs that are killed, or stopped for a moment, somewhere in their start.
+const STARTING: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+  int wrong = 0;
+  for (int i = 0; i < 200; i++) {
+    pid_t child = fork();
+    if (!child) { chdir("/"); chdir("/job"); execl("/bin/true", "true", (char *)0); _exit(9); }
+    usleep(i * 15);
+    int status, stopped = i % 2;
+    kill(child, stopped ? SIGSTOP : SIGKILL);
+    if (stopped) kill(child, SIGCONT);
+    waitpid(child, &status, 0);
+    wrong += status != 0 && (stopped || status != SIGKILL);
+  }
+  printf("%d", wrong);
+}
+"#;
+
+#[test]
+fn who_is_killed_or_stopped_while_it_starts_holds_up_nobody() {
+    let test = "who_is_killed_or_stopped_while_it_starts_holds_up_nobody";
+    for mechanism in ["namespace", "notify", "ptrace", "library"] {
+        if machine_for(test, mechanism).is_none() {
+            continue;
+        }
+        let scratch = Scratch::new();
+        scratch.put("job/", "");
+        if compiled(test, &scratch, STARTING).is_none() {
+            return;
+        }
+        let mut room = room_under(mechanism, &Policy::default(), &scratch.0.join("job")).unwrap();
+        let got = run(&mut *room, "/job/a", &[], &[]).unwrap();
+        assert_eq!(got.stdout, "0", "{mechanism}: {:?}", got.ended);
+    }
+}

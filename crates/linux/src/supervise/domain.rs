@@ -1,14 +1,13 @@
 //! Landlock domains (landlock(7)) as the walls of a room that has no namespaces. Signals and traces do not leave a
 //! domain (Linux 6.12), so its members can be told by asking whether they could be signalled, and ended in one call.
 
-use super::errno::Errno;
+use super::errno::{Errno, check};
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetError, Scope,
 };
-use rustix::fs::FileType;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first that keeps signals in.
@@ -72,7 +71,7 @@ static IN_ROOM: AtomicBool = AtomicBool::new(false);
 
 /// The domain of guests as it is put together: nothing is reached by the kernel's own paths but what is granted.
 #[derive(Debug)]
-pub struct GuestRules(RulesetCreated);
+pub struct GuestRules(OwnedFd);
 
 /// A domain that nothing is kept out of by its path: members can signal and trace each other alone.
 pub fn of_signals_alone() -> io::Result<OwnedFd> {
@@ -80,7 +79,13 @@ pub fn of_signals_alone() -> io::Result<OwnedFd> {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
         ruleset.scope(Scope::Signal)?.create()
     };
-    GuestRules(create().map_err(io::Error::other)?).finish()
+    made(create()).map(|rules| rules.0)
+}
+
+fn made(created: Result<RulesetCreated, RulesetError>) -> io::Result<GuestRules> {
+    let fd: Option<OwnedFd> = created.map_err(io::Error::other)?.into();
+    fd.map(GuestRules)
+        .ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 impl GuestRules {
@@ -92,11 +97,16 @@ impl GuestRules {
                 .scope(Scope::Signal)?
                 .create()
         };
-        create().map(GuestRules).map_err(io::Error::other)
+        made(create())
     }
 
-    /// What lies at and below a descriptor.
-    pub fn grant(&mut self, fd: BorrowedFd<'_>, grant: Grant) -> io::Result<()> {
+    /// What lies at and below a descriptor, of a `directory` or not.
+    pub fn grant(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        directory: bool,
+        grant: Grant,
+    ) -> Result<(), Errno> {
         let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::Execute;
         let rights = match grant {
             Grant::Execute => read,
@@ -105,24 +115,43 @@ impl GuestRules {
             Grant::Write => AccessFs::from_all(KNOWN),
         };
         // A file takes no rights of directories.
-        let is_directory =
-            rustix::fs::fstat(fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir());
-        let rights = if is_directory {
+        let rights = if directory {
             rights
         } else {
             rights & AccessFs::from_file(KNOWN)
         };
-        (&mut self.0)
-            .add_rule(PathBeneath::new(fd, rights))
-            .map(drop)
-            .map_err(io::Error::other)
+        let rule = PathBeneath {
+            allowed_access: rights.bits(),
+            parent_fd: fd.as_raw_fd(),
+        };
+        // By the bare call: a start makes dozens, and each looks at the file again where the crate makes it.
+        // SAFETY: a live structure as the call wants it (landlock_add_rule(2)).
+        check(unsafe {
+            libc::syscall(
+                libc::SYS_landlock_add_rule,
+                self.0.as_raw_fd(),
+                PATH_BENEATH,
+                &raw const rule,
+                0,
+            )
+        })
+        .map(drop)
     }
 
     /// The domain, for guests to enter.
-    pub fn finish(self) -> io::Result<OwnedFd> {
-        let fd: Option<OwnedFd> = self.0.into();
-        fd.ok_or_else(|| io::ErrorKind::Unsupported.into())
+    pub fn finish(self) -> OwnedFd {
+        self.0
     }
+}
+
+/// LANDLOCK_RULE_PATH_BENEATH.
+const PATH_BENEATH: libc::c_int = 1;
+
+/// struct landlock_path_beneath_attr.
+#[repr(C, packed)]
+struct PathBeneath {
+    allowed_access: u64,
+    parent_fd: libc::c_int,
 }
 
 /// The rights that are handled.

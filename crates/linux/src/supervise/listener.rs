@@ -3,6 +3,7 @@
 use super::Call;
 use super::errno::{Errno, check};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Wakes the other side on the core that this side runs on (Linux 6.6): a wake-up across cores costs ten calls.
 const SYNC_WAKE_UP: u64 = 1;
@@ -37,46 +38,64 @@ impl Listener {
     /// Waits for the next call; None: no process is left that could make one.
     pub fn receive(&self) -> Result<Option<Notification>, Errno> {
         loop {
-            // SAFETY: all zeros is what the kernel wants to see in it.
-            let mut told: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-            // SAFETY: a live local of the type that the kernel fills in.
-            let done = unsafe {
-                libc::ioctl(
-                    self.0.as_raw_fd(),
-                    libc::SECCOMP_IOCTL_NOTIF_RECV,
-                    &raw mut told,
-                )
-            };
-            if done == 0 {
-                return Ok(Some(Notification {
-                    id: told.id,
-                    tid: told.pid as i32,
-                    call: Call {
-                        number: told.data.nr,
-                        arguments: told.data.args,
-                    },
-                }));
-            }
-            match Errno::last() {
-                Errno::EINTR => {}
+            match self.take() {
+                Err(Errno::EINTR) => {}
                 // The one that was to be told of was killed; or nobody is left.
-                Errno::ENOENT if !self.is_over() => {}
-                Errno::ENOENT => return Ok(None),
-                Errno(libc::ENOTCONN) => return Ok(None),
-                errno => return Err(errno),
+                Err(Errno::ENOENT) if !self.is_over() => {}
+                Err(Errno::ENOENT | Errno(libc::ENOTCONN)) => return Ok(None),
+                told => return told.map(Some),
             }
         }
     }
 
+    /// As [`Listener::receive`], for no longer than this; None: no call came.
+    pub fn receive_within(&self, time: Duration) -> Result<Option<Notification>, Errno> {
+        let time = time.as_millis().try_into().unwrap_or(libc::c_int::MAX);
+        match self.told_within(time) & libc::POLLIN {
+            0 => Ok(None),
+            _ => match self.take() {
+                // Killed since.
+                Err(Errno::EINTR | Errno::ENOENT) => Ok(None),
+                told => told.map(Some),
+            },
+        }
+    }
+
+    fn take(&self) -> Result<Notification, Errno> {
+        // SAFETY: all zeros is what the kernel wants to see in it.
+        let mut told: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        // SAFETY: a live local of the type that the kernel fills in.
+        let done = unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_RECV,
+                &raw mut told,
+            )
+        };
+        check(done.into())?;
+        Ok(Notification {
+            id: told.id,
+            tid: told.pid as i32,
+            call: Call {
+                number: told.data.nr,
+                arguments: told.data.args,
+            },
+        })
+    }
+
     fn is_over(&self) -> bool {
+        self.told_within(0) & libc::POLLHUP != 0
+    }
+
+    fn told_within(&self, time_ms: libc::c_int) -> libc::c_short {
         let mut asked = libc::pollfd {
             fd: self.0.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
         // SAFETY: one live structure, and its number.
-        let told = unsafe { libc::poll(&raw mut asked, 1, 0) };
-        told > 0 && asked.revents & libc::POLLHUP != 0
+        let told = unsafe { libc::poll(&raw mut asked, 1, time_ms) };
+        if told > 0 { asked.revents } else { 0 }
     }
 
     /// Is the thread still waiting for this answer? Then what was read of its memory was its own.

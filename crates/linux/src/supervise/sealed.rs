@@ -4,6 +4,7 @@
 
 use super::errno::Errno;
 use super::memory;
+use super::stub::Stub;
 use super::tracee::{self, Registers};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -31,14 +32,22 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// For a thread that is stopped before its program's first instruction. None: one of 32 bits, which makes no call.
+    /// For a thread that is stopped before its program's first instruction. Where there is a stub, the instructions stand
+    /// beside that, the program goes on by itself, and nothing is told: None, as for one of 32 bits, which makes no call.
     /// A program that cannot have its pages ends by SIGILL.
-    pub fn begin(tid: i32) -> Result<Option<Arrival>, Errno> {
-        let begin = tracee::registers(tid)?;
+    pub fn begin(tid: i32, stub: Option<&Stub>) -> Result<Option<Arrival>, Errno> {
+        let mut begin = tracee::registers(tid)?;
         if !begin.is_wide() {
             return Ok(None);
         }
-        let saved = memory::replace_code(tid, begin.instruction(), &instructions())?;
+        if let Some(stub) = stub {
+            let code = instructions(Some(begin.instruction()));
+            memory::put_code(tid, stub.beside(), &code)?;
+            begin.set_instruction(stub.beside());
+            tracee::set_registers(tid, &begin)?;
+            return Ok(None);
+        }
+        let saved = memory::replace_code(tid, begin.instruction(), &instructions(None))?;
         Ok(Some(Arrival { begin, saved }))
     }
 
@@ -54,7 +63,8 @@ impl Arrival {
     }
 }
 
-fn instructions() -> Vec<u8> {
+/// `then`: where the program begins, with registers as a new program has them, all zero; else a call tells that it is done.
+fn instructions(then: Option<u64>) -> Vec<u8> {
     const READ: u8 = 1;
     /// MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_FIXED_NOREPLACE.
     const FLAGS: u32 = 0x2 | 0x20 | 0x4000 | 0x10_0000;
@@ -80,9 +90,19 @@ fn instructions() -> Vec<u8> {
     code.extend(syscall);
     code.extend([0x85, 0xc0, 0x75, 0]); // test eax, eax; jne
     let second = code.len();
-    code.push(0xb8);
-    code.extend(GETCWD.to_le_bytes());
-    code.extend(syscall);
+    match then {
+        Some(entry) => {
+            code.extend([0x31, 0xff, 0x31, 0xf6, 0x31, 0xc9]); // xor edi, esi, ecx
+            code.extend([0x45, 0x31, 0xc0, 0x45, 0x31, 0xd2, 0x45, 0x31, 0xdb]); // xor r8d, r10d, r11d
+            code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp to what follows
+            code.extend(entry.to_le_bytes());
+        }
+        None => {
+            code.push(0xb8);
+            code.extend(GETCWD.to_le_bytes());
+            code.extend(syscall);
+        }
+    }
     let end = code.len();
     code.extend(ILLEGAL);
     for at in [first, second] {
@@ -150,6 +170,16 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_instructions_fit_beside_the_stub() {
+        let code = instructions(Some(u64::MAX));
+        assert!(
+            code.len() <= super::super::stub::BESIDE_BYTES,
+            "{}",
+            code.len()
+        );
+    }
 
     #[test]
     fn no_two_threads_have_one_place_and_one_that_is_given_back_is_taken_again() {

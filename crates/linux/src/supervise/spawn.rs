@@ -15,8 +15,9 @@ use rustix::process::{Resource, Rlimit};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-/// How long the warden leaves the supervisor for what it does at its end (removing files), after who has the room went.
+/// How long a supervisor has for what it does at its end (removing files), after who has the room told it to, or went.
 const AT_THE_END_MS: libc::c_int = 10_000;
 
 /// Runs `supervisor` in a copy of this process that has given up all rights, leads a session of its own, is behind the
@@ -113,7 +114,7 @@ pub struct OpenFiles(Rlimit);
 pub enum Reach {
     /// The listener of its filter is taken from it.
     Notify,
-    /// It waits until it is traced.
+    /// It executes nothing until it is traced.
     Trace,
 }
 
@@ -228,6 +229,13 @@ fn become_guest(
 
 fn prepare(program: &GuestProgram<'_>, reports: BorrowedFd<'_>) -> Result<(), cell::Failure> {
     use cell::{Failure, Stage};
+    // What it is made of is its account's own, which may look into it.
+    // SAFETY: plain numbers.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+    if let Reach::Trace = program.reach {
+        // Who traces it gets there while it goes on with this.
+        Reports::tell(reports, &report::Message::go());
+    }
     rustix::process::setsid().map_err(Failure::at(Stage::Descriptors))?;
     rustix::process::fchdir(program.directory).map_err(Failure::at(Stage::Directory))?;
     cell::program::standard(&program.streams).map_err(Failure::at(Stage::Descriptors))?;
@@ -241,7 +249,6 @@ fn prepare(program: &GuestProgram<'_>, reports: BorrowedFd<'_>) -> Result<(), ce
     }
     // SAFETY: plain numbers.
     unsafe {
-        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
         if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
             || libc::syscall(
                 libc::SYS_landlock_restrict_self,
@@ -267,7 +274,6 @@ fn prepare(program: &GuestProgram<'_>, reports: BorrowedFd<'_>) -> Result<(), ce
                 .filter
                 .install()
                 .map_err(Failure::at(Stage::Filter))?;
-            Reports::tell(reports, &report::Message::go());
             if !Reports::told_to_go(reports) {
                 return Err(Failure::LOST);
             }
@@ -285,6 +291,26 @@ pub fn end() -> ! {
 /// Waits for a child that ends by itself.
 pub fn reap(pid: i32) {
     cell::reap_helper(pid);
+}
+
+/// Lets a supervisor, a child that is not waited for yet, do what it was told, should somebody have stopped it.
+pub fn go_on(supervisor: i32) {
+    // SAFETY: plain numbers.
+    unsafe { libc::kill(supervisor.max(2), libc::SIGCONT) };
+}
+
+/// Waits for a supervisor that was told to end. One that does not is killed, and its warden ends the room.
+pub fn reap_supervisor(supervisor: i32) {
+    go_on(supervisor);
+    // Without a descriptor there is only waiting.
+    let within = Duration::from_millis(AT_THE_END_MS as u64);
+    let ends = crate::process::pidfd(supervisor).map_or(Ok(true), |pidfd| {
+        crate::process::ends_within(pidfd.as_fd(), within)
+    });
+    if !ends.unwrap_or(false) {
+        let _ = kill(supervisor);
+    }
+    cell::reap_helper(supervisor);
 }
 
 /// Ends a thread that is no member any more; see [`domain::end_room`] for all.

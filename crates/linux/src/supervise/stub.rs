@@ -20,6 +20,9 @@ const SECOND: u64 = 16;
 /// Of a guest's table of what the kernel tells it: far above what any kernel puts there.
 const MOST_WORDS: usize = 64;
 
+/// Before them there is room for as many bytes of what a program does once, at its beginning ([`super::sealed`]).
+pub(super) const BESIDE_BYTES: usize = 128;
+
 /// Where a program has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stub(u64);
@@ -41,6 +44,11 @@ impl Stub {
         let mut there = [0; CODE.len()];
         super::memory::read(tid, stub.0, &mut there).ok()?;
         (there == CODE).then_some(stub)
+    }
+
+    /// Where the room before them begins.
+    pub(super) fn beside(&self) -> u64 {
+        self.0 - BESIDE_BYTES as u64
     }
 
     fn place(tid: i32) -> Option<Stub> {
@@ -70,12 +78,13 @@ fn free_in_vdso() -> Option<u64> {
     let (begin, end) = line.split(' ').next()?.split_once('-')?;
     let begin = u64::from_str_radix(begin, 16).ok()?;
     let end = u64::from_str_radix(end, 16).ok()?;
-    let place = end.checked_sub(CODE.len() as u64)?;
-    let mut there = [0xff; CODE.len()];
+    const ALL_BYTES: usize = BESIDE_BYTES + CODE.len();
+    let place = end.checked_sub(ALL_BYTES as u64)?;
+    let mut there = [0xff; ALL_BYTES];
     super::memory::read(std::process::id() as i32, place, &mut there).ok()?;
     // It was begun where the table says, or another vdso is told of than is mapped.
     let known = vdso_of("/proc/self/auxv")? == begin;
-    (known && there.iter().all(|byte| *byte == 0)).then(|| place - begin)
+    (known && there.iter().all(|byte| *byte == 0)).then(|| place + BESIDE_BYTES as u64 - begin)
 }
 
 /// AT_SYSINFO_EHDR (getauxval(3)).

@@ -99,6 +99,10 @@ impl Registers {
         self.0.rip
     }
 
+    pub(super) fn set_instruction(&mut self, at: u64) {
+        self.0.rip = at;
+    }
+
     /// Does it execute code of 64 bits?
     pub fn is_wide(&self) -> bool {
         /// __USER_CS.
@@ -217,6 +221,27 @@ pub fn set_blocked(tid: i32, mut set: u64) -> Result<(), Errno> {
         (&raw mut set).cast(),
     )
     .map(drop)
+}
+
+/// Lets a stopped thread go. One that was killed meanwhile is waited for: its parent hears of its end only after us.
+pub fn let_go(tid: i32) {
+    while detach(tid).is_err() {
+        match wait(tid) {
+            None | Some((_, Stop::Gone)) => return,
+            Some(_) => {}
+        }
+    }
+}
+
+/// Is there something to be told of a traced thread? It is still told afterwards.
+pub fn is_told_of(tid: i32) -> bool {
+    let options = libc::WNOHANG | libc::WNOWAIT | libc::WEXITED | libc::WSTOPPED | libc::__WALL;
+    // SAFETY: all zeros is a siginfo, which the kernel overwrites; it is a live local.
+    let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let done = unsafe { libc::waitid(libc::P_PID, tid as libc::id_t, &raw mut told, options) };
+    // SAFETY: zero until the kernel says otherwise. An error: it is not ours any more.
+    done < 0 || unsafe { told.si_pid() } != 0
 }
 
 /// Waits for a traced thread (-1: any of this thread's) to stop or end; None: there is none.

@@ -7,11 +7,12 @@ use super::view::{Kind, Mount, View, c_string, flag};
 use kumiko_linux::cell::{Failure, Source, Stage, Step};
 use kumiko_linux::supervise::Errno;
 use kumiko_linux::supervise::calls::{self, FileKind};
-use std::ffi::CStr;
+use std::collections::HashMap;
+use std::ffi::{CStr, OsStr};
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where POSIX has shared memory (shm_overview(7)), without its first slash: it stays in memory here too.
@@ -23,12 +24,11 @@ pub(super) fn build(steps: &[Step], scratch: &Path) -> Result<View, Failure> {
         view: View::new(),
         scratch: scratch.to_path_buf(),
         made: 0,
+        scaffold: HashMap::new(),
     };
-    let root = builder.own_directory(0o755).map_err(at(Stage::Root, 0))?;
-    builder
-        .mount(b"/".to_vec(), &root, Rights::none())
-        .map_err(at(Stage::Root, 0))?;
-    let made_in = builder.own_directory(0o755).map_err(at(Stage::Root, 0))?;
+    let root = builder.own(true, 0o755).map_err(at(Stage::Root, 0))?;
+    builder.mount(b"/".to_vec(), root, Rights::none());
+    let made_in = builder.own_path(true, 0o755).map_err(at(Stage::Root, 0))?;
     builder.view.set_made_in(made_in);
     for (index, step) in steps.iter().enumerate() {
         builder.step(step, index)?;
@@ -49,6 +49,26 @@ struct Builder {
     view: View,
     scratch: PathBuf,
     made: usize,
+    /// What was made in our own root so far, where nobody else makes anything: is it a directory?
+    scaffold: HashMap<Vec<u8>, bool>,
+}
+
+/// What is to be mounted, and what is known of it.
+struct Found {
+    root: OwnedFd,
+    real: Vec<u8>,
+    kind: FileKind,
+}
+
+impl Found {
+    /// Something of the host, by a descriptor of it.
+    fn of(root: OwnedFd) -> Result<Found, Errno> {
+        Ok(Found {
+            real: calls::read_link(&calls::own_path(root.as_fd()))?,
+            kind: calls::about(root.as_fd())?.kind(),
+            root,
+        })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -77,19 +97,30 @@ impl Builder {
         let none = Rights::none();
         match step {
             Step::Directory { at, mode } => self
-                .make(at, |parent, name| {
+                .make(at, Some(true), |parent, name| {
                     calls::make_directory(parent, name, *mode)
                 })
                 .map_err(in_place),
             Step::File { at, mode } => self
-                .make(at, |parent, name| {
+                .make(at, Some(false), |parent, name| {
                     const REGULAR: u32 = 0o100_000;
                     calls::make_node(parent, name, REGULAR | *mode, 0)
                 })
                 .map_err(in_place),
-            Step::Link { at, target } => self
-                .make(at, |parent, name| calls::make_link(target, parent, name))
-                .map_err(in_place),
+            Step::Link { at, target } => {
+                let make =
+                    |parent: BorrowedFd<'_>, name: &CStr| calls::make_link(target, parent, name);
+                self.make(at, None, make).map_err(in_place)?;
+                let place = join(b"/", at.to_bytes());
+                if self
+                    .view
+                    .mount_of(&place)
+                    .is_ok_and(|(mount, _)| self.is_scaffold(mount))
+                {
+                    self.view.add_link(place, target.to_bytes());
+                }
+                Ok(())
+            }
             Step::Tree {
                 at: place,
                 source,
@@ -102,45 +133,34 @@ impl Builder {
                     devices: *devices,
                     ..none
                 };
-                self.put(place, root, rights, index)
+                self.put(place, Found::of(root).map_err(mounting)?, rights, index)
             }
             Step::Blank {
                 at: place,
                 directory,
                 mode,
             } => {
-                let path = self.own(*directory, *mode).map_err(&mounting)?;
-                let root = open_path(&path).map_err(&mounting)?;
-                self.put(
-                    place,
-                    root,
-                    Rights {
-                        blank: true,
-                        ..none
-                    },
-                    index,
-                )
+                let blank = self.own(*directory, *mode).map_err(mounting)?;
+                let rights = Rights {
+                    blank: true,
+                    ..none
+                };
+                self.put(place, blank, rights, index)
             }
             Step::Temporary { at: place, .. } => {
-                let path = match place.to_bytes() {
-                    SHARED_MEMORY => self.own_directory(0o1777),
+                let temporary = match place.to_bytes() {
+                    SHARED_MEMORY => self.own(true, 0o1777),
                     _ => {
                         let path = temporary_of(&self.scratch).join(self.made.to_string());
                         self.made += 1;
-                        make_own(&path, true, 0o1777).map(|()| path)
+                        make_own(&path, true, 0o1777).and_then(|()| own_found(&path, true))
                     }
                 };
-                let path = path.map_err(&mounting)?;
-                let root = open_path(&path).map_err(&mounting)?;
-                self.put(
-                    place,
-                    root,
-                    Rights {
-                        writable: true,
-                        ..none
-                    },
-                    index,
-                )
+                let rights = Rights {
+                    writable: true,
+                    ..none
+                };
+                self.put(place, temporary.map_err(mounting)?, rights, index)
             }
             Step::Seal { at } => {
                 self.view.seal(&join(b"/", at.to_bytes()));
@@ -150,14 +170,14 @@ impl Builder {
                 at: place,
                 writable,
             } => {
-                let list = self.own_directory(0o755).map_err(&mounting)?;
-                let root = open_path(Path::new("/proc")).map_err(&mounting)?;
+                let list = self.own_path(true, 0o755).map_err(&mounting)?;
+                let root = open_path(Path::new("/proc")).and_then(Found::of);
                 let rights = Rights {
                     writable: *writable,
                     kind: Kind::Processes,
                     ..none
                 };
-                self.put(place, root, rights, index)?;
+                self.put(place, root.map_err(mounting)?, rights, index)?;
                 self.view.also_known_as(
                     &join(b"/", place.to_bytes()),
                     list.as_os_str().as_bytes().to_vec(),
@@ -166,9 +186,9 @@ impl Builder {
                 Ok(())
             }
             Step::Terminals { at: place } => {
-                let list = self.own_directory(0o755).map_err(&mounting)?;
+                let list = self.own_path(true, 0o755).map_err(&mounting)?;
                 let _ = fs::write(list.join("ptmx"), "");
-                let root = open_path(&list).map_err(&mounting)?;
+                let root = own_found(&list, true).map_err(mounting)?;
                 let rights = Rights {
                     devices: true,
                     kind: Kind::Terminals,
@@ -183,71 +203,85 @@ impl Builder {
         }
     }
 
-    /// A name in what is mounted so far, in a directory that is ours.
+    /// Our own root, which a policy may show something else over.
+    fn is_scaffold(&self, mount: &Mount) -> bool {
+        let real = Path::new(OsStr::from_bytes(&mount.real));
+        mount.at == b"/" && real.parent() == Some(&self.scratch)
+    }
+
+    /// A name in what is mounted so far, in a directory that is ours. `directory`: what it is to be, None for a link.
     fn make(
-        &self,
+        &mut self,
         at: &CStr,
-        make: impl Fn(std::os::fd::BorrowedFd<'_>, &CStr) -> Result<i64, Errno>,
+        directory: Option<bool>,
+        make: impl Fn(BorrowedFd<'_>, &CStr) -> Result<i64, Errno>,
     ) -> Result<(), Errno> {
         let place = join(b"/", at.to_bytes());
+        let (mount, rest) = self.view.mount_of(&place)?;
+        if self.is_scaffold(mount) {
+            // Nothing is put below a link: these words lead where they say.
+            make(mount.root(), &c_string(rest)?)?;
+            self.scaffold
+                .extend(directory.map(|directory| (place, directory)));
+            return Ok(());
+        }
         let (mount, rest) = self.view.mount_of(parent(&place))?;
-        let directory = mount.open(rest, flag::PATH | flag::DIRECTORY, 0)?;
-        make(directory.as_fd(), &c_string(last_name(&place))?).map(drop)
+        let above = mount.open(rest, flag::PATH | flag::DIRECTORY, 0)?;
+        make(above.as_fd(), &c_string(last_name(&place))?).map(drop)
     }
 
     /// Lays something over a place that is there: a file over a file, a directory over a directory.
     fn put(
         &mut self,
         at_place: &CStr,
-        root: OwnedFd,
+        found: Found,
         rights: Rights,
         index: usize,
     ) -> Result<(), Failure> {
         let in_place = at(Stage::Place, index);
         let place = join(b"/", at_place.to_bytes());
         let (mount, rest) = self.view.mount_of(&place).map_err(&in_place)?;
-        let under = mount
-            .open(rest, flag::PATH | flag::NOFOLLOW, 0)
-            .map_err(&in_place)?;
-        let under = calls::about(under.as_fd()).map_err(&in_place)?.kind();
-        let directory =
-            calls::about(root.as_fd()).map_err(&in_place)?.kind() == FileKind::Directory;
+        let known = self
+            .scaffold
+            .get(&place)
+            .filter(|_| self.is_scaffold(mount));
+        let under = match known {
+            Some(true) => FileKind::Directory,
+            Some(false) => FileKind::Regular,
+            None => {
+                let under = mount.open(rest, flag::PATH | flag::NOFOLLOW, 0);
+                let about = under.and_then(|under| calls::about(under.as_fd()));
+                about.map_err(&in_place)?.kind()
+            }
+        };
         if under == FileKind::Link {
             return Err(in_place(Errno::ELOOP));
         }
-        if directory != (under == FileKind::Directory) {
+        if (found.kind == FileKind::Directory) != (under == FileKind::Directory) {
             return Err(in_place(Errno::ENOTDIR));
         }
-        self.mount_root(place, root, rights)
-            .map_err(at(Stage::Mount, index))
+        self.mount(place, found, rights);
+        Ok(())
     }
 
-    fn mount(&mut self, place: Vec<u8>, path: &Path, rights: Rights) -> Result<(), Errno> {
-        let root = open_path(path)?;
-        self.mount_root(place, root, rights)
-    }
-
-    fn mount_root(&mut self, place: Vec<u8>, root: OwnedFd, rights: Rights) -> Result<(), Errno> {
-        let about = calls::about(root.as_fd())?;
-        let real = calls::read_link(&calls::own_path(root.as_fd()))?;
+    fn mount(&mut self, place: Vec<u8>, found: Found, rights: Rights) {
         self.view.add(Mount {
             at: place,
-            real,
-            root,
-            directory: about.kind() == FileKind::Directory,
+            real: found.real,
+            root: found.root,
+            directory: found.kind == FileKind::Directory,
             writable: rights.writable,
             devices: rights.devices,
             kind: rights.kind,
             blank: rights.blank,
         });
-        Ok(())
     }
 
-    fn own_directory(&mut self, mode: u32) -> Result<PathBuf, Errno> {
-        self.own(true, mode)
+    fn own(&mut self, directory: bool, mode: u32) -> Result<Found, Errno> {
+        own_found(&self.own_path(directory, mode)?, directory)
     }
 
-    fn own(&mut self, directory: bool, mode: u32) -> Result<PathBuf, Errno> {
+    fn own_path(&mut self, directory: bool, mode: u32) -> Result<PathBuf, Errno> {
         let path = self.scratch.join(self.made.to_string());
         self.made += 1;
         make_own(&path, directory, mode)?;
@@ -258,29 +292,47 @@ impl Builder {
     fn close_scratch(&mut self) -> Result<(), Errno> {
         for own in [self.scratch.clone(), temporary_of(&self.scratch)] {
             while let Some(place) = self.view.place_of(own.as_os_str().as_bytes()) {
-                let path = self.own_directory(0)?;
+                let blank = self.own(true, 0)?;
                 self.mount(
                     place,
-                    &path,
+                    blank,
                     Rights {
                         blank: true,
                         ..Rights::none()
                     },
-                )?;
+                );
             }
         }
         Ok(())
     }
 }
 
+/// What is ours, whose path is as the kernel names it.
+fn own_found(path: &Path, directory: bool) -> Result<Found, Errno> {
+    Ok(Found {
+        root: open_path(path)?,
+        real: path.as_os_str().as_bytes().to_vec(),
+        kind: if directory {
+            FileKind::Directory
+        } else {
+            FileKind::Regular
+        },
+    })
+}
+
+/// The supervisor, for whom this is, lacks no bit of a mode (umask).
 fn make_own(path: &Path, directory: bool, mode: u32) -> Result<(), Errno> {
     let made = if directory {
-        fs::DirBuilder::new().mode(0o700).create(path)
+        fs::DirBuilder::new().mode(mode).create(path)
     } else {
-        fs::write(path, "")
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(path);
+        file.map(drop)
     };
-    made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))?;
-    Ok(())
+    Ok(made?)
 }
 
 /// Removes a room's own directories, what is closed in them and what guests closed too.

@@ -108,14 +108,26 @@ impl Caller<'_> {
         }
     }
 
-    /// Most paths have no link in them and are there: one look.
+    /// Most paths have no link in them, and are there, or the directory is that they are missing in: one look or two.
     fn at_once(&self, base: &[u8], path: &[u8], follow: bool) -> Option<End<OwnedFd>> {
-        let place = self.plain_place(base, path)?;
+        let place = self
+            .view
+            .through_link(self.plain_place(base, path)?, follow);
         let (mount, rest) = self.view.mount_of(&place).ok()?;
         if mount.kind != Kind::Tree {
             return None;
         }
-        let handle = mount.open(rest, flag::PATH | flag::NOFOLLOW, 0).ok()?;
+        let handle = match mount.open(rest, flag::PATH | flag::NOFOLLOW, 0) {
+            Ok(handle) => handle,
+            Err(Errno::ENOENT) => {
+                let above = rest.iter().rposition(|byte| *byte == b'/');
+                let above = rest.get(..above.unwrap_or(0))?;
+                mount.open(above, flag::PATH | flag::DIRECTORY, 0).ok()?;
+                let directory = false;
+                return Some(End::Missing { place, directory });
+            }
+            Err(_) => return None,
+        };
         match calls::about(handle.as_fd()).ok()?.kind() {
             FileKind::Link if follow => None,
             FileKind::Link => Some(End::Link { place }),

@@ -204,17 +204,23 @@ impl Supervisor {
                     .take()
                     .ok_or((pid, failed(Stage::Filter)(Errno::EIO)))?;
                 let (view, library) = (Arc::clone(&self.view), self.library.clone());
-                std::thread::spawn(move || {
-                    notify::answer(Listener::new(listener), &view, library, pid);
-                });
+                let mut answering =
+                    notify::Answering::new(Listener::new(listener), view, library, pid);
+                // By this thread: another one would have to be woken for it.
+                answering.until_executed();
+                std::thread::spawn(move || answering.run());
                 starting.executed().map_err(|failure| (pid, failure))?;
                 pid
             }
             By::Tracer => {
                 let starting = spawn::guest(&program)?;
                 let pid = starting.pid;
-                let view = Arc::clone(&self.view);
-                trace::begin(pid, view).map_err(|errno| (pid, failed(Stage::Program)(errno)))?;
+                if let Err(errno) = trace::begin(pid, Arc::clone(&self.view)) {
+                    let _ = spawn::kill(pid);
+                    // Unless it has said why.
+                    let told = starting.executed().err();
+                    return Err((pid, told.unwrap_or(failed(Stage::Program)(errno))));
+                }
                 starting.go();
                 starting.executed().map_err(|failure| (pid, failure))?;
                 pid

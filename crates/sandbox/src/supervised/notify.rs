@@ -13,37 +13,56 @@ use kumiko_linux::supervise::{Call, Errno, calls, spawn};
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Answers until no process is left that could ask. `starting`: a guest that executes what was found for it already.
-/// `library`: what is put into every program.
-pub(super) fn answer(
-    listener: Listener,
-    view: &View,
-    library: Option<Arc<Contents>>,
-    starting: i32,
-) {
-    let mut answering = Answering {
-        listener: Arc::new(listener),
-        view,
-        starting: Some(starting),
-        waiting: VecDeque::new(),
-        arrivals: library.map(Arrivals::new),
-    };
-    while let Some(asked) = answering.next() {
-        answering.handle(&asked);
-    }
-}
+/// How often it is looked whether a thread that is about to ask was killed or stopped before.
+const LOOK: Duration = Duration::from_millis(10);
 
-struct Answering<'a> {
+/// Who answers the calls of a guest and of all that it starts.
+pub(super) struct Answering {
     listener: Arc<Listener>,
-    view: &'a View,
+    view: Arc<View>,
+    /// A guest that executes what was found for it already, until it has.
     starting: Option<i32>,
     /// Calls that came while another was seen to.
     waiting: VecDeque<Notification>,
     arrivals: Option<Arrivals>,
 }
 
-impl Answering<'_> {
+impl Answering {
+    /// `library`: what is put into every program.
+    pub(super) fn new(
+        listener: Listener,
+        view: Arc<View>,
+        library: Option<Arc<Contents>>,
+        starting: i32,
+    ) -> Answering {
+        Answering {
+            listener: Arc::new(listener),
+            view,
+            starting: Some(starting),
+            waiting: VecDeque::new(),
+            arrivals: library.map(Arrivals::new),
+        }
+    }
+
+    /// Answers until the guest executes its program, or has ended.
+    pub(super) fn until_executed(&mut self) {
+        while self.starting.is_some() {
+            match self.next() {
+                Some(asked) => self.handle(&asked),
+                None => return,
+            }
+        }
+    }
+
+    /// Answers until no process is left that could ask.
+    pub(super) fn run(mut self) {
+        while let Some(asked) = self.next() {
+            self.handle(&asked);
+        }
+    }
+
     fn next(&mut self) -> Option<Notification> {
         match self.waiting.pop_front() {
             Some(asked) => Some(asked),
@@ -64,8 +83,9 @@ impl Answering<'_> {
         if let Some(counts) = self.view.counts() {
             counts.call(asked.tid, &asked.call);
         }
+        let view = Arc::clone(&self.view);
         let caller = Caller {
-            view: self.view,
+            view: &view,
             tid: asked.tid,
             call: asked.call,
         };
@@ -176,26 +196,25 @@ impl Answering<'_> {
         }
     }
 
-    /// Stops a thread that waits for its answer. An error: it still does.
+    /// Stops a thread that waits for its answer. An error: it still does, or was killed.
     fn halt(&mut self, asked: &Notification) -> Result<(Registers, u64), Errno> {
         let tid = asked.tid;
         // A guest that is traced by another guest cannot be stopped by us.
         tracee::seize_alone(tid)?;
-        tracee::interrupt(tid)?;
+        if let Err(errno) = tracee::interrupt(tid) {
+            tracee::let_go(tid);
+            return Err(errno);
+        }
         self.listener.again(asked.id);
-        // Gone: it was killed, and needs no answer.
         while let Some((_, stop)) = tracee::wait(tid) {
             match stop {
                 Stop::Gone => break,
                 Stop::Halted | Stop::Group => {
-                    let registers = tracee::registers(tid)?;
-                    let blocked = tracee::blocked(tid)?;
-                    // No handler is to run in the middle of what follows.
-                    tracee::set_blocked(tid, u64::MAX)?;
-                    return Ok((registers, blocked));
+                    return halted(tid).inspect_err(|_| tracee::let_go(tid));
                 }
-                Stop::Signal(signal) => tracee::go(tid, signal)?,
-                _ => tracee::go(tid, 0)?,
+                // An error: it was killed, and is told of next.
+                Stop::Signal(signal) => drop(tracee::go(tid, signal)),
+                _ => drop(tracee::go(tid, 0)),
             }
         }
         Err(Errno::ESRCH)
@@ -211,8 +230,12 @@ impl Answering<'_> {
     ) -> Option<Result<i64, Errno>> {
         let mut registers = *before;
         registers.set_call_again(call);
-        tracee::set_registers(tid, &registers).ok()?;
-        tracee::go_to_call(tid, 0).ok()?;
+        let begin = || {
+            let set = tracee::set_registers(tid, &registers);
+            // An error: it was killed, and is told of next.
+            let _ = set.and_then(|()| tracee::go_to_call(tid, 0));
+        };
+        begin();
         let mut begun = false;
         loop {
             match tracee::wait(-1)? {
@@ -222,19 +245,24 @@ impl Answering<'_> {
                         arrivals.executed(now);
                     }
                     let _ = tracee::set_blocked(now, blocked);
-                    let _ = tracee::detach(now);
+                    tracee::let_go(now);
                     return None;
                 }
-                (_, Stop::Call) if begun => {
-                    return tracee::registers(tid)
-                        .ok()
-                        .map(|registers| registers.returned());
-                }
+                (_, Stop::Call) if begun => match tracee::registers(tid) {
+                    // It was stopped before we had heard of it.
+                    Ok(registers) if registers.returned() == Err(Errno::BROKEN_OFF) => {
+                        begun = false;
+                        begin();
+                    }
+                    Ok(registers) => return Some(registers.returned()),
+                    Err(_) => {}
+                },
                 (_, Stop::Call) => {
                     begun = true;
-                    tracee::go_to_call(tid, 0).ok()?;
-                    // The filter asks about it as about any other.
-                    self.carry_on(tid);
+                    if tracee::go_to_call(tid, 0).is_ok() {
+                        // The filter asks about it as about any other.
+                        self.carry_on(tid);
+                    }
                 }
                 (other, Stop::Signal(signal)) => drop(tracee::go_to_call(other, signal)),
                 (other, _) => drop(tracee::go_to_call(other, 0)),
@@ -242,14 +270,25 @@ impl Answering<'_> {
         }
     }
 
+    /// Lets the call of this thread be made, unless it is killed or stopped before it asks. Others wait.
     fn carry_on(&mut self, tid: i32) {
-        while let Ok(Some(asked)) = self.listener.receive() {
-            if asked.tid == tid {
-                return self.listener.carry_on(asked.id);
+        loop {
+            match self.listener.receive_within(LOOK) {
+                Ok(Some(asked)) if asked.tid == tid => return self.listener.carry_on(asked.id),
+                Ok(Some(asked)) => self.waiting.push_back(asked),
+                Ok(None) | Err(_) if tracee::is_told_of(tid) => return,
+                Ok(None) | Err(_) => {}
             }
-            self.waiting.push_back(asked);
         }
     }
+}
+
+/// Of a thread that has just stopped: what it has, and that no handler runs in the middle of what follows.
+fn halted(tid: i32) -> Result<(Registers, u64), Errno> {
+    let registers = tracee::registers(tid)?;
+    let blocked = tracee::blocked(tid)?;
+    tracee::set_blocked(tid, u64::MAX)?;
+    Ok((registers, blocked))
 }
 
 fn tell(listener: &Listener, id: u64, outcome: Result<Outcome, Errno>) {
@@ -275,23 +314,20 @@ fn by_us(caller: &Caller<'_>, outcome: Outcome) -> Result<Outcome, Errno> {
 /// traces cannot be halted: it gets no more than EINTR.
 fn break_off(listener: &Listener, asked: &Notification) {
     let tid = asked.tid;
-    if tracee::seize_alone(tid)
-        .and_then(|()| tracee::interrupt(tid))
-        .is_err()
-    {
+    if tracee::seize_alone(tid).is_err() {
         return listener.answer(asked.id, Err(Errno::EINTR));
+    }
+    if tracee::interrupt(tid).is_err() {
+        return tracee::let_go(tid); // it was killed
     }
     listener.broken_off(asked.id);
     while let Some((_, stop)) = tracee::wait(tid) {
-        let (done, over) = match stop {
+        match stop {
             Stop::Gone => return,
-            Stop::Halted | Stop::Group => (tracee::detach(tid), true),
-            Stop::Signal(signal) => (tracee::go(tid, signal), false),
-            _ => (tracee::go(tid, 0), false),
-        };
-        // An error: it was killed.
-        if over || done.is_err() {
-            return;
+            Stop::Halted | Stop::Group => return tracee::let_go(tid),
+            // An error: it was killed, and is told of next.
+            Stop::Signal(signal) => drop(tracee::go(tid, signal)),
+            _ => drop(tracee::go(tid, 0)),
         }
     }
 }
@@ -302,5 +338,5 @@ fn restore(tid: i32, mut before: Registers, result: Result<i64, Errno>, blocked:
     // An error: it was killed.
     let _ = tracee::set_registers(tid, &before);
     let _ = tracee::set_blocked(tid, blocked);
-    let _ = tracee::detach(tid);
+    tracee::let_go(tid);
 }

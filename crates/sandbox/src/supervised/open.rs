@@ -195,6 +195,7 @@ fn plain<'a>(caller: &Caller<'a>, wanted: &Wanted) -> Option<(&'a Mount, Vec<u8>
         b'/' => caller.plain_place(b"/", &wanted.path)?,
         _ => caller.plain_place(&caller.base(wanted.directory).ok()?, &wanted.path)?,
     };
+    let place = caller.view.through_link(place, true);
     let (mount, rest) = caller.view.mount_of(&place).ok()?;
     let writes = flags & (flag::ACCESS | flag::TRUNCATE) != 0;
     let usual = mount.kind == Kind::Tree && !rest.is_empty() && (mount.writable || !writes);

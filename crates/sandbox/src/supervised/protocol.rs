@@ -125,7 +125,8 @@ pub(super) fn next(
             Ok(Packet::Message(count, fd)) => return Ok(Some((count, fd))),
             Ok(Packet::End) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => drop(poll.wait::<1>(None)?),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            // It ended with something unread; what it said before is there still (unix(7)).
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
             Err(error) => return Err(error),
         }
     }

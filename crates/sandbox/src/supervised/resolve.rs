@@ -193,22 +193,33 @@ pub(crate) fn last_name(place: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
+/// How many slashes a path begins with. Long paths are often made long by them.
+fn slashes(path: &[u8]) -> usize {
+    const MANY: [u8; 16] = [b'/'; 16];
+    let many = path
+        .chunks_exact(MANY.len())
+        .take_while(|some| **some == MANY);
+    let many = many.count() * MANY.len();
+    let few = path.iter().skip(many).take_while(|byte| **byte == b'/');
+    many + few.count()
+}
+
 /// An absolute path as a place, when its words alone say so: no `..`.
 pub(crate) fn as_place(path: &[u8]) -> Option<Vec<u8>> {
     if path.first() != Some(&b'/') || path.ends_with(b"/") {
         return None;
     }
     let mut place = Vec::with_capacity(path.len());
-    for part in path.split(|byte| *byte == b'/') {
-        match part {
-            b"" => {}
-            b"." | b".." => return None,
-            part if part.len() > MOST_NAME_BYTES => return None,
-            part => {
-                place.push(b'/');
-                place.extend(part);
-            }
+    let mut rest = path.get(slashes(path)..)?;
+    while !rest.is_empty() {
+        let end = rest.iter().position(|byte| *byte == b'/');
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        if part == b"." || part == b".." || part.len() > MOST_NAME_BYTES {
+            return None;
         }
+        place.push(b'/');
+        place.extend(part);
+        rest = after.get(slashes(after)..)?;
     }
     (!place.is_empty()).then_some(place)
 }

@@ -74,6 +74,7 @@ impl SupervisedRoom {
         }
     }
 
+    /// Starts the supervisor, which will say whether the view stands.
     fn begin(&mut self) -> Result<(), SandboxError> {
         let kernel = |step| {
             move |error: io::Error| SandboxError::Kernel {
@@ -104,19 +105,12 @@ impl SupervisedRoom {
         });
         let supervisor = started.map_err(kernel("starting the supervisor"))?;
         drop(theirs);
-        let running = Running {
+        self.running = Some(Running {
             supervisor,
             packets,
             scratch,
-        };
-        let reply = running.reply()?;
-        match reply {
-            Reply::Done { .. } => {
-                self.running = Some(running);
-                Ok(())
-            }
-            Reply::Failed { failure, .. } => Err(self.told(&failure, None)),
-        }
+        });
+        Ok(())
     }
 
     fn order(&self, launch: &Launch<'_>) -> Result<Order, SandboxError> {
@@ -252,7 +246,8 @@ impl Running {
 impl Room for SupervisedRoom {
     fn start(&mut self, launch: &Launch<'_>) -> Result<Guest, SandboxError> {
         let order = self.order(launch)?;
-        if self.running.is_none() {
+        let is_first = self.running.is_none();
+        if is_first {
             self.begin()?;
         }
         let Some(running) = self.running.as_ref().filter(|_| !self.killed) else {
@@ -265,19 +260,24 @@ impl Room for SupervisedRoom {
             step: "telling the supervisor",
             cause: error.to_string(),
         };
-        match &launch.streams {
+        let streams = match &launch.streams {
             Streams::Given {
                 stdin,
                 stdout,
                 stderr,
-            } => {
-                send_order(&running.packets, &order, &[*stdin, *stdout, *stderr])
-                    .map_err(kernel)?;
-            }
-            Streams::Terminal { .. } => {
-                send_order(&running.packets, &order, &[]).map_err(kernel)?
+            } => vec![*stdin, *stdout, *stderr],
+            Streams::Terminal { .. } => Vec::new(),
+        };
+        // While it makes the view: what is ordered then waits for it, and nobody is woken for that.
+        let sent = send_order(&running.packets, &order, &streams);
+        if is_first {
+            if let Reply::Failed { failure, .. } = running.reply()? {
+                let told = self.told(&failure, None);
+                self.running = None;
+                return Err(told);
             }
         }
+        sent.map_err(kernel)?;
         match running.reply()? {
             Reply::Done { pid, terminal } => {
                 let pidfd = process::pidfd(pid).map_err(kernel)?;
@@ -314,6 +314,7 @@ impl Room for SupervisedRoom {
         if let Some(running) = &self.running {
             // An error: it has ended, and the room with it.
             let _ = running.packets.send(KILL, None);
+            spawn::go_on(running.supervisor);
         }
     }
 }
@@ -321,7 +322,7 @@ impl Room for SupervisedRoom {
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.packets.send(KILL, None);
-        spawn::reap(self.supervisor);
+        spawn::reap_supervisor(self.supervisor);
         // Gone already, unless the supervisor was killed.
         super::build::remove(&self.scratch);
     }

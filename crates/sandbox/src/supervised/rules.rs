@@ -4,7 +4,7 @@
 use super::filter::By;
 use super::resolve::join;
 use super::view::{Kind, Mount, TERMINALS, View, c_string, flag};
-use kumiko_linux::supervise::calls;
+use kumiko_linux::supervise::calls::{self, FileKind};
 use kumiko_linux::supervise::domain::{self, Grant, GuestRules};
 use std::fs;
 use std::io;
@@ -54,25 +54,25 @@ pub(super) fn domain(view: &View, by: By, terminal: Option<&OwnedFd>) -> io::Res
             view.terminal_list().to_path_buf(),
         ] {
             let fd = calls::open_host(&c_string(own.as_os_str().as_bytes())?, flag::PATH)?;
-            rules.grant(fd.as_fd(), Grant::Read)?;
+            rules.grant(fd.as_fd(), true, Grant::Read)?;
         }
         // /dev/tty is always the guest's own; other terminals it has by descriptor.
-        for path in [c"/proc", c"/dev/tty", TERMINALS] {
+        for (path, directory) in [(c"/proc", true), (c"/dev/tty", false), (TERMINALS, false)] {
             if let Ok(fd) = calls::open_host(path, flag::PATH) {
-                rules.grant(fd.as_fd(), Grant::Write)?;
+                rules.grant(fd.as_fd(), directory, Grant::Write)?;
             }
         }
         if let Some(terminal) = terminal {
-            rules.grant(terminal.as_fd(), Grant::Write)?;
+            rules.grant(terminal.as_fd(), false, Grant::Write)?;
         }
         for device in view
             .mounts()
             .filter(|mount| mount.devices && mount.kind == Kind::Tree)
         {
-            rules.grant(device.root.as_fd(), Grant::Write)?;
+            rules.grant(device.root(), device.directory, Grant::Write)?;
         }
     }
-    rules.finish()
+    Ok(rules.finish())
 }
 
 /// Grants all of `at` (below the mount's root) but what is over it.
@@ -85,17 +85,22 @@ fn grant_around(
 ) -> io::Result<()> {
     let below: Vec<&Vec<u8>> = over.iter().filter(|path| is_below(path, at)).collect();
     if below.is_empty() {
+        if at.is_empty() {
+            return Ok(rules.grant(mount.root(), mount.directory, grant)?);
+        }
         let Ok(fd) = mount.open(at, flag::PATH | flag::NOFOLLOW, 0) else {
             return Ok(());
         };
-        return rules.grant(fd.as_fd(), grant);
+        let directory =
+            calls::about(fd.as_fd()).is_ok_and(|about| about.kind() == FileKind::Directory);
+        return Ok(rules.grant(fd.as_fd(), directory, grant)?);
     }
     if at.split(|byte| *byte == b'/').count() > MOST_PARTS {
         return Ok(());
     }
     let directory = mount.open(at, flag::DIRECTORY, 0)?;
     if grant != Grant::Execute {
-        rules.grant(directory.as_fd(), Grant::List)?;
+        rules.grant(directory.as_fd(), true, Grant::List)?;
     }
     let listed = calls::own_path(directory.as_fd());
     let listed = std::ffi::OsStr::from_bytes(listed.as_bytes());

@@ -128,8 +128,9 @@ impl Tracing<'_> {
                 }
                 self.forget(before);
                 self.forget(tid);
-                self.stubs.extend(Stub::put(tid).map(|stub| (tid, stub)));
-                match Arrival::begin(tid) {
+                let stub = Stub::put(tid);
+                self.stubs.extend(stub.map(|stub| (tid, stub)));
+                match Arrival::begin(tid, stub.as_ref()) {
                     Ok(arrival) => self.arriving.extend(arrival.map(|arrival| (tid, arrival))),
                     // Without it, words would be put where something else lies. An error: it has ended.
                     Err(_) => drop(spawn::kill(tid)),

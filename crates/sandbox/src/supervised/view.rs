@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex};
 /// Files of [`View::made_file`] that are kept: more than a room has threads that open one at the same moment.
 const MADE_AT_ONCE: u32 = 1024;
 
+/// Links that stand deeper are followed as others are: what a system has of them is `/lib` and the like.
+const MOST_BEFORE_LINK: usize = 2;
+
 /// New terminals are had by this name: that in /dev/pts is closed on most machines (`ptmxmode`, pts(4)).
 pub(super) const TERMINALS: &CStr = c"/dev/ptmx";
 
@@ -52,6 +55,8 @@ pub(crate) struct View {
     at: HashMap<Vec<u8>, usize>,
     /// By path on the host.
     real: HashMap<Vec<u8>, Vec<usize>>,
+    /// Links in our own root, which no guest changes, and the places that they lead to.
+    links: HashMap<Vec<u8>, Vec<u8>>,
     /// Directories that hold a mount: they keep their names.
     above: BTreeSet<Vec<u8>>,
     /// Numbers of the room's terminals on the host.
@@ -78,6 +83,7 @@ impl View {
             mounts: Vec::new(),
             at: HashMap::new(),
             real: HashMap::new(),
+            links: HashMap::new(),
             above: BTreeSet::new(),
             terminals: Mutex::default(),
             reach: Vec::new(),
@@ -96,6 +102,9 @@ impl View {
     }
 
     pub(super) fn add(&mut self, mount: Mount) {
+        if mount.at == b"/" {
+            self.links.clear(); // they are covered
+        }
         let index = self.mounts.len();
         self.at.insert(mount.at.clone(), index);
         self.real.entry(mount.real.clone()).or_default().push(index);
@@ -105,6 +114,49 @@ impl View {
             self.above.insert(above.to_vec());
         }
         self.mounts.push(mount);
+    }
+
+    /// A link of our own root, as it stands there. Where words alone do not say where it leads, it is not noted.
+    pub(super) fn add_link(&mut self, at: Vec<u8>, words: &[u8]) {
+        let mut leads_to = match words.first() {
+            Some(b'/') => b"/".to_vec(),
+            _ => parent(&at).to_vec(),
+        };
+        let mut parts = words.split(|byte| *byte == b'/').peekable();
+        while parts
+            .next_if(|part| matches!(*part, b"" | b"." | b".."))
+            .is_some_and(|part| {
+                if part == b".." {
+                    leads_to = parent(&leads_to).to_vec();
+                }
+                true
+            })
+        {}
+        for part in parts {
+            match part {
+                b"" | b"." => {}
+                b".." => return,
+                part => leads_to = join(&leads_to, part),
+            }
+        }
+        self.links.insert(at, leads_to);
+    }
+
+    /// The place that is meant where a link of our own root stands on the way, `follow`: or at the end.
+    pub(super) fn through_link(&self, place: Vec<u8>, follow: bool) -> Vec<u8> {
+        if self.links.is_empty() {
+            return place;
+        }
+        let slashes = place.iter().enumerate().skip(1);
+        let slashes = slashes.filter_map(|(at, byte)| (*byte == b'/').then_some(at));
+        let whole = follow.then_some(place.len());
+        for end in slashes.take(MOST_BEFORE_LINK).chain(whole) {
+            if let Some(leads_to) = place.get(..end).and_then(|link| self.links.get(link)) {
+                let rest = place.get(end..).unwrap_or_default();
+                return join(leads_to, rest.strip_prefix(b"/").unwrap_or(rest));
+            }
+        }
+        place
     }
 
     /// A further host path that stands for what is mounted at a place.
@@ -339,4 +391,33 @@ pub(super) mod flag {
     pub const AT_REMOVE_DIRECTORY: u64 = 0x200;
     pub const AT_FOLLOW: u64 = 0x400;
     pub const AT_EMPTY_PATH: u64 = 0x1000;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_the_root_lead_where_the_kernel_would_go() {
+        let mut view = View::new();
+        view.add_link(b"/lib".to_vec(), b"usr/lib");
+        view.add_link(b"/etc/os-release".to_vec(), b"../usr/lib/./os-release");
+        view.add_link(b"/etc/localtime".to_vec(), b"/usr/share/zone");
+        view.add_link(b"/odd".to_vec(), b"usr/../etc");
+        let check = |place: &str, follow: bool, expected: &str| {
+            let got = view.through_link(place.as_bytes().to_vec(), follow);
+            assert_eq!(String::from_utf8(got).unwrap(), expected, "{place}");
+        };
+        check("/lib/a/b", true, "/usr/lib/a/b");
+        check("/lib/a/b", false, "/usr/lib/a/b");
+        check("/lib", true, "/usr/lib");
+        check("/lib", false, "/lib");
+        check("/library", true, "/library");
+        check("/usr/lib", true, "/usr/lib");
+        check("/etc/os-release", true, "/usr/lib/os-release");
+        check("/etc/os-release", false, "/etc/os-release");
+        check("/etc/localtime", true, "/usr/share/zone");
+        check("/odd/x", true, "/odd/x");
+        check("/", true, "/");
+    }
 }
