@@ -164,7 +164,10 @@ fn globusrun_tells_states_ends_and_exit_codes() {
         ("&(executable=/bin/true)(count>=2)", "(error code 48)"),
         ("&(arguments=a)", "(error code 81)"),
         ("&(executable=$(NOWHERE)/x)", "(error code 39)"),
-        ("&(executable=/bin/true)(job_type=mpi)", "(error code 26)"),
+        (
+            "&(executable=/bin/true)(job_type=condor)",
+            "(error code 26)",
+        ),
         ("&(executable=/bin/true)(queue=long)", "(error code 37)"),
         (
             "&(executable=/bin/true)(project=physics)",

@@ -1,6 +1,6 @@
 //! One attempt: what a runner is told, what it reports. Spoken over its control socket (spec/jobs, "Runner").
 
-use crate::description::{OutputMode, Resources, Stdin, WindowSize};
+use crate::description::{Mpi, OutputMode, Resources, Stdin, WindowSize};
 use crate::id::AttemptId;
 use crate::staging::Item;
 use bytes::Bytes;
@@ -26,6 +26,9 @@ pub struct AttemptSpec {
     pub output: OutputMode,
     pub terminal: Option<WindowSize>,
     pub count: u32,
+    /// The instances are the ranks of one program, which one guest starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<Mpi>,
     pub time_limit_ms: Option<u64>,
     /// What an engine is asked for; the runner has no use for it.
     #[serde(default, skip_serializing_if = "Resources::is_empty")]

@@ -55,6 +55,9 @@ pub struct JobDescription {
     /// How many instances are started together (their number is in KUMIKO_RANK, KUMIKO_COUNT).
     #[serde(default = "one")]
     pub count: u32,
+    /// The instances are the ranks of one MPI program, started by a launcher of its library.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<Mpi>,
     /// Wall-clock limit, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<u64>,
@@ -102,6 +105,7 @@ impl JobDescription {
             output: OutputMode::Keep,
             terminal: None,
             count: one(),
+            mpi: None,
             time_limit_s: None,
             resources: Resources::default(),
             attended_s: None,
@@ -111,6 +115,16 @@ impl JobDescription {
             grace_ms: None,
         }
     }
+}
+
+/// Of which MPI library a launcher is taken (spec/jobs/mpi.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mpi {
+    /// Of the one that the program is linked with; where its file does not tell, of the first that is found.
+    Auto,
+    Mpich,
+    Openmpi,
 }
 
 /// What a cluster's engine is asked for. What a batch system cannot give is refused, and never ignored.

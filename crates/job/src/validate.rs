@@ -229,7 +229,8 @@ impl JobDescription {
                 });
             }
         }
-        if self.stdin == Stdin::Live && self.count > 1 {
+        self.validate_mpi()?;
+        if self.stdin == Stdin::Live && self.count > 1 && self.mpi.is_none() {
             return Err(DescriptionError::Conflict {
                 path: "stdin live",
                 other: "count above 1",
@@ -266,6 +267,27 @@ impl JobDescription {
 }
 
 impl JobDescription {
+    fn validate_mpi(&self) -> Result<(), DescriptionError> {
+        if self.mpi.is_none() {
+            return Ok(());
+        }
+        if self.terminal.is_some() {
+            return Err(DescriptionError::Conflict {
+                path: "terminal",
+                other: "mpi",
+                hint: "ranks have pipes of their launcher's",
+            });
+        }
+        match self.arguments.iter().position(|word| word == ":") {
+            None => Ok(()),
+            Some(index) => Err(DescriptionError::Bad {
+                path: format!("arguments[{index}]"),
+                what: "is \":\", behind which mpiexec reads another program",
+                hint: "for several programs start mpiexec as the executable, without mpi",
+            }),
+        }
+    }
+
     fn validate_resources(&self) -> Result<(), DescriptionError> {
         let resources = &self.resources;
         let numbers = [

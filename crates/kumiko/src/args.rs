@@ -270,9 +270,8 @@ pub struct Submit {
     /// Wall-clock limit, e.g. 90s, 30m, 2h.
     #[arg(long = "time", value_parser = duration)]
     pub time: Option<Duration>,
-    /// Instances started together.
-    #[arg(long, default_value_t = 1)]
-    pub count: u32,
+    #[command(flatten)]
+    pub instances: crate::job::Instances,
     #[command(flatten)]
     pub resources: crate::job::Resources,
     /// Working directory, as the job sees it.

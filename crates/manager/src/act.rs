@@ -206,6 +206,7 @@ impl<B: BatchSystem> Actor<B> {
             output: description.output,
             terminal: description.terminal,
             count: description.count,
+            mpi: description.mpi,
             resources: description.resources.clone(),
             time_limit_ms: asked_ms.into_iter().chain(self.limits.time_limit_ms).min(),
             grace_ms: description.grace_ms.unwrap_or(self.limits.grace_ms),

@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::feed::Feed;
+use crate::mpi::{self, Library};
 use crate::news::{Facts, index};
 use crate::output::{Output, Pumped};
 use crate::spool::{Spool, name};
@@ -55,6 +56,8 @@ pub struct Life {
     program: Option<Counted>,
     limiter: Option<Limiter>,
     guests: Vec<Guest>,
+    /// The guest is a launcher of this library.
+    launches: Option<Library>,
     /// By rank.
     ends: Vec<Option<End>>,
     cause: Option<Cause>,
@@ -83,6 +86,7 @@ impl Life {
             program: None,
             limiter: None,
             guests: Vec::new(),
+            launches: None,
             ends: Vec::new(),
             cause: None,
             grace_ms: 0,
@@ -108,7 +112,9 @@ impl Life {
             began,
             start_time,
             program,
+            launches,
         } = started;
+        self.launches = launches;
         self.began = Some(began);
         self.start_time = start_time;
         self.program = program;
@@ -261,7 +267,10 @@ impl Life {
     fn signal(&self, signal: i32) {
         for (guest, end) in self.guests.iter().zip(&self.ends) {
             if end.is_none() {
-                guest.signal(signal);
+                match self.launches {
+                    None => guest.signal(signal),
+                    Some(library) => mpi::signal(library, guest, signal),
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ mod control;
 mod feed;
 mod input;
 mod life;
+mod mpi;
 mod news;
 mod output;
 mod pilot;

@@ -1,5 +1,6 @@
 //! From an attempt to running guests: their streams, their room, their start (spec/jobs/runner.md, R8, R9).
 
+use crate::mpi::{self, Launcher, Library, NoLauncher};
 use crate::output::Source;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec};
 use kumiko_job::description::{self, WindowSize};
@@ -31,6 +32,8 @@ pub enum StartError {
         "{count} instances of a job cannot be started on one machine: ask for 1 to {COUNT_LIMIT}"
     )]
     Count { count: u32 },
+    #[error(transparent)]
+    Mpi(#[from] NoLauncher),
     #[error("a terminal is for one instance, and {count} are asked for: leave one of both out")]
     Terminal { count: u32 },
     #[error(
@@ -51,6 +54,7 @@ impl StartError {
             Self::Sandbox(error) | Self::Partly { cause: error, .. } => error.code(),
             Self::Stdin { .. } => "stdin_unreadable",
             Self::Count { .. } => "count_out_of_range",
+            Self::Mpi(_) => "no_mpi_launcher",
             Self::Terminal { .. } => "terminal_with_count",
             Self::Kernel { .. } => "runner_kernel",
         }
@@ -81,6 +85,8 @@ pub struct Started {
     pub start_time: Duration,
     /// None: nobody will ask what it did.
     pub program: Option<Counted>,
+    /// The guest is a launcher of this library.
+    pub launches: Option<Library>,
 }
 
 /// Our end of live stdin. It does not block.
@@ -178,7 +184,7 @@ impl Counted {
 }
 
 /// Starts all guests of an attempt, or none.
-pub fn start(attempt: AttemptSpec, measured: Option<Measured>) -> Result<Started, StartError> {
+pub fn start(mut attempt: AttemptSpec, measured: Option<Measured>) -> Result<Started, StartError> {
     let began = Instant::now();
     let count = attempt.count;
     if !(1..=COUNT_LIMIT).contains(&count) {
@@ -187,12 +193,21 @@ pub fn start(attempt: AttemptSpec, measured: Option<Measured>) -> Result<Started
     if attempt.terminal.is_some() && count != 1 {
         return Err(StartError::Terminal { count });
     }
+    let launcher = attempt.mpi.map(|mpi| Launcher::find(mpi, &attempt));
+    let launcher = launcher.transpose()?;
+    let launches = launcher.map(|launcher| launcher.take_over(&mut attempt));
     let mut machine = Machine::glance();
     loop {
         match start_on(&machine, &attempt, measured.as_ref(), began) {
             // Where the choice was ours, it is made again with what was learnt; no guest ran.
             Err((StartError::Sandbox(error), true)) if machine.learn(&error) => {}
-            started => return started.map_err(|(error, _)| error),
+            Ok(started) => {
+                return Ok(Started {
+                    launches,
+                    ..started
+                });
+            }
+            Err((error, _)) => return Err(error),
         }
     }
 }
@@ -214,9 +229,12 @@ fn start_on(
         path: path.map(String::as_str),
     };
     let evidence = OfProgram { measured, program };
-    let choice = choose_by(&attempt.policy, wanted, machine, &evidence)
-        .map_err(|error| (error.into(), false))?;
-    let ours = choice.predicted.is_some();
+    let choose = |wanted| choose_by(&attempt.policy, wanted, machine, &evidence);
+    let preferred = mpi::mechanism(attempt).filter(|name| choose(Some(name)).is_ok());
+    let ours = preferred.is_some();
+    let wanted = preferred.or(wanted);
+    let choice = choose(wanted).map_err(|error| (error.into(), false))?;
+    let ours = ours || choice.predicted.is_some();
     let failed = |error: StartError| (error, ours);
     let mechanism = kumiko_sandbox::open(&choice);
     let room = mechanism.prepare(&attempt.policy, &attempt.job_directory);
@@ -233,9 +251,10 @@ fn start_on(
     let pids: Vec<i32> = guests.iter().map(Guest::pid).collect();
     let (limits, network) = (&attempt.policy.limits, attempt.policy.network());
     let limiter = Limiter::begin(limits, network, choice.mechanism, &pids);
-    // One program of several guests is no run of one; and only what a choice goes by is worth keeping.
+    // Several guests, or ranks, are no run of one program; and only what a choice goes by is worth keeping.
+    let alone = attempt.count == 1 && attempt.mpi.is_none();
     let seen = choice.mechanism != "namespace";
-    let counted = measured.filter(|_| ours && seen && attempt.count == 1);
+    let counted = measured.filter(|_| ours && seen && alone);
     let counted = counted.and_then(|measured| {
         Some(Counted {
             measured: measured.clone(),
@@ -261,15 +280,17 @@ fn start_on(
         began,
         start_time: began.elapsed(),
         program: counted,
+        launches: None,
     })
 }
 
 fn environment(attempt: &AttemptSpec, rank: u32) -> Vec<(String, String)> {
-    let own = [
-        ("KUMIKO_JOB", attempt.id.to_string()),
-        ("KUMIKO_RANK", rank.to_string()),
-        ("KUMIKO_COUNT", attempt.count.to_string()),
-    ];
+    let mut own = vec![("KUMIKO_JOB", attempt.id.to_string())];
+    // A launcher is no rank; its ranks know their numbers by MPI.
+    if attempt.mpi.is_none() {
+        own.push(("KUMIKO_RANK", rank.to_string()));
+        own.push(("KUMIKO_COUNT", attempt.count.to_string()));
+    }
     let theirs = attempt.environment.iter();
     theirs
         .filter(|(name, _)| own.iter().all(|(ours, _)| ours != name))

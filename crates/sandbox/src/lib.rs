@@ -22,7 +22,7 @@ mod relay;
 mod supervised;
 
 /// Where bare names are looked up when the environment does not say.
-pub(crate) const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 pub use attend::{Ending, Wishes, attend, run};
 pub use calibrate::{CALIBRATION_TIME, CalibrateError, calibrate};

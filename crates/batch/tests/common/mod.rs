@@ -455,6 +455,7 @@ pub fn script(top: &Path, job: u64, text: &str) -> AttemptSpec {
         output: OutputMode::Keep,
         terminal: None,
         count: 1,
+        mpi: None,
         time_limit_ms: None,
         resources: Default::default(),
         grace_ms: 10_000,

@@ -85,6 +85,7 @@ fn never_started(code: &str) -> GramCode {
         "no_such_executable" | "no_interpreter" => GramCode::EXECUTABLE_NOT_FOUND,
         "not_executable" => GramCode::EXECUTABLE_PERMISSIONS,
         "no_such_directory" => GramCode::BAD_DIRECTORY,
+        "no_mpi_launcher" => GramCode::JOBTYPE_NOT_SUPPORTED,
         "stdin_unreadable" => GramCode::STDIN_NOT_FOUND,
         "arguments_too_long" => GramCode::RSL_ARGUMENTS,
         "bad_policy" | "policy_asks_more" | "policy_not_enforceable" | "no_such_mechanism" => {

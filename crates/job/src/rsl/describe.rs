@@ -5,7 +5,7 @@ use super::code::GramCode;
 use super::error::{RslError, RslProblem};
 use super::request::{Goes, JobType, StdioUpdate, Submission};
 use super::syntax::{Place, Spec, Value, canonical};
-use crate::description::{Destination, JobDescription, StageIn, StageOut, Stdin};
+use crate::description::{Destination, JobDescription, Mpi, StageIn, StageOut, Stdin};
 use crate::staging::in_job_directory;
 use crate::url::looks_like_url;
 use crate::validate::DescriptionError;
@@ -73,6 +73,7 @@ impl Submission {
             JobType::Single => 1,
             _ => u32::try_from(self.count).unwrap_or(u32::MAX),
         };
+        description.mpi = (self.job_type == JobType::Mpi).then_some(Mpi::Auto);
         description.time_limit_s = [self.max_wall_time_min, self.max_time_min]
             .into_iter()
             .flatten()
@@ -135,13 +136,10 @@ impl Submission {
             return Err(refuse(GramCode::INVALID_USER_NAME, what));
         }
         match self.job_type {
-            JobType::Single | JobType::Multiple => {}
-            JobType::Mpi => {
-                let what = "job_type mpi: this site starts no MPI; start mpiexec as the executable";
-                return Err(refuse(GramCode::JOBTYPE_NOT_SUPPORTED, what));
-            }
+            JobType::Single | JobType::Multiple | JobType::Mpi => {}
             JobType::Condor => {
-                let what = "job_type condor: this site is no HTCondor pool";
+                // What was linked by condor_compile; HTCondor dropped it in 8.9, its other universes need no name.
+                let what = "job_type condor: HTCondor's standard universe is no more; leave it out";
                 return Err(refuse(GramCode::JOBTYPE_NOT_SUPPORTED, what));
             }
         }

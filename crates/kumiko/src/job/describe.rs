@@ -33,9 +33,7 @@ pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
     if let Some(limit) = submit.time {
         description.time_limit_s = Some(whole_seconds(limit));
     }
-    if submit.count != 1 {
-        description.count = submit.count;
-    }
+    submit.instances.apply(&mut description);
     submit.resources.apply(&mut description.resources)?;
     if submit.workdir.is_some() {
         description.directory.clone_from(&submit.workdir);

@@ -2,12 +2,14 @@
 
 pub mod describe;
 pub mod files;
+mod instances;
 mod resources;
 pub mod run;
 mod select;
 pub mod serve;
 pub mod view;
 
+pub use instances::Instances;
 pub use resources::Resources;
 
 use crate::args::{Format, Job, Select, Target};

@@ -33,6 +33,7 @@ pub fn script(script: &str) -> AttemptSpec {
         output: OutputMode::Keep,
         terminal: None,
         count: 1,
+        mpi: None,
         time_limit_ms: None,
         resources: Default::default(),
         grace_ms: 10_000,

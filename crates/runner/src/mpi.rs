@@ -1,0 +1,339 @@
+//! The launcher of an MPI job (spec/jobs/mpi.md): which program of the guest's view starts the ranks, and by what
+//! variables. It is the one guest of its room; the ranks are its children. Not here: its start (start.rs).
+
+use kumiko_job::attempt::AttemptSpec;
+use kumiko_job::description::Mpi;
+use kumiko_linux::limits::tasks;
+use kumiko_linux::process;
+use kumiko_policy::{JOB_DIRECTORY, MechanismKind};
+use kumiko_sandbox::{Guest, Program};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// As much of a program is searched for the name of its library: above the tables of nearly all programs.
+const SEARCHED_BYTES: u64 = 64 << 20;
+const CHUNK_BYTES: usize = 64 << 10;
+
+// signal(7).
+const SIGTERM: i32 = 15;
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+
+/// An MPI library, with launchers of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    Mpich,
+    Openmpi,
+}
+
+impl Library {
+    /// The launchers that have a name of their own.
+    fn launchers(self) -> &'static [&'static str] {
+        match self {
+            Library::Mpich => &["mpiexec.hydra", "mpiexec.mpich"],
+            Library::Openmpi => &["mpiexec.openmpi", "orterun", "prterun"],
+        }
+    }
+
+    /// The Debian package that has them.
+    fn package(self) -> &'static str {
+        match self {
+            Library::Mpich => "mpich",
+            Library::Openmpi => "openmpi-bin",
+        }
+    }
+
+    /// What the environment says where the description does not: all ranks are on this host, which others use as well.
+    fn variables(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Library::Mpich => &[
+                // By fork, whatever an engine's variables suggest; the control connection stays on the loopback.
+                ("HYDRA_LAUNCHER", "fork"),
+                ("HYDRA_RMK", "user"),
+                ("HYDRA_IFACE", "lo"),
+                // Each rank's UCX complains of a list of networks in /sys, which it does not need on one host; what stops
+                // it MPICH tells as well.
+                ("UCX_LOG_LEVEL", "fatal"),
+            ],
+            Library::Openmpi => &[
+                // It asks for this of an account that is root; the guest has no capability, whatever its number.
+                ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+                ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+                // No other hosts, so no ssh, which it would look for; its control connections stay on the loopback.
+                ("OMPI_MCA_plm", "isolated"),
+                ("OMPI_MCA_oob_tcp_if_include", "lo"),
+                // Shared memory, without a search for networks at each start.
+                ("OMPI_MCA_pml", "ob1"),
+                ("OMPI_MCA_btl", "self,vader"),
+                // How many ranks there are is the job's word; where they run is the kernel's, for several jobs that are
+                // each bound to the first processors share these.
+                ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+                ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+            ],
+        }
+    }
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Library::Mpich => "MPICH",
+            Library::Openmpi => "Open MPI",
+        })
+    }
+}
+
+/// Nothing in the guest's view can start the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoLauncher {
+    #[error(
+        "mpiexec not found at the site: none is in the guest's PATH; the site's owner may install mpich or openmpi-bin, and \
+         a job may name another PATH"
+    )]
+    Any,
+    #[error(
+        "mpiexec of {0} not found at the site: none is in the guest's PATH; the site's owner may install {package}, and a \
+         job may name another PATH", package = .0.package()
+    )]
+    Of(Library),
+}
+
+/// A launcher that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launcher {
+    /// In the guest's view.
+    pub path: String,
+    pub library: Library,
+}
+
+impl Launcher {
+    pub fn find(mpi: Mpi, attempt: &AttemptSpec) -> Result<Launcher, NoLauncher> {
+        let wanted = match mpi {
+            Mpi::Mpich => Some(Library::Mpich),
+            Mpi::Openmpi => Some(Library::Openmpi),
+            Mpi::Auto => linked_with(attempt),
+        };
+        let path = attempt.environment.get("PATH");
+        let path = path.map_or(kumiko_sandbox::PATH, String::as_str);
+        let mut places = path.split(':').filter(|place| place.starts_with('/'));
+        places
+            .find_map(|place| in_place(place, wanted, attempt))
+            .ok_or(wanted.map_or(NoLauncher::Any, NoLauncher::Of))
+    }
+
+    /// Makes it the one guest of the attempt, which starts the ranks.
+    pub fn take_over(self, attempt: &mut AttemptSpec) -> Library {
+        let ranks = std::mem::replace(&mut attempt.count, 1).to_string();
+        let program = std::mem::replace(&mut attempt.executable, self.path);
+        let words = ["-n".to_owned(), ranks.clone(), program];
+        attempt.arguments.splice(0..0, words);
+        attempt.environment.insert("KUMIKO_COUNT".to_owned(), ranks);
+        for (name, value) in self.library.variables() {
+            let place = attempt.environment.entry((*name).to_owned());
+            place.or_insert_with(|| (*value).to_owned());
+        }
+        self.library
+    }
+}
+
+/// The mechanism to try first where nobody names one: under `namespace` the kernel alone is between ranks. Under the
+/// others, what Debian's MPICH passes messages by (UCX) lacks its UNIX datagrams.
+pub fn mechanism(attempt: &AttemptSpec) -> Option<&'static str> {
+    let left_to_us = attempt
+        .mechanism
+        .as_deref()
+        .is_none_or(|name| name == "auto")
+        && attempt.policy.mechanism == MechanismKind::Auto;
+    (attempt.mpi.is_some() && left_to_us).then_some("namespace")
+}
+
+/// A signal for a launcher and its ranks, which are in process groups of their own (spec/jobs/mpi.md, N7).
+pub fn signal(library: Library, launcher: &Guest, signal: i32) {
+    match signal {
+        // It cannot see these. Parents before their children, so that one that is stopped starts no more.
+        SIGSTOP | SIGCONT => {
+            launcher.signal(signal);
+            send(&tasks::below(launcher.pid()), signal);
+        }
+        // Open MPI's would pass it on and kill them one second later, whatever the grace.
+        SIGTERM if library == Library::Openmpi => {
+            let ranks = tasks::children(launcher.pid());
+            match ranks.is_empty() {
+                true => launcher.signal(signal),
+                false => send(&ranks, signal),
+            }
+        }
+        // It passes these on.
+        _ => launcher.signal(signal),
+    }
+}
+
+fn send(all: &[i32], signal: i32) {
+    for pid in all {
+        // It may have ended.
+        if let Ok(pidfd) = process::pidfd(*pid) {
+            let _ = process::signal(pidfd.as_fd(), signal);
+        }
+    }
+}
+
+/// The launcher of a directory of the view.
+fn in_place(place: &str, wanted: Option<Library>, attempt: &AttemptSpec) -> Option<Launcher> {
+    let of = |name: &str, library| {
+        let path = format!("{place}/{name}");
+        let file = on_host(&path, attempt)?;
+        let library = match library {
+            Some(library) => library,
+            None => library_of(&file)?,
+        };
+        let fits = wanted.is_none_or(|wanted| wanted == library);
+        fits.then_some(Launcher { path, library })
+    };
+    let named = [Library::Mpich, Library::Openmpi].into_iter();
+    // The plain name first: where the program does not tell, it is the site's own choice.
+    of("mpiexec", None).or_else(|| {
+        named
+            .flat_map(|library| library.launchers().iter().map(move |name| (name, library)))
+            .find_map(|(name, library)| of(name, Some(library)))
+    })
+}
+
+/// A path of the view, which begins with a slash, on the host.
+fn on_host(path: &str, attempt: &AttemptSpec) -> Option<PathBuf> {
+    let program = Program {
+        policy: &attempt.policy,
+        job_directory: &attempt.job_directory,
+        program: path,
+        arguments: &[],
+        path: None,
+    };
+    program.file()
+}
+
+/// Whose launcher a file with the name `mpiexec` is: by what the name leads to, or by what stands beside it.
+fn library_of(mpiexec: &Path) -> Option<Library> {
+    let file = mpiexec.canonicalize().ok()?;
+    let name = file.file_name()?.to_str()?;
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let beside = |name: &str| file.with_file_name(name).is_file();
+    if has(&["hydra", "mpich"]) {
+        Some(Library::Mpich)
+    } else if has(&["orterun", "prterun", "openmpi"]) {
+        Some(Library::Openmpi)
+    } else if beside("hydra_pmi_proxy") {
+        Some(Library::Mpich)
+    } else if beside("ompi_info") {
+        Some(Library::Openmpi)
+    } else {
+        None
+    }
+}
+
+/// The library that the program's own file names; None: no program that tells (a script, one linked statically).
+fn linked_with(attempt: &AttemptSpec) -> Option<Library> {
+    let program = &attempt.executable;
+    let directory = attempt.directory.as_deref().unwrap_or("");
+    let absolute = match directory.starts_with('/') {
+        true => format!("{directory}/{program}"),
+        false => format!("{JOB_DIRECTORY}/{directory}/{program}"),
+    };
+    let file = match program.contains('/') && !program.starts_with('/') {
+        true => on_host(&absolute.replace("/./", "/").replace("//", "/"), attempt),
+        false => Program {
+            policy: &attempt.policy,
+            job_directory: &attempt.job_directory,
+            program,
+            arguments: &[],
+            path: attempt.environment.get("PATH").map(String::as_str),
+        }
+        .file(),
+    };
+    library_in(File::open(file?).ok()?.take(SEARCHED_BYTES)).ok()?
+}
+
+/// A dynamic program has the name of its library as a word between zero bytes (elf(5), DT_NEEDED); so has one that loads
+/// it itself.
+fn library_in(mut program: impl Read) -> io::Result<Option<Library>> {
+    // MPICH and its descendants have had 12 since 2014 (the common ABI); Open MPI 20, 40 and on.
+    const WORDS: [(&[u8], Library); 4] = [
+        (b"\0libmpich.so.", Library::Mpich),
+        (b"\0libmpi.so.12\0", Library::Mpich),
+        (b"\0libmpi.so.", Library::Openmpi),
+        (b"\0libmpi_mpifh.so.", Library::Openmpi),
+    ];
+    /// What is looked at from each place on: no less than the longest of these.
+    const LONGEST: usize = 18;
+    let begins = |bytes: &[u8]| {
+        let row = WORDS.iter().find(|(word, _)| bytes.starts_with(word));
+        row.map(|(_, library)| *library)
+    };
+    let mut bytes = Vec::with_capacity(CHUNK_BYTES + LONGEST);
+    loop {
+        let mut chunk = (&mut program).take(CHUNK_BYTES as u64);
+        let over = chunk.read_to_end(&mut bytes)? == 0;
+        let last = match over {
+            true => bytes.len(),
+            false => bytes.len().saturating_sub(LONGEST),
+        };
+        let found = (0..last).find_map(|at| begins(&bytes[at..]));
+        if found.is_some() || over {
+            return Ok(found);
+        }
+        bytes.drain(..last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_of_a_program_is_the_one_that_its_file_names() {
+        let check = |words: &[u8], expected| {
+            for before in [0, 100, CHUNK_BYTES - 5, CHUNK_BYTES, 3 * CHUNK_BYTES - 13] {
+                let mut file = vec![b'x'; before];
+                file.extend(words);
+                file.extend(vec![b'y'; 1000]);
+                let found = library_in(&file[..]).unwrap();
+                assert_eq!(found, expected, "{words:?} after {before}");
+            }
+        };
+        check(b"\0libc.so.6\0libmpich.so.12\0", Some(Library::Mpich));
+        check(b"\0libmpi.so.12\0", Some(Library::Mpich));
+        check(b"\0libmpi.so.40\0", Some(Library::Openmpi));
+        check(b"\0libmpi.so.12x\0", Some(Library::Openmpi));
+        check(b"\0libc.so.6\0", None);
+        check(b" libmpi.so.40 in a text", None);
+        check(b"", None);
+    }
+
+    #[test]
+    fn an_mpiexec_is_of_the_library_that_its_name_leads_to_or_that_stands_beside_it() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            std::fs::write(place.path().join(name), "").unwrap();
+            place.path().join(name)
+        };
+        let link = |name: &str, target: &str| {
+            std::os::unix::fs::symlink(target, place.path().join(name)).unwrap();
+            place.path().join(name)
+        };
+        file("orterun");
+        file("mpiexec.hydra");
+        let plain = file("mpiexec");
+        assert_eq!(library_of(&plain), None);
+        assert_eq!(library_of(&link("a", "orterun")), Some(Library::Openmpi));
+        assert_eq!(
+            library_of(&link("b", "mpiexec.hydra")),
+            Some(Library::Mpich)
+        );
+        file("ompi_info");
+        assert_eq!(library_of(&plain), Some(Library::Openmpi));
+        file("hydra_pmi_proxy");
+        assert_eq!(library_of(&plain), Some(Library::Mpich));
+        assert_eq!(library_of(Path::new("/no/such")), None);
+    }
+}
