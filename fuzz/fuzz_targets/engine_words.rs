@@ -15,4 +15,6 @@ fuzz_target!(|data: &[u8]| {
         assert!(rows.len() <= data.len());
     }
     let _ = condor::words::last_event(data);
+    let _ = slurm::census::census(data, data);
+    let _ = condor::census::census(data);
 });

@@ -1,5 +1,6 @@
 //! The batch system that a site was told to use: one of those there are, by its name.
 
+use crate::census::{self, Counted};
 use crate::condor;
 use crate::engine;
 use crate::engine::tool::Tools;
@@ -8,6 +9,7 @@ use crate::fork::Fork;
 use crate::pilots::{Piloted, Pilots};
 use crate::slurm;
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
+use kumiko_job::census::Census;
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem, Refusal};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::AttemptId;
@@ -15,6 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The name of a batch system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +72,7 @@ pub struct Prepared {
     /// Of engines.
     site: String,
     pilots: Pilots,
+    census: watch::Sender<Option<Census>>,
 }
 
 impl Prepared {
@@ -97,7 +101,13 @@ impl Prepared {
             runner,
             site,
             pilots,
+            census: watch::Sender::new(None),
         })
+    }
+
+    /// How full the engine is, now and then, for as long as this is listened to; None: it is not known, as of `fork`.
+    pub fn census(&self) -> watch::Receiver<Option<Census>> {
+        self.census.subscribe()
     }
 
     /// Needs a tokio runtime around it.
@@ -110,17 +120,27 @@ impl Prepared {
         }
     }
 
-    fn cluster<E: Engine>(self, engine: E, sink: Arc<dyn AttemptSink>) -> Cluster<Piloted<E>> {
+    fn cluster<E: Engine + Counted + Clone>(
+        self,
+        engine: E,
+        sink: Arc<dyn AttemptSink>,
+    ) -> Cluster<Piloted<E>> {
         let Prepared {
             root, runner, site, ..
         } = self;
         let piloted = Piloted::new(
-            engine,
+            engine.clone(),
             site.clone(),
             root.clone(),
             runner.clone(),
             self.pilots,
         );
+        tokio::spawn(census::keep(
+            engine,
+            piloted.counter(),
+            self.census,
+            census::EVERY,
+        ));
         Cluster::new(piloted, site, root, runner, sink)
     }
 }

@@ -4,6 +4,7 @@
 //! commands; what these have in common is `engine`; `pilots` hold slots of one for many attempts. Whatever starts it, beside a guest is always a runner in a spool.
 
 mod able;
+pub mod census;
 pub mod chosen;
 pub mod condor;
 pub mod engine;

@@ -4,6 +4,7 @@
 use kumiko_batch::engine::order::Order;
 use kumiko_batch::engine::seen::{Row, Seen, Verdict};
 use kumiko_batch::{condor, slurm};
+use kumiko_job::census::Census;
 use kumiko_job::description::Resources;
 use std::path::Path;
 
@@ -192,5 +193,60 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
     let none = condor::words::submission(&order(Resources::default()));
     for name in ["request_memory", "request_gpus", "accounting_group"] {
         assert!(!none.contains(name), "{none}");
+    }
+}
+
+#[test]
+fn a_census_of_slurm_counts_hosts_once_and_jobs_by_queue() {
+    let census = slurm::census::census(
+        &vector("valid/two-queues.sinfo"),
+        &vector("valid/two-queues.squeuecensus"),
+    );
+    let census = census.unwrap();
+    let all = |c: &Census| (c.slots, c.slots_free, c.waiting, c.running);
+    assert_eq!(all(&census), (80, 26, 3, 2));
+    let queues: Vec<_> = census
+        .queues
+        .iter()
+        .map(|q| {
+            (
+                q.name.as_str(),
+                q.open,
+                q.slots,
+                q.slots_free,
+                q.waiting,
+                q.running,
+            )
+        })
+        .collect();
+    let expected = [
+        ("all", true, 64, 26, 2, 1),
+        ("old", false, 16, 0, 0, 0),
+        ("urgent", true, 32, 10, 2, 1),
+    ];
+    assert_eq!(queues, expected);
+    assert_eq!(slurm::census::census(b"", b""), Ok(Census::default()));
+    for text in invalid("sinfo") {
+        assert!(slurm::census::census(&text, b"").is_err(), "{text:?}");
+    }
+    for text in invalid("squeuecensus") {
+        assert!(slurm::census::census(b"", &text).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_census_of_condor_takes_slots_and_schedulers_apart() {
+    let census = condor::census::census(&vector("valid/pool.condorstatus")).unwrap();
+    let expected = Census {
+        slots: 68,
+        slots_free: 57,
+        waiting: 12,
+        running: 4,
+        ..Census::default()
+    };
+    assert_eq!(census, expected);
+    assert_eq!(condor::census::census(b""), Ok(Census::default()));
+    for text in invalid("condorstatus") {
+        assert!(condor::census::census(&text).is_err(), "{text:?}");
     }
 }

@@ -397,7 +397,7 @@ enum Retry {
 }
 
 /// A key that nobody else uses: 128 bits of the randomness that std seeds its hash maps with. It is not a secret.
-fn fresh_key() -> String {
+pub fn fresh_key() -> String {
     use std::hash::{BuildHasher, RandomState};
     format!(
         "{:016x}{:016x}",

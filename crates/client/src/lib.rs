@@ -15,10 +15,12 @@ mod files;
 pub mod gram;
 mod pump;
 mod reading;
+mod surely;
 
 pub use attach::{Attached, Heard, Input};
-pub use client::Client;
+pub use client::{Client, fresh_key};
 pub use delegation::Rights;
 pub use dial::SiteAddress;
 pub use error::ClientError;
 pub use reading::{Output, Watch};
+pub use surely::NotTaken;

@@ -235,6 +235,9 @@ pub trait OutputReader: Send {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobView {
     pub id: JobId,
+    /// The submitter's own name for the submission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     pub state: JobState,
     pub name: Option<String>,
     pub executable: String,

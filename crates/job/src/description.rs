@@ -1,5 +1,6 @@
 //! What a user asked for (spec/jobs, "Description"). The JSON form is serde's of these types.
 
+use crate::placement::Placement;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -78,6 +79,9 @@ pub struct JobDescription {
     /// Between SIGTERM and SIGKILL on cancel, milliseconds; default: the site's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
+    /// How its submitter chose this site; told again by `explain`, and otherwise of no effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Box<Placement>>,
 }
 
 fn one() -> u32 {
@@ -113,6 +117,7 @@ impl JobDescription {
             policy: None,
             mechanism: None,
             grace_ms: None,
+            placement: None,
         }
     }
 }

@@ -159,10 +159,14 @@ pub fn outcome(outcome: &Outcome) -> String {
 /// The job's whole story, and last what it waits for or why it ended.
 pub fn job(job: &Job, records: &[Record]) -> Vec<String> {
     let since = |record: &Record| record.at_ms.saturating_sub(job.submitted_ms);
-    let mut lines: Vec<String> = records
-        .iter()
-        .map(|record| format!("{:>8} ms  {}", since(record), event(&record.event)))
-        .collect();
+    let mut lines = Vec::new();
+    for record in records {
+        lines.push(format!("{:>8} ms  {}", since(record), event(&record.event)));
+        if let Event::Submitted { description, .. } = &record.event {
+            let placement = description.placement.iter().flat_map(|one| one.words());
+            lines.extend(placement.map(|words| format!("{:13}{words}", "")));
+        }
+    }
     let unattended_s = records.iter().find_map(|record| match record.event {
         Event::Unattended { after_s } => Some(after_s),
         _ => None,

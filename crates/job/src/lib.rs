@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod attempt;
+pub mod census;
 pub mod contract;
 pub mod decide;
 pub mod description;
@@ -13,6 +14,7 @@ pub mod event;
 pub mod explain;
 pub mod id;
 pub mod limits;
+pub mod placement;
 pub mod respond;
 pub mod rsl;
 pub mod staging;

@@ -258,6 +258,7 @@ impl Job {
         };
         JobView {
             id: self.id,
+            key: self.key.clone(),
             state: self.state(),
             name: self.description.name.clone(),
             executable: self.description.executable.clone(),

@@ -262,6 +262,9 @@ impl JobDescription {
                 "shorten it",
             )?;
         }
+        if let Some(placement) = &self.placement {
+            placement.validate()?;
+        }
         Ok(())
     }
 }

@@ -258,6 +258,8 @@ pub struct Select {
 pub struct Submit {
     #[command(flatten)]
     pub target: Target,
+    #[command(flatten)]
+    pub place: crate::job::Where,
     /// Send this folder; it becomes the job's directory, and what is new or changed comes back (run).
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,

@@ -1,7 +1,7 @@
 //! A person's configuration: sites by short names ($XDG_CONFIG_HOME/kumiko/kumiko.toml).
 
 use crate::fail::{Failure, While};
-use crate::home::{Home, read_optional};
+use crate::home::{Contact, Home, read_optional};
 use kumiko_client::{ClientError, SiteAddress};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ pub struct Config {
     pub sites: BTreeMap<String, SiteEntry>,
     /// The site meant when none is named.
     pub default_site: Option<String>,
+    /// The index that `--where` asks, HOST or HOST:PORT.
+    pub index: Option<String>,
 }
 
 /// One site of the configuration. Files left out are looked for in the usual places of a grid user.
@@ -58,31 +60,47 @@ impl Config {
             return Ok(entry.clone());
         }
         if name == LOCAL {
-            let contact = home.read_contact()?.ok_or_else(|| {
+            let local = home.read_contact()?.map(SiteEntry::local);
+            return local.ok_or_else(|| {
                 Failure::from_text(format!(
                     "there is no personal site in {}: start one with `kumiko site start`, or name a site with --site",
                     home.root().display()
                 ))
-            })?;
-            return Ok(SiteEntry {
-                address: SiteAddress {
-                    host: contact.host,
-                    port: contact.port,
-                },
-                certificate: Some(contact.certificate),
-                key: Some(contact.key),
-                trust: Some(contact.trust),
             });
         }
         let address = name
             .parse()
             .map_err(|e: ClientError| Failure::misuse(e.to_string()))?;
-        Ok(SiteEntry {
-            address,
+        self.at(&address, home)
+    }
+
+    /// The site that answers at an address: the one of that address here, the personal one, or one that nothing else is
+    /// known of.
+    pub fn at(&self, address: &SiteAddress, home: &Home) -> Result<SiteEntry, Failure> {
+        let local = home.read_contact()?.map(SiteEntry::local);
+        let known = self.sites.values().cloned().chain(local);
+        let unknown = SiteEntry {
+            address: address.clone(),
             certificate: None,
             key: None,
             trust: None,
-        })
+        };
+        let mut same = known.filter(|entry| entry.address == *address);
+        Ok(same.next().unwrap_or(unknown))
+    }
+}
+
+impl SiteEntry {
+    fn local(contact: Contact) -> SiteEntry {
+        SiteEntry {
+            address: SiteAddress {
+                host: contact.host,
+                port: contact.port,
+            },
+            certificate: Some(contact.certificate),
+            key: Some(contact.key),
+            trust: Some(contact.trust),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::home::Home;
 use kumiko_client::{Client, SiteAddress};
 use kumiko_identity::places::Places;
 use kumiko_identity::{Credential, TrustStore};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// A proxy with less time left is worth a word before it fails in the middle of something.
@@ -18,9 +18,19 @@ const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 /// Opens a session with a site.
 pub async fn open(site: Option<&str>, home: &Home) -> Result<Client, Failure> {
     let entry = Config::load()?.site(site, home)?;
-    let (address, credential, trust) = resolve(&entry)?;
+    let (credential, trust) = resolve(&entry, home)?;
     warn_of_expiry(&credential);
-    Ok(Client::connect(&address, &credential, &trust).await?)
+    Ok(Client::connect(&entry.address, &credential, &trust).await?)
+}
+
+/// What to show to a site that was named by its address, and whom to trust there.
+pub fn identity_for(
+    address: &SiteAddress,
+    home: &Home,
+) -> Result<(Credential, TrustStore), Failure> {
+    let entry = Config::load()?.at(address, home)?;
+    let (credential, trust) = resolve(&entry, home)?;
+    Ok((credential, trust))
 }
 
 /// Opens a session for `work` and says goodbye, however that ends: one that is only dropped counts as its owner's until
@@ -32,12 +42,19 @@ pub async fn with<T>(
 ) -> Result<T, Failure> {
     let client = open(site, home).await?;
     let done = work(&client).await;
-    // Best effort: what was asked is done, or has failed already.
-    let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
+    close(client).await;
     done
 }
 
-fn resolve(entry: &SiteEntry) -> Result<(SiteAddress, Credential, TrustStore), Failure> {
+/// Says goodbye. Best effort: what was asked is done, or has failed already.
+pub async fn close(client: Client) {
+    let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
+}
+
+fn resolve(entry: &SiteEntry, home: &Home) -> Result<(Credential, TrustStore), Failure> {
+    if entry.certificate.is_none() && entry.trust.is_none() {
+        return own_identity(home);
+    }
     let credential = match (&entry.certificate, &entry.key) {
         (Some(certificate), Some(key)) => pair(certificate, key)?,
         (Some(proxy), None) => {
@@ -51,7 +68,7 @@ fn resolve(entry: &SiteEntry) -> Result<(SiteAddress, Credential, TrustStore), F
     };
     let trust = TrustStore::load(&trust_directory)
         .doing(|| format!("reading the trust directory {}", trust_directory.display()))?;
-    Ok((entry.address.clone(), credential, trust))
+    Ok((credential, trust))
 }
 
 fn pair(certificate: &Path, key: &Path) -> Result<Credential, Failure> {
@@ -61,22 +78,35 @@ fn pair(certificate: &Path, key: &Path) -> Result<Credential, Failure> {
 
 /// What a client here would show: to any site, else to the personal one.
 pub fn own_credential(home: &Home) -> Result<Credential, Failure> {
-    match (usual_credential(), home.read_contact()?) {
-        (Err(_), Some(contact)) => pair(&contact.certificate, &contact.key),
+    match (usual_credential(), own_pair(home)?) {
+        (Err(_), Some((certificate, key, _))) => pair(&certificate, &key),
         (usual, _) => usual,
     }
 }
 
 /// Who you are here, and whom you trust: of the personal site, if there is nothing else.
 pub fn own_identity(home: &Home) -> Result<(Credential, TrustStore), Failure> {
-    let contact = home.read_contact()?;
-    let trust = match (usual_credential(), &contact) {
-        (Err(_), Some(contact)) => contact.trust.clone(),
+    let credential = own_credential(home)?;
+    let trust = match (usual_credential(), own_pair(home)?) {
+        (Err(_), Some((_, _, trust))) => trust,
         _ => Places::of_this_process()?.trust_dir(|d| d.is_dir()),
     };
     let store = TrustStore::load(&trust)
         .doing(|| format!("reading the trust directory {}", trust.display()))?;
-    Ok((own_credential(home)?, store))
+    Ok((credential, store))
+}
+
+/// Certificate, key and trust directory of the personal site, whether or not it was ever started.
+fn own_pair(home: &Home) -> Result<Option<(PathBuf, PathBuf, PathBuf)>, Failure> {
+    let made = || {
+        let (certificate, key) = (home.user_certificate(), home.user_key());
+        let there = certificate.exists();
+        there.then(|| (certificate, key, home.certificates()))
+    };
+    let contact = home.read_contact()?;
+    Ok(contact
+        .map(|contact| (contact.certificate, contact.key, contact.trust))
+        .or_else(made))
 }
 
 /// As Globus tools look for it: X509_USER_PROXY or /tmp/x509up_uUID, then the user's certificate and key.

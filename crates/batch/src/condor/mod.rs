@@ -1,5 +1,6 @@
 //! HTCondor, by its own commands and its log. Not here: what its words are (`words`), what becomes of an attempt (`engine`).
 
+pub mod census;
 pub mod words;
 
 use crate::able::Able;

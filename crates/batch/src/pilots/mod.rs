@@ -14,6 +14,7 @@ use crate::engine::seen::{Row, Seen, Verdict};
 use crate::engine::{Engine, Trouble};
 use crate::spool;
 use kumiko_job::attempt::EngineCause;
+use kumiko_job::census::PilotCensus;
 use kumiko_job::description::Resources;
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_wire::pilot::PilotCommand;
@@ -106,6 +107,15 @@ impl<E: Engine> Piloted<E> {
         Piloted {
             inner,
             ticking: ticking.abort_handle(),
+        }
+    }
+
+    /// What can be asked at any time how many pilots there are; None: none are wanted.
+    pub fn counter(&self) -> impl Fn() -> Option<PilotCensus> + Send + 'static {
+        let inner = Arc::downgrade(&self.inner);
+        move || {
+            let inner = inner.upgrade()?;
+            (inner.pilots.size.most > 0).then(|| inner.state().pool.census())
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::engine::seen::{Seen, Verdict};
 use kumiko_job::attempt::EngineCause;
+use kumiko_job::census::PilotCensus;
 use kumiko_job::id::AttemptId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -321,6 +322,15 @@ impl Pool {
         });
         todo.extend(self.decide(now_ms));
         todo
+    }
+
+    /// How many take attempts, and how many of those have none.
+    pub fn census(&self) -> PilotCensus {
+        let ready = || self.pilots.values().filter(|p| p.state == State::Ready);
+        PilotCensus {
+            ready: ready().count() as u64,
+            idle: ready().filter(|pilot| pilot.held.is_empty()).count() as u64,
+        }
     }
 
     /// Attempts that wait, with their processors.

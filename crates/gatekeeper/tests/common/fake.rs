@@ -180,6 +180,7 @@ impl Jobs for Fake {
         let id = JobId(jobs.len() as u64 + 1);
         let view = JobView {
             id,
+            key: key.clone(),
             state: JobState::Pending,
             name: description.name.clone(),
             executable: description.executable.clone(),

@@ -3,12 +3,13 @@
 use super::args::{Asked as Typed, Server};
 use super::table::{self, Columns};
 use crate::args::Format;
+use crate::config::Config;
 use crate::connect;
 use crate::fail::{FAILED, Failure, While};
 use crate::home::Home;
 use crate::output::{self, Show, say, table};
 use kumiko_directory::ask::{Ask, AttributeView, EntryView, Found, News, Query, Status};
-use kumiko_identity::{Credential, TrustStore};
+use kumiko_directory::choose::CANDIDATES_MOST;
 use kumiko_info::{Answers, InfoClient};
 use serde::Serialize;
 use std::io::Write;
@@ -25,24 +26,10 @@ async fn asked(ask: Ask, server: &Server, home: &Home) -> Result<(InfoClient, An
             })?
         }
     };
-    let (credential, trust) = identity(home)?;
+    let (credential, trust) = connect::own_identity(home)?;
     let client = InfoClient::connect(&address, &credential, &trust).await?;
     let answers = client.ask(&ask).await?;
     Ok((client, answers))
-}
-
-/// Who you are here; of the certificates in the home, if there is nothing else.
-fn identity(home: &Home) -> Result<(Credential, TrustStore), Failure> {
-    let (certificate, key) = (home.user_certificate(), home.user_key());
-    match connect::own_identity(home) {
-        Err(_) if certificate.exists() => Ok((
-            Credential::load_pair(&certificate, &key)
-                .doing(|| format!("reading {}", certificate.display()))?,
-            TrustStore::load(&home.certificates())
-                .doing(|| format!("reading {}", home.certificates().display()))?,
-        )),
-        other => other,
-    }
 }
 
 fn query_of(typed: &Typed) -> Query {
@@ -70,6 +57,38 @@ async fn found(
     }
     client.close().await;
     Ok((entries, matched))
+}
+
+/// The sites that an index knows, by its address; not all, if they are too many: then those that match.
+pub async fn sites(
+    index: Option<&str>,
+    requirement: &str,
+    home: &Home,
+) -> Result<(String, Vec<EntryView>), Failure> {
+    let configured = Config::load()?.index;
+    let named = index.map(str::to_owned).or(configured);
+    let Some(address) = named.map_or_else(|| super::address(home), |named| Ok(Some(named)))? else {
+        return Err(Failure::from_text(format!(
+            "there is no index to ask for sites: name one with --index HOST, KUMIKO_INFO, or `index` in kumiko.toml; no info server runs from {}",
+            home.root().display()
+        )));
+    };
+    let server = Server {
+        address: Some(address.clone()),
+    };
+    let query = |expression: String| Query {
+        expression,
+        limit: Some(CANDIDATES_MOST),
+        ..Query::default()
+    };
+    let (mut entries, matched) = found(query("contact".to_owned()), &server, home)
+        .await
+        .doing(|| format!("asking the index {address}"))?;
+    if matched > entries.len() && !requirement.trim().is_empty() {
+        let narrowed = format!("contact and ({requirement})");
+        (entries, _) = found(query(narrowed), &server, home).await?;
+    }
+    Ok((address, entries))
 }
 
 pub async fn query(

@@ -8,6 +8,7 @@ mod site;
 mod table;
 
 pub use args::Info;
+pub use ask::sites;
 pub use keep::{Kept, keep, usual};
 
 use crate::args::Format;

@@ -7,7 +7,9 @@ use crate::site;
 use crate::site::told::Told;
 use kumiko_directory::provider::{Provider, ReadError, Reading};
 use kumiko_directory::{Dn, Entry, Stamp};
+use kumiko_identity::Certificate;
 use kumiko_info::HostFacts;
+use kumiko_job::census::{Census, Queue};
 use kumiko_linux::this_process;
 use kumiko_policy::Limited;
 use kumiko_sandbox::{Machine, admissions};
@@ -60,6 +62,8 @@ pub struct SiteProvider {
     site: String,
     many: bool,
     mechanisms: Vec<String>,
+    /// Of the gatekeeper's certificate.
+    subject: Option<String>,
 }
 
 impl SiteProvider {
@@ -75,6 +79,7 @@ impl SiteProvider {
             site,
             many,
             mechanisms,
+            subject: subject(&home.host_certificate()),
         }
     }
 
@@ -115,6 +120,7 @@ impl SiteProvider {
         if let Some((host, port)) = contact {
             facts.push(("kumiko-contact".to_owned(), vec![format!("{host}:{port}")]));
             let told = self.told();
+            facts.extend(self.of_service(told.as_ref()));
             let drains = self.home.draining().exists();
             for (name, of, unit) in RESERVES {
                 let left = told.iter().find_map(|told| told.left.get(of.key()));
@@ -125,20 +131,44 @@ impl SiteProvider {
         facts
     }
 
+    /// What is told of the gatekeeper in both places.
+    fn of_service(&self, told: Option<&Told>) -> HostFacts {
+        let draining = match self.home.draining().exists() {
+            true => "yes",
+            false => "no",
+        };
+        let batch = told.map_or("fork", |told| told.batch.as_str());
+        let mut facts = vec![
+            ("kumiko-batch".to_owned(), vec![batch.to_owned()]),
+            ("kumiko-draining".to_owned(), vec![draining.to_owned()]),
+        ];
+        let subject = self.subject.iter().cloned().collect();
+        facts.push(("kumiko-subject".to_owned(), subject));
+        if let Some(census) = told.and_then(|told| told.census.as_ref()) {
+            let open = census.queues.iter().filter(|queue| queue.open);
+            let open = open.map(|queue| queue.name.clone()).collect();
+            facts.push(("kumiko-queue".to_owned(), open));
+            let all = Counts::of(census).facts();
+            facts.extend(all.map(|(name, count)| (name.to_owned(), vec![count.to_string()])));
+            if let Some(pilots) = census.pilots {
+                let (ready, idle) = (pilots.ready.to_string(), pilots.idle.to_string());
+                facts.push(("kumiko-pilots".to_owned(), vec![ready]));
+                facts.push(("kumiko-pilots-idle".to_owned(), vec![idle]));
+            }
+        }
+        facts
+    }
+
     fn entries(&self) -> Vec<Entry> {
         let contact = self.running().and_then(|running| self.contact(&running));
         let Some((host, port)) = contact else {
             return Vec::new();
         };
-        let draining = match self.home.draining().exists() {
-            true => "yes",
-            false => "no",
-        };
-        let batch = self.told().map_or("fork".to_owned(), |told| told.batch);
+        let told = self.told();
         let dn = Dn::default()
             .child("Mds-Host-hn", &self.host)
             .child("Mds-Software-deployment", "gatekeeper");
-        let entry = Entry::new(dn)
+        let mut gatekeeper = Entry::new(dn.clone())
             .with("objectClass", ["top", "Mds", "MdsSoftware", "MdsService"])
             .with("Mds-Software-deployment", ["gatekeeper"])
             .with("Mds-Service-type", ["gram"])
@@ -147,14 +177,66 @@ impl SiteProvider {
             .with("Mds-Service-port", [port])
             .with("kumiko-site", [&self.site])
             .with("kumiko-contact", [format!("{host}:{port}")])
-            .with("kumiko-batch", [batch])
-            .with("kumiko-mechanism", &self.mechanisms)
-            .with("kumiko-draining", [draining]);
-        vec![entry.stamped(Stamp {
+            .with("kumiko-mechanism", &self.mechanisms);
+        for (name, values) in self.of_service(told.as_ref()) {
+            gatekeeper.add(&name, values);
+        }
+        gatekeeper.attributes.retain(|a| !a.values.is_empty());
+        let census = told.and_then(|told| told.census);
+        let queues = census.into_iter().flat_map(|census| census.queues);
+        let queues = queues.map(|queue| {
+            let open = if queue.open { "yes" } else { "no" };
+            let entry = Entry::new(dn.child("kumiko-queue", &queue.name))
+                .with("objectClass", ["top", "Mds", "kumikoQueue"])
+                .with("kumiko-queue", [&queue.name])
+                .with("kumiko-queue-open", [open]);
+            let facts = Counts::of_queue(&queue).facts();
+            facts.fold(entry, |entry, (name, count)| entry.with(name, [count]))
+        });
+        let stamp = Stamp {
             measured_ms: now_ms(),
             holds_ms: 0,
-        })]
+        };
+        let all = std::iter::once(gatekeeper).chain(queues);
+        all.map(|entry| entry.stamped(stamp)).collect()
     }
+}
+
+/// What is counted of a batch system, and of each of its queues.
+struct Counts([u64; 4]);
+
+impl Counts {
+    fn of(census: &Census) -> Counts {
+        let Census {
+            slots,
+            slots_free,
+            waiting,
+            running,
+            ..
+        } = *census;
+        Counts([slots, slots_free, waiting, running])
+    }
+
+    fn of_queue(queue: &Queue) -> Counts {
+        Counts([queue.slots, queue.slots_free, queue.waiting, queue.running])
+    }
+
+    fn facts(self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = [
+            "kumiko-slots",
+            "kumiko-slots-free",
+            "kumiko-jobs-waiting",
+            "kumiko-jobs-running",
+        ];
+        names.into_iter().zip(self.0)
+    }
+}
+
+/// None: it cannot be read, which the gatekeeper itself complains of.
+fn subject(certificate: &Path) -> Option<String> {
+    let pem = std::fs::read(certificate).ok()?;
+    let chain = Certificate::bundle_from_pem(&pem).ok()?;
+    Some(chain.first()?.subject().to_string())
 }
 
 impl Provider for SiteProvider {

@@ -3,6 +3,8 @@
 pub mod describe;
 pub mod files;
 mod instances;
+mod measured;
+mod place;
 mod resources;
 pub mod run;
 mod select;
@@ -10,6 +12,7 @@ pub mod serve;
 pub mod view;
 
 pub use instances::Instances;
+pub use place::Where;
 pub use resources::Resources;
 
 use crate::args::{Format, Job, Select, Target};

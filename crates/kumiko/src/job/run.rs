@@ -1,17 +1,17 @@
 //! `kumiko job submit` and `run`: a folder there, the output here, the exit status passed on.
 
 use crate::args::{Delegation, Format, Submit};
-use crate::attached::{self, Interrupt};
+use crate::attached::{self, End, Interrupt};
 use crate::connect;
 use crate::fail::{Failure, OWN_FAILURE};
 use crate::home::Home;
-use crate::job::{describe, view};
+use crate::job::{describe, place, view};
 use crate::output::{self, Show};
-use kumiko_client::Client;
+use kumiko_client::{Attached, Client, ClientError};
 use kumiko_job::attempt::Outcome;
 use kumiko_job::description::{JobDescription, Stdin};
+use kumiko_job::placement::plain_name;
 use kumiko_wire::api::{Delegated, Submitted};
-use std::path::Path;
 
 impl Show for Submitted {
     fn human(&self) -> String {
@@ -32,12 +32,19 @@ pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, F
             "--stdin - needs somebody who stays: use `kumiko job run`, or name a file",
         ));
     }
+    if submit.place.dry_run {
+        place::show(&submit, &description, home).await?;
+        return Ok(0);
+    }
+    if submit.place.requirement.is_some() {
+        let placed = place::place(&submit, &description, home).await?;
+        let told = placed.tell(format);
+        connect::close(placed.client).await;
+        return told.map(|()| 0);
+    }
     connect::with(submit.target.site.as_deref(), home, async |client| {
-        if let Some(folder) = &submit.dir {
-            send_folder(client, folder, &mut description).await?;
-        }
-        delegate(client, submit.delegation, &mut description).await?;
-        let job = client.submit(description, submit.key).await?;
+        prepare(client, &submit, &mut description).await?;
+        let job = client.submit(description, submit.key.clone()).await?;
         Ok(output::one(format, &Submitted { job })?)
     })
     .await?;
@@ -46,29 +53,33 @@ pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, F
 
 pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
     let mut description = describe::of_submit(&submit)?;
-    let end = connect::with(submit.target.site.as_deref(), home, async |client| {
-        let mark = match &submit.dir {
-            Some(folder) => Some(send_folder(client, folder, &mut description).await?),
-            None => None,
-        };
-        delegate(client, submit.delegation, &mut description).await?;
-        let (has_policy, live) = (
-            description.policy.is_some(),
-            description.stdin == Stdin::Live,
+    let live = description.stdin == Stdin::Live;
+    let end = if submit.place.dry_run {
+        place::show(&submit, &description, home).await?;
+        return Ok(0);
+    } else if submit.place.requirement.is_some() {
+        let placed = place::place(&submit, &description, home).await?;
+        let site = plain_name(&placed.at.site);
+        eprintln!(
+            "kumiko: job {} is at {site} ({})",
+            placed.job, placed.at.contact
         );
-        let job = client.exec(description).await?;
-        let end = attached::follow(job, live, Interrupt::Cancels(client)).await?;
-        if has_policy {
-            for what in client.show(end.job).await?.not_enforced {
-                eprintln!("kumiko: job {}: not enforced here: {what}", end.job);
-            }
-        }
-        if let (Some(folder), Some(mark_us)) = (&submit.dir, mark) {
-            client.download_into(end.job, folder, Some(mark_us)).await?;
-        }
-        Ok(end)
-    })
-    .await?;
+        let client = &placed.client;
+        let ended = async {
+            let job = client.attach(placed.job, live, 0, 0).await?;
+            to_the_end(client, job, &submit, &description, placed.mark_us).await
+        };
+        let ended = ended.await;
+        connect::close(placed.client).await;
+        ended?
+    } else {
+        connect::with(submit.target.site.as_deref(), home, async |client| {
+            let mark_us = prepare(client, &submit, &mut description).await?;
+            let job = client.exec(description.clone()).await?;
+            to_the_end(client, job, &submit, &description, mark_us).await
+        })
+        .await?
+    };
     let (status, word) = status_of(&end.outcome);
     if let Some(word) = word {
         eprintln!("kumiko: job {}: {word}", end.job);
@@ -76,27 +87,53 @@ pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
     Ok(status)
 }
 
+/// Streams it here until it has ended, and brings its files.
+async fn to_the_end(
+    client: &Client,
+    job: Attached,
+    submit: &Submit,
+    description: &JobDescription,
+    mark_us: Option<u64>,
+) -> Result<End, Failure> {
+    let live = description.stdin == Stdin::Live;
+    let end = attached::follow(job, live, Interrupt::Cancels(client)).await?;
+    if description.policy.is_some() {
+        for what in client.show(end.job).await?.not_enforced {
+            eprintln!("kumiko: job {}: not enforced here: {what}", end.job);
+        }
+    }
+    if let (Some(folder), Some(mark_us)) = (&submit.dir, mark_us) {
+        client.download_into(end.job, folder, Some(mark_us)).await?;
+    }
+    Ok(end)
+}
+
+/// Sends what the site needs before the submission; the site's mark of the folder, of which what changes after it comes back.
+pub async fn prepare(
+    client: &Client,
+    submit: &Submit,
+    description: &mut JobDescription,
+) -> Result<Option<u64>, ClientError> {
+    let mut mark_us = None;
+    if let Some(folder) = &submit.dir {
+        let uploaded = client.upload_folder(folder).await?;
+        description.input = Some(uploaded.input);
+        mark_us = Some(uploaded.mark_us);
+    }
+    delegate(client, submit.delegation, description).await?;
+    Ok(mark_us)
+}
+
 /// Gives the job a proxy of the caller's credential, if that was asked for.
 pub async fn delegate(
     client: &Client,
     delegation: Delegation,
     description: &mut JobDescription,
-) -> Result<(), Failure> {
+) -> Result<(), ClientError> {
     if let Some(rights) = delegation.delegate {
         description.credential = Some(client.delegate(rights.into()).await?.credential);
     }
     Ok(())
-}
-
-/// The site's mark: what changes after it comes back.
-async fn send_folder(
-    client: &Client,
-    folder: &Path,
-    description: &mut JobDescription,
-) -> Result<u64, Failure> {
-    let uploaded = client.upload_folder(folder).await?;
-    description.input = Some(uploaded.input);
-    Ok(uploaded.mark_us)
 }
 
 /// The exit status that passes an outcome on, as a shell would; and a word where the number alone says too little.

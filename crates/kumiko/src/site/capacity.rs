@@ -53,6 +53,12 @@ pub fn of(settings: &Settings) -> Result<Capacity, Failure> {
     Ok(Capacity::new(&limits))
 }
 
+/// Processors on which fork can run jobs: what the site's owner gives, else what the host has; part of one is none.
+pub fn slots(settings: &Settings) -> u64 {
+    let percent = settings.capacity.cpu_percent.or_else(processors_percent);
+    percent.unwrap_or_default() / 100
+}
+
 /// Those that this process may use: its affinity and its cgroup's quota count.
 fn processors_percent() -> Option<u64> {
     let processors = std::thread::available_parallelism().ok()?;

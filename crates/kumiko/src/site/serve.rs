@@ -19,6 +19,7 @@ use crate::site::staging::mover;
 use crate::site::told;
 use kumiko_batch::chosen::{Chosen, Prepared};
 use kumiko_gatekeeper::{Config, Front};
+use kumiko_job::census::Census;
 use kumiko_linux::this_process;
 use kumiko_manager::{Manager, Setup};
 use kumiko_staging::Mover;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch::Receiver;
 
 /// Who asks whether a site is up holds its lock for a moment.
 const ASKERS: Duration = Duration::from_millis(200);
@@ -52,7 +54,7 @@ pub async fn serve(
     let policies = Policies::load(home, &settings, &home.draining())?;
     let organisations = policies.organisations();
     let mover = mover(&home.state(), home.certificates())?;
-    let manager = open_manager(
+    let (manager, census) = open_manager(
         &settings,
         policies,
         home.state(),
@@ -92,7 +94,9 @@ pub async fn serve(
         let telling = tokio::spawn(told::tell(
             home.told(),
             settings.batch,
+            capacity::slots(&settings),
             manager.watch_stats(),
+            census,
         ));
         let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
         let fetching = tokio::spawn(fetch::keep(organisations));
@@ -156,14 +160,14 @@ pub fn info_address(
     }
 }
 
-/// The manager of one account, with its batch systems, on what is kept in `state`.
+/// The manager of one account, with its batch systems, on what is kept in `state`; and how full its engine is, if it has one.
 pub async fn open_manager(
     settings: &Settings,
     policies: Policies,
     state: PathBuf,
     runner: PathBuf,
     mover: Arc<Mover>,
-) -> Result<Arc<Manager<Chosen>>, Failure> {
+) -> Result<(Arc<Manager<Chosen>>, Receiver<Option<Census>>), Failure> {
     let machine = policies.machine();
     if let (Err(obstacle), Err(other)) = (&machine.user_namespaces, &machine.supervision) {
         tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, other = %other.why, "no mechanism can be used here: jobs will be refused");
@@ -183,7 +187,9 @@ pub async fn open_manager(
     let pilots = pilots::of(settings)?;
     let batch = Prepared::new(settings.batch, spool.clone(), runner, pilots)
         .doing(|| format!("preparing {}", spool.display()))?;
-    Ok(Manager::open(setup, |sink| batch.open(sink)).await?)
+    let census = batch.census();
+    let manager = Manager::open(setup, |sink| batch.open(sink)).await?;
+    Ok((manager, census))
 }
 
 /// Writes where clients of this machine find the site, and who serves it.

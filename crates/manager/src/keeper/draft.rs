@@ -525,6 +525,8 @@ fn no_redirect(job: JobId, why: NoRedirect) -> Refusal {
 /// and delegated anew.
 fn same_request(one: &JobDescription, other: &JobDescription) -> bool {
     let mut other = other.clone();
+    // How its site was chosen is no part of what is asked for.
+    other.placement.clone_from(&one.placement);
     if one.credential.is_some() && other.credential.is_some() {
         other.credential.clone_from(&one.credential);
     }

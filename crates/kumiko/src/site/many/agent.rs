@@ -42,7 +42,9 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
     let organisations = policies.organisations();
     let mover = mover(&given.state, home.certificates())?;
     let state = given.state.clone();
-    let manager = open_manager(&settings, policies, state, runner()?, Arc::clone(&mover)).await?;
+    // How full the engine is no agent tells: there may be hundreds.
+    let (manager, _) =
+        open_manager(&settings, policies, state, runner()?, Arc::clone(&mover)).await?;
     let gram = gram(&settings, &given.state, settings.listen.ip(), mover);
     let agent = Agent::new(
         service(&settings, Some(gram)),

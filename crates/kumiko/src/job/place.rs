@@ -1,0 +1,329 @@
+//! `kumiko job submit --where`: the index is asked for sites, the best is asked to take the job, then the next
+//! (spec/jobs/placement.md). Not here: the choice (`kumiko-directory`), what is sure of an answer (`kumiko-client`).
+
+use super::{measured, run};
+use crate::args::{Format, Submit};
+use crate::connect;
+use crate::fail::{Failure, While};
+use crate::home::Home;
+use crate::info;
+use crate::output::{self, Show, say};
+use clap::Args;
+use kumiko_client::{Client, ClientError, NotTaken, SiteAddress};
+use kumiko_directory::choose::{self, Candidate, Judged, Wanted};
+use kumiko_directory::expr;
+use kumiko_job::contract::Refusal;
+use kumiko_job::description::JobDescription;
+use kumiko_job::id::JobId;
+use kumiko_job::placement::{
+    CONSIDERED_MOST, Considered, Fate, Placement, hopes, needs, plain_name, plain_why,
+};
+use kumiko_session::SessionError;
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// Sites that are asked for one job: if so many would not have it, it is not they.
+const TRIES_MOST: usize = 16;
+/// Refusals that are of the job and not of the site: any other would say the same.
+const OF_THE_JOB: [&str; 4] = ["bad_description", "bad_key", "bad_policy", "key_reused"];
+
+/// Which site, by what it is like.
+#[derive(Debug, Args)]
+pub struct Where {
+    /// Choose among the sites that an index knows: comparisons joined by and, or, not, as in 'cpus >= 8 and mem_free > 4GB'
+    /// ("": any site). Then --site means nothing.
+    #[arg(long = "where", value_name = "EXPR")]
+    pub requirement: Option<String>,
+    /// What to order them by, as in 'slots_free desc, latency' [default: slots_free desc, waiting, latency].
+    #[arg(long, value_name = "ORDER", requires = "requirement")]
+    pub rank: Option<String>,
+    /// The index, HOST or HOST:PORT [default: `index` of kumiko.toml, or the info server of this home].
+    #[arg(long, value_name = "SERVER", env = "KUMIKO_INFO")]
+    pub index: Option<String>,
+    /// Show in which order sites would be asked, and why, and submit nothing.
+    #[arg(long, requires = "requirement")]
+    pub dry_run: bool,
+    /// How long a site may take to answer, or to come back when it is lost while it is asked.
+    #[arg(long, value_name = "TIME", value_parser = crate::args::duration, default_value = "60s")]
+    pub patience: Duration,
+}
+
+/// Where a job is now.
+pub struct Placed {
+    pub client: Client,
+    pub job: JobId,
+    pub at: Candidate,
+    /// Of the folder that was sent.
+    pub mark_us: Option<u64>,
+}
+
+/// The job's number, with its site.
+#[derive(Serialize)]
+struct There<'p> {
+    job: JobId,
+    site: &'p str,
+    contact: &'p str,
+}
+
+impl Show for There<'_> {
+    fn human(&self) -> String {
+        self.job.to_string()
+    }
+}
+
+impl Placed {
+    pub fn tell(&self, format: Format) -> Result<(), Failure> {
+        let (job, contact) = (self.job, &self.at.contact);
+        let site = plain_name(&self.at.site);
+        let there = There {
+            job,
+            site: &site,
+            contact,
+        };
+        output::one(format, &there)?;
+        eprintln!("kumiko: job {job} is at {site}: `kumiko job wait --site {contact} {job}`");
+        Ok(())
+    }
+}
+
+/// The sites for a job, the best first, and the index that told of them.
+struct Choice<'s> {
+    requirement: &'s str,
+    rank: Option<&'s str>,
+    index: String,
+    judged: Vec<Judged>,
+}
+
+impl<'s> Choice<'s> {
+    async fn of(
+        asked: &'s Where,
+        description: &JobDescription,
+        home: &Home,
+    ) -> Result<Choice<'s>, Failure> {
+        let requirement = asked.requirement.as_deref().unwrap_or_default();
+        let rank = asked.rank.as_deref();
+        let typed = expr::parse(requirement).map_err(|error| wrong("--where", &error))?;
+        if let Some(rank) = rank {
+            expr::parse_rank(rank).map_err(|error| wrong("--rank", &error))?;
+        }
+        let wanted = Wanted::new(requirement, &needs(description), &hopes(description), rank)?;
+        let (index, entries) = info::sites(asked.index.as_deref(), requirement, home).await?;
+        let mut candidates = choose::candidates(entries);
+        measured::add_to(&mut candidates);
+        let ranked = wanted.rank.iter().map(|rank| rank.attribute.clone());
+        let names: Vec<String> = typed.attributes.into_iter().chain(ranked).collect();
+        if let Some(name) = choose::unknown(&candidates, &names) {
+            return Err(Failure::misuse(format!(
+                "no site of {index} tells of {name}: `kumiko info attributes` lists what can be asked"
+            )));
+        }
+        Ok(Choice {
+            requirement,
+            rank,
+            index,
+            judged: choose::choose(candidates, &wanted),
+        })
+    }
+
+    fn table(&self) -> String {
+        let row = |one: &Judged| {
+            let stands = match one.can_be_asked() {
+                true => "may be asked",
+                false => "falls out",
+            };
+            let Candidate { site, contact, .. } = &one.candidate;
+            vec![
+                plain_name(site),
+                plain_name(contact),
+                stands.to_owned(),
+                plain_why(&one.why()),
+            ]
+        };
+        let rows: Vec<Vec<String>> = self.judged.iter().map(row).collect();
+        output::table(&["SITE", "CONTACT", "", "WHY"], &rows)
+    }
+
+    /// What the site at this place keeps of the choice, after what became of those before it.
+    fn record(&self, chosen: usize, before: &[(Fate, String)]) -> Placement {
+        let fate = |at: usize, one: &Judged| match before.get(at) {
+            Some((fate, why)) => (*fate, why.clone()),
+            None if at == chosen => (Fate::Chosen, one.why()),
+            None if one.can_be_asked() => (Fate::NotAsked, one.why()),
+            None => (Fate::FellOut, one.why()),
+        };
+        let considered = self.judged.iter().enumerate().map(|(at, one)| {
+            let (fate, why) = fate(at, one);
+            Considered {
+                site: plain_name(&one.candidate.site),
+                contact: plain_name(&one.candidate.contact),
+                fate,
+                why: plain_why(&why),
+            }
+        });
+        Placement {
+            requirement: self.requirement.to_owned(),
+            rank: self.rank.map(str::to_owned),
+            index: plain_name(&self.index),
+            considered: considered.take(CONSIDERED_MOST).collect(),
+            more: self.judged.len().saturating_sub(CONSIDERED_MOST) as u64,
+        }
+    }
+
+    fn nobody(&self) -> Failure {
+        if self.judged.is_empty() {
+            return Failure::from_text(format!(
+                "{} knows no site: `kumiko info status --server {}` says who is registered there",
+                self.index, self.index
+            ));
+        }
+        let each = self.judged.iter().map(|one| line(one, &one.why()));
+        Failure::from_text(format!(
+            "none of the sites of {} meets what is asked:{}",
+            self.index,
+            each.collect::<String>()
+        ))
+    }
+}
+
+fn line(one: &Judged, why: &str) -> String {
+    let Candidate { site, contact, .. } = &one.candidate;
+    format!(
+        "\n  {} ({}): {}",
+        plain_name(site),
+        plain_name(contact),
+        plain_why(why)
+    )
+}
+
+fn wrong(flag: &str, error: &expr::ExprError) -> Failure {
+    Failure::misuse(format!("{flag}: {error}"))
+}
+
+/// Shows the choice; nothing is submitted.
+pub async fn show(
+    submit: &Submit,
+    description: &JobDescription,
+    home: &Home,
+) -> Result<(), Failure> {
+    let choice = Choice::of(&submit.place, description, home).await?;
+    say!("{}", choice.table().trim_end())?;
+    Ok(())
+}
+
+/// What came of asking one site.
+enum Tried {
+    Taken(Client, JobId, Option<u64>),
+    /// It is sure that it has not the job.
+    Not(Fate, String),
+}
+
+/// Asks one site after the other, the best first, until one has the job; at no time may two have it.
+pub async fn place(
+    submit: &Submit,
+    description: &JobDescription,
+    home: &Home,
+) -> Result<Placed, Failure> {
+    let choice = Choice::of(&submit.place, description, home).await?;
+    let key = submit.key.clone().unwrap_or_else(kumiko_client::fresh_key);
+    let mut before = Vec::new();
+    let can = choice.judged.iter().filter(|one| one.can_be_asked());
+    for (at, one) in can.take(TRIES_MOST).enumerate() {
+        let mut description = description.clone();
+        description.placement = Some(Box::new(choice.record(at, &before)));
+        match ask(submit, description, &key, one, home).await? {
+            Tried::Taken(client, job, mark_us) => {
+                return Ok(Placed {
+                    client,
+                    job,
+                    at: one.candidate.clone(),
+                    mark_us,
+                });
+            }
+            Tried::Not(fate, why) => {
+                let said = line(one, &format!("{}: {why}", fate.words()));
+                eprintln!("kumiko: {}", said.trim_start());
+                before.push((fate, why));
+            }
+        }
+    }
+    if before.is_empty() {
+        return Err(choice.nobody());
+    }
+    let each = choice.judged.iter().zip(&before);
+    let each = each.map(|(one, (fate, why))| line(one, &format!("{}: {why}", fate.words())));
+    Err(Failure::from_text(format!(
+        "no site took the job:{}",
+        each.collect::<String>()
+    )))
+}
+
+async fn ask(
+    submit: &Submit,
+    mut description: JobDescription,
+    key: &str,
+    one: &Judged,
+    home: &Home,
+) -> Result<Tried, Failure> {
+    let contact = &one.candidate.contact;
+    let patience = submit.place.patience;
+    // Nothing is asked of it before it has answered: until then it has nothing that another could have too.
+    let begun = Instant::now();
+    let address: SiteAddress = match contact.parse() {
+        Ok(address) => address,
+        Err(error) => return Ok(not(error)),
+    };
+    let (credential, trust) = connect::identity_for(&address, home)?;
+    let reach = async {
+        let client = Client::connect(&address, &credential, &trust).await?;
+        let begun = Instant::now();
+        client.site().await?;
+        Ok::<_, ClientError>((client, begun.elapsed()))
+    };
+    let client = match tokio::time::timeout(patience, reach).await {
+        Ok(Ok((client, latency))) => {
+            measured::keep(contact, latency);
+            client
+        }
+        Ok(Err(error @ ClientError::Credential { .. })) => return Err(error.into()),
+        Ok(Err(error)) => return Ok(not(error)),
+        Err(_) => {
+            let why = format!("it did not answer within {:.0?}", begun.elapsed());
+            return Ok(Tried::Not(Fate::Unreachable, why));
+        }
+    };
+    let prepared = run::prepare(&client, submit, &mut description).await;
+    let mark_us = match prepared {
+        Ok(mark_us) => mark_us,
+        // What is wrong here is so for every site.
+        Err(error @ (ClientError::Staging(_) | ClientError::Delegation { .. })) => {
+            return Err(error.into());
+        }
+        Err(error) => return Ok(not(error)),
+    };
+    match client.submit_surely(description, key, patience).await {
+        Ok(job) => Ok(Tried::Taken(client, job, mark_us)),
+        Err(NotTaken::Refused(refusal)) if OF_THE_JOB.contains(&refusal.code.as_str()) => {
+            Err(refusal).doing(|| format!("asking {contact}"))
+        }
+        Err(NotTaken::Refused(refusal)) => Ok(not(refusal.into())),
+        Err(NotTaken::Unsure { why }) => Err(Failure::from_text(format!(
+            "{} ({contact}) was lost while it was asked, and may have taken the job, so no other is asked: {why}. Once it is \
+             back, the same line with `--site {contact} --key {key}` instead of --where submits it there, if it is not there \
+             already",
+            plain_name(&one.candidate.site)
+        ))),
+    }
+}
+
+fn not(error: ClientError) -> Tried {
+    match error {
+        ClientError::Refused(Refusal { code, message }) => {
+            Tried::Not(Fate::Refused, format!("{message} ({code})"))
+        }
+        ClientError::Connect {
+            cause: SessionError::Refused { text, .. },
+            ..
+        } => Tried::Not(Fate::Refused, text),
+        error => Tried::Not(Fate::Unreachable, Failure::from(error).message),
+    }
+}
