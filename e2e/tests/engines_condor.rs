@@ -7,6 +7,7 @@ mod engines;
 engines::on! { "condor":
     a_program_runs_and_its_output_and_exit_status_come_back
     flags_and_standard_input_reach_the_job
+    ranks_of_mpi_run_in_one_slot
     a_running_job_is_cancelled_with_term_and_then_kill
     what_waits_at_the_engine_says_so_and_is_cancelled_at_once
     a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down

@@ -1,6 +1,6 @@
 //! What a person does with a site whose jobs a real engine runs; the same for each engine.
 
-use kumiko_e2e::{Person, told, until};
+use kumiko_e2e::{Person, has_program, skip, told, until};
 use kumiko_testkit::engine::Engine;
 use std::path::PathBuf;
 
@@ -127,6 +127,18 @@ pub fn flags_and_standard_input_reach_the_job(_: &str, person: &Person) {
     let late = person.run(["job", "run", "--time", "200ms", "--", "sleep", "50"]);
     assert_eq!(late.status.code(), Some(125), "{}", told(&late));
     assert!(told(&late).contains("time limit"), "{}", told(&late));
+}
+
+pub fn ranks_of_mpi_run_in_one_slot(_: &str, person: &Person) {
+    let test = "ranks_of_mpi_run_in_one_slot";
+    if !has_program("mpiexec") {
+        return skip(test, "mpiexec (of mpich or openmpi-bin)");
+    }
+    let script = "echo ${PMI_RANK-$OMPI_COMM_WORLD_RANK}/$KUMIKO_COUNT";
+    let ranks = person.ok(["job", "run", "--mpi", "-n", "3", "--", "sh", "-c", script]);
+    let mut ranks: Vec<&str> = ranks.lines().collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, ["0/3", "1/3", "2/3"]);
 }
 
 pub fn a_running_job_is_cancelled_with_term_and_then_kill(_: &str, person: &Person) {
