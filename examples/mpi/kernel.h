@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
