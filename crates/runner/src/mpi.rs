@@ -34,7 +34,7 @@ impl Library {
     fn launchers(self) -> &'static [&'static str] {
         match self {
             Library::Mpich => &["mpiexec.hydra", "mpiexec.mpich"],
-            Library::Openmpi => &["mpiexec.openmpi", "orterun", "prterun"],
+            Library::Openmpi => &["mpiexec.openmpi", "orterun"],
         }
     }
 
@@ -192,13 +192,17 @@ fn in_place(place: &str, wanted: Option<Library>, attempt: &AttemptSpec) -> Opti
         let fits = wanted.is_none_or(|wanted| wanted == library);
         fits.then_some(Launcher { path, library })
     };
-    let named = [Library::Mpich, Library::Openmpi].into_iter();
-    // The plain name first: where the program does not tell, it is the site's own choice.
-    of("mpiexec", None).or_else(|| {
-        named
-            .flat_map(|library| library.launchers().iter().map(move |name| (name, library)))
+    let named = || {
+        let all = [Library::Mpich, Library::Openmpi].into_iter();
+        all.flat_map(|library| library.launchers().iter().map(move |name| (name, library)))
             .find_map(|(name, library)| of(name, Some(library)))
-    })
+    };
+    let plain = || of("mpiexec", None);
+    match wanted {
+        Some(_) => named().or_else(plain),
+        // The site's own choice.
+        None => plain().or_else(named),
+    }
 }
 
 /// A path of the view, which begins with a slash, on the host.
