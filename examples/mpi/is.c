@@ -2,7 +2,7 @@
  * (RNR-94-007, section 2.6): a reduction of the buckets' sizes, then all keys go to their bucket's rank by one exchange
  * of all with all. Simplified: a bucket for each 2^5 values; at the end keys are in order within and between ranks, none is
  * lost (their number and their sum), and each is in its rank's range.
- * Usage: is [S|W]: 2^16 keys below 2^11, or 2^20 below 2^16. */
+ * Usage: is [S|W]: 2^16 keys below 2^11, or 2^22 below 2^16. */
 #include "kernel.h"
 
 #define ROUNDS 10
@@ -14,7 +14,7 @@ static void first_places(const int *sizes, int *places, int count) {
 
 int main(int count, char **words) {
     char class = begin(&count, &words);
-    long long all = 1LL << (class == 'S' ? 16 : 20);
+    long long all = 1LL << (class == 'S' ? 16 : 22);
     int highest = 1 << (class == 'S' ? 11 : 16), buckets = highest >> SHIFT;
     long long from = part_of(all, rank, ranks), to = part_of(all, rank + 1, ranks);
     int mine = (int)(to - from);
