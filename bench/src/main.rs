@@ -15,6 +15,7 @@ mod jojo;
 mod limits;
 mod machine;
 mod mechanisms;
+mod mpi;
 mod peers;
 mod plot;
 mod proc;
@@ -57,6 +58,8 @@ enum What {
     Jojo(jojo::Options),
     /// The sandbox's mechanisms, beside bare loops, PRoot, bubblewrap and strace; paper 000's figures 3, 4 and 6.
     Mechanisms(mechanisms::Options),
+    /// MPI programs as jobs: kernels, launches, messages; beside the same launchers alone.
+    Mpi(mpi::Options),
     /// How exactly limits are kept: network, disk, processors; beside no limit; paper 000's figure 5.
     Limits(limits::Options),
 }
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         What::Info(options) => told(ended(move || run_info(&options))),
         What::Jojo(options) => told(ended(move || jojo::run(&options))),
         What::Mechanisms(options) => told(ended(move || run_mechanisms(&options))),
+        What::Mpi(options) => told(ended(move || run_mpi(&options))),
         What::Limits(options) => told(ended(move || run_limits(&options))),
     }
 }
@@ -162,6 +166,15 @@ fn run_mechanisms(options: &mechanisms::Options) -> Result<PathBuf, Failure> {
     let folder = options.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/mechanisms"));
     let report = mechanisms::run(options)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder.join("report.html"))
+}
+
+fn run_mpi(options: &mpi::Options) -> Result<PathBuf, Failure> {
+    let folder = options.out.clone();
+    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/mpi"));
+    let report = mpi::run(options)?;
     report::write(&report, &folder)?;
     eprint!("{}", report::table(&report));
     Ok(folder.join("report.html"))
