@@ -217,7 +217,7 @@ END
 }
 
 /// What fails and what is skipped is the same; what they are is python's own to say. But for becoming another account: in a
-/// user namespace there is none (EINVAL, not EPERM).
+/// user namespace there is none (EINVAL, not EPERM); and for new terminals, of which `ptrace` gives the master alone (P18).
 #[test]
 #[ignore = "some minutes"]
 fn an_interpreter_says_of_itself_what_it_says_with_no_sandbox() {
@@ -235,7 +235,7 @@ told = os.dup(1)
 os.dup2(2, 1)
 r = unittest.TextTestRunner(stream=io.StringIO()).run(suite)
 lines = [f"{what} {case.id()}" for what, cases in (("failed", r.failures), ("error", r.errors), ("skipped", r.skipped)) for case, _ in cases
-         if ".test_user " not in case.id() and ".test_group " not in case.id()]
+         if not {"test_user", "test_group", "test_openpty"} & {case.id().split(" ")[0].split(".")[-1]}]
 os.write(told, "\n".join([str(r.testsRun), *sorted(lines), ""]).encode())
 END
 for name in test_posix test_os test_signal test_subprocess; do /usr/bin/python3 own.py $name; done"#;
