@@ -259,7 +259,7 @@ pub async fn place(
 
 async fn ask(
     submit: &Submit,
-    mut description: JobDescription,
+    description: JobDescription,
     key: &str,
     one: &Judged,
     home: &Home,
@@ -291,8 +291,23 @@ async fn ask(
             return Ok(Tried::Not(Fate::Unreachable, why));
         }
     };
-    let prepared = run::prepare(&client, submit, &mut description).await;
-    let mark_us = match prepared {
+    let tried = submit_to(client.clone(), submit, description, key, one).await;
+    if !matches!(tried, Ok(Tried::Taken(..))) {
+        connect::close(client).await;
+    }
+    tried
+}
+
+/// The job's folder and credential, and then the job.
+async fn submit_to(
+    client: Client,
+    submit: &Submit,
+    mut description: JobDescription,
+    key: &str,
+    one: &Judged,
+) -> Result<Tried, Failure> {
+    let contact = &one.candidate.contact;
+    let mark_us = match run::prepare(&client, submit, &mut description).await {
         Ok(mark_us) => mark_us,
         // What is wrong here is so for every site.
         Err(error @ (ClientError::Staging(_) | ClientError::Delegation { .. })) => {
@@ -300,6 +315,7 @@ async fn ask(
         }
         Err(error) => return Ok(not(error)),
     };
+    let patience = submit.place.patience;
     match client.submit_surely(description, key, patience).await {
         Ok(job) => Ok(Tried::Taken(client, job, mark_us)),
         Err(NotTaken::Refused(refusal)) if OF_THE_JOB.contains(&refusal.code.as_str()) => {
