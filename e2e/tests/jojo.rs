@@ -246,3 +246,136 @@ fn what_cannot_be_run_is_told_by_file_line_and_column() {
         assert!(said.contains("no-such-host.invalid"), "{said}");
     }
 }
+
+// -- watch ------------------------------------------------------------------------------------------------------------
+
+/// The events of `--json`, all of them.
+fn events(stdout: &[u8]) -> Vec<serde_json::Value> {
+    let lines = std::str::from_utf8(stdout).unwrap().lines();
+    lines.map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+#[test]
+fn a_program_is_watched_from_its_start_to_its_end_and_reported() {
+    let test = "a_program_is_watched_from_its_start_to_its_end_and_reported";
+    if !java_is_here(test) {
+        return;
+    }
+    let person = Person::new();
+    let example = root().join("java/jojo-examples/queens");
+    let file = |name: &str| example.join(name).to_str().unwrap().to_owned();
+    let (conf, prop) = (file("jojo.toml"), file("queens.prop"));
+    let report = person.file("report.html", "");
+
+    let output = finish(&mut jojo(
+        &person,
+        "queens",
+        &["watch", "--report", "report.html", &conf, &prop],
+    ));
+    assert!(output.status.success(), "{}", told(&output));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("best: 73, proven"), "{}", told(&output));
+    assert!(!said.contains("nodes up"), "{}", told(&output));
+    let view = String::from_utf8_lossy(&output.stderr);
+    assert!(view.contains("nodes up"), "{}", told(&output));
+    assert!(view.contains("s: done"), "{}", told(&output));
+    assert!(!view.contains('\u{1b}'), "a screen without a terminal");
+    let page = std::fs::read_to_string(report).unwrap();
+    for piece in ["nodes up", "<svg", "done, status 0", "Best: 73."] {
+        assert!(page.contains(piece), "{piece:?} is not in {page}");
+    }
+
+    let output = finish(&mut jojo(
+        &person,
+        "queens",
+        &["watch", "--json", &conf, &prop],
+    ));
+    let events = events(&output.stdout);
+    assert_eq!(events[0]["jojo"], 1, "{}", told(&output));
+    let [.., last, end] = events.as_slice() else {
+        panic!("{}", told(&output));
+    };
+    assert_eq!((&end["end"], &end["status"]), (&"done".into(), &0.into()));
+    let client = &last["nodes"][0];
+    assert_eq!(client["figures"]["best"], 73, "{last}");
+    let work = |node: &serde_json::Value| node["figures"]["work"].as_u64();
+    let nodes = last["nodes"].as_array().unwrap();
+    assert!(nodes.iter().filter_map(work).sum::<u64>() > 0, "{last}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("best: 73, proven"), "{}", told(&output));
+
+    // What was kept is shown again, to the same end.
+    std::fs::write(person.file("kept.json", ""), &output.stdout).unwrap();
+    let again = person.ok(["jojo", "watch", "--from", "kept.json"]);
+    assert!(
+        again.contains("best 73") && again.contains("s: done"),
+        "{again}"
+    );
+}
+
+#[test]
+fn a_running_program_is_watched_and_tells_who_was_lost_until_it_is_killed() {
+    let test = "a_running_program_is_watched_and_tells_who_was_lost_until_it_is_killed";
+    if !java_is_here(test) {
+        return;
+    }
+    let person = Person::new();
+    let none = finish(&mut jojo(&person, "jobs", &["watch"]));
+    assert_eq!(none.status.code(), Some(1), "{}", told(&none));
+    assert!(
+        told(&none).contains("no program of Jojo"),
+        "{}",
+        told(&none)
+    );
+
+    let mark = format!("e2e-watch-{}", std::process::id());
+    let example = root().join("java/jojo-examples/jobs");
+    let conf = std::fs::read_to_string(example.join("jojo.toml")).unwrap();
+    person.file(
+        "jojo.toml",
+        &conf.replace("-Djojo.node=", &format!("-Djojo.node={mark}-")),
+    );
+    person.file("jobs.prop", "jobs=200000\ntrials=200000\n");
+    let mut program = jojo(&person, "jobs", &["jojo.toml", "jobs.prop"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // As one leaves it that was killed: nobody answers there.
+    let folder = person
+        .kumiko_home()
+        .parent()
+        .unwrap()
+        .join(".cache/jojo-run");
+    kumiko_e2e::until("the program's socket", || {
+        folder.join(program.id().to_string()).exists()
+    });
+    drop(std::os::unix::net::UnixListener::bind(folder.join("1")).unwrap());
+
+    let mut watch = jojo(&person, "jobs", &["watch", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut killed = false;
+    let mut lost = false;
+    for line in BufReader::new(watch.stdout.take().unwrap()).lines() {
+        let event: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let nodes = event["nodes"].as_array();
+        let messages = |n: &serde_json::Value| n["up"][0].as_u64().unwrap_or(0);
+        if !killed && nodes.is_some_and(|nodes| nodes.iter().map(messages).sum::<u64>() > 10) {
+            let pids = processes_with(&format!("-Djojo.node={mark}-worker0"));
+            assert_eq!(pids.len(), 1);
+            kill(pids[0], "KILL");
+            killed = true;
+        }
+        if event.get("lost").is_some() {
+            assert_eq!(event["name"], "worker0", "{event}");
+            lost = true;
+            program.kill().unwrap();
+        }
+    }
+    let _ = program.kill();
+    wait(&mut program);
+    assert_eq!((killed, lost), (true, true));
+    assert_eq!(wait(&mut watch).code(), Some(1));
+    assert!(!folder.join("1").exists(), "what nobody answers at is left");
+}

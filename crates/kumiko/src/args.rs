@@ -376,7 +376,7 @@ pub struct Jojo {
     /// The java command of this host [default: of JAVA_HOME, else in PATH].
     #[arg(long, value_name = "FILE")]
     pub java: Option<PathBuf>,
-    /// CONF PROPS runs a program; check CONF shows the tree and reaches every host.
+    /// CONF PROPS runs a program; check CONF shows the tree and reaches every host; watch shows what a program does (watch --help).
     #[arg(
         required = true,
         value_name = "CONF PROPS",

@@ -25,6 +25,11 @@ public abstract class Code {
             }
 
             @Override
+            protected Map<String, ? extends Number> figures(Code code) {
+                return code.figures();
+            }
+
+            @Override
             protected void family(Code code, Node parent, Node[] siblings, Node[] descendants, int rank) {
                 code.parent = parent;
                 code.siblings = siblings;
@@ -77,6 +82,15 @@ public abstract class Code {
     /** Whether messages are handled one after the other, in the order in which they came, instead of at the same time. */
     protected boolean ordered() {
         return false;
+    }
+
+    /**
+     * Numbers of this node for who watches the program, asked for a few times a second while somebody does, in any thread, as
+     * soon as the object is there; it must not wait. {@code work}, which only grows, is shown as a rate and as a sum over all
+     * nodes; others as they are, those of the client first: {@code best}, {@code left}.
+     */
+    protected Map<String, ? extends Number> figures() {
+        return Map.of();
     }
 
     /** This node. */

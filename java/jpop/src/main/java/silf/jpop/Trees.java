@@ -18,8 +18,18 @@ import silf.jojo.launch.ProcessLauncher;
 public final class Trees {
     /** Names what {@link #run} hands to the client's code. */
     private static final String JOB = "jpop.job";
-    private static final Map<String, Object> JOBS = new ConcurrentHashMap<>();
+    private static final Map<String, Job<?, ?>> JOBS = new ConcurrentHashMap<>();
     private static final AtomicLong COUNT = new AtomicLong();
+
+    /** What is to be solved on its way to the client's code, and the result on its way back. */
+    public static final class Job<I, O> {
+        public final I given;
+        public volatile O made;
+
+        Job(I given) {
+            this.given = given;
+        }
+    }
 
     private Trees() {}
 
@@ -39,19 +49,22 @@ public final class Trees {
     }
 
     /** The same tree, with this code at every node. */
-    public static NodeSpec running(NodeSpec tree, Class<? extends Code> code) {
+    private static NodeSpec running(NodeSpec tree, Class<? extends Code> code) {
         List<NodeSpec> below = tree.children().stream().map(child -> running(child, code)).toList();
         return new NodeSpec(tree.name(), tree.host(), code.getName(), tree.invocation(), tree.faults(), tree.spare(), tree.files(), below);
     }
 
     /**
-     * Runs a tree to its end, in this JVM as its client.
+     * Runs a tree to its end, in this JVM as its client, with this code at every node.
      *
-     * @param job what the client's code takes by {@link #job}
+     * @param given what the client's code takes by {@link #job}
      * @param launcher how nodes are started; null as the configuration says
+     * @return what the client's code put into the job
      * @throws JojoException that names the node that failed
      */
-    public static void run(NodeSpec tree, Properties properties, Object job, Launcher launcher) throws JojoException {
+    public static <I, O> O run(NodeSpec tree, Class<? extends Code> code, Properties properties, I given, Launcher launcher)
+            throws JojoException {
+        Job<I, O> job = new Job<>(given);
         String name = Long.toString(COUNT.incrementAndGet());
         Properties all = new Properties();
         properties.stringPropertyNames().forEach(key -> all.setProperty(key, properties.getProperty(key)));
@@ -60,13 +73,14 @@ public final class Trees {
         ClassLoader own = Thread.currentThread().getContextClassLoader();
         try {
             int status = new Program(
-                            tree, all,
+                            running(tree, code), all,
                             launcher != null ? launcher : new ProcessLauncher((node, line) -> System.err.println("[" + node.name() + "] " + line)),
                             own == null ? Trees.class.getClassLoader() : own, System.out, System.err)
                     .run();
             if (status != 0) {
                 throw new JojoException("the program was ended with status " + status);
             }
+            return job.made;
         } catch (IOException e) {
             throw new JojoException("the program cannot be started: " + e, e);
         } catch (InterruptedException e) {
@@ -78,8 +92,9 @@ public final class Trees {
     }
 
     /** What {@link #run} was given; null where a command started the program, and at all nodes but the client. */
-    public static Object job(Settings settings) {
+    @SuppressWarnings("unchecked")
+    public static <I, O> Job<I, O> job(Settings settings) {
         String name = settings.text(JOB);
-        return name == null ? null : JOBS.get(name);
+        return name == null ? null : (Job<I, O>) JOBS.get(name);
     }
 }

@@ -7,12 +7,19 @@ import silf.jojo.config.NodeSpec;
 final class Child {
     enum State {
         /** Being launched, or launched and not READY. */
-        COMING,
-        READY,
+        COMING("starting"),
+        READY("up"),
         /** Lost, and to be started again in a while. */
-        AGAIN,
+        AGAIN("again"),
         /** Given up: the others go on, or the program is ending. */
-        GONE
+        GONE("gone");
+
+        /** For who watches (spec/jojo J22). */
+        final String shown;
+
+        State(String shown) {
+            this.shown = shown;
+        }
     }
 
     final NodeSpec place;

@@ -145,6 +145,7 @@ final class ClassPath implements ClassStore.Above {
     private static boolean isCore(String name) {
         return name.startsWith("silf/jojo/") && !name.endsWith("/")
                 && !name.startsWith("silf/jojo/work/")
+                && !name.startsWith("silf/jojo/core/Watch")
                 && !(name.startsWith("silf/jojo/config/") && !name.startsWith("silf/jojo/config/NodeSpec"))
                 && !name.equals("silf/jojo/Jojo.class");
     }

@@ -41,6 +41,7 @@ final class Family {
     private final Deque<NodeSpec> spares = new ArrayDeque<>();
     private boolean going;
     private boolean ending;
+    private long faults;
     private volatile Child[] byRank = {};
     /** Null until there is something to do later: a leaf never has any. */
     private ScheduledThreadPoolExecutor later;
@@ -338,6 +339,7 @@ final class Family {
             child.link = null;
             child.done = false;
             wasReady = child.state == Child.State.READY && !ending;
+            faults += wasReady ? 1 : 0;
             if (ending || child.state == Child.State.GONE) {
                 child.state = Child.State.GONE;
                 why = null;
@@ -414,7 +416,23 @@ final class Family {
         byte[] frame = lost.frame();
         here.sendUp(frame);
         sendAll(frame, child);
+        here.heard(lost);
         here.left(child.handle);
+    }
+
+    /** Children that were lost since this node began, for who watches. */
+    synchronized long faults() {
+        return faults;
+    }
+
+    /** Of each child, for who watches: name, state, and what was sent to it. */
+    synchronized List<Object> looks() {
+        List<Object> looks = new ArrayList<>();
+        for (Child child : children) {
+            Sent sent = child.link == null ? Sent.NOTHING : child.link.sent();
+            looks.add(TreeValue.list(child.handle.name(), child.state.shown, sent.messages(), sent.bytes()));
+        }
+        return looks;
     }
 
     // -- progress ----------------------------------------------------------------------------------------------------

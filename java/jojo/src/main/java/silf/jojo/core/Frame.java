@@ -177,6 +177,12 @@ final class Frame {
         return i64(frame, at);
     }
 
+    /** The first frame of a user's message, of an answer, or of a failure. */
+    static boolean isMessage(byte[] frame) {
+        int type = type(frame);
+        return type >= SEND && type <= FAIL && (frame[1] & FIRST) != 0 && laneNumber(lane(frame)) == Post.MESSAGES;
+    }
+
     /** Frames that say that all before them has been sent; they do not overtake. */
     static boolean isBarrier(byte[] frame) {
         int type = type(frame);

@@ -2,6 +2,7 @@ package silf.jojo.core;
 
 import java.io.Serializable;
 import java.util.List;
+import java.util.Map;
 import silf.jojo.Code;
 import silf.jojo.JojoException;
 import silf.jojo.Message;
@@ -44,6 +45,8 @@ public abstract class Glue {
     protected abstract void bind(Code code, Seat seat);
 
     protected abstract boolean ordered(Code code);
+
+    protected abstract Map<String, ? extends Number> figures(Code code);
 
     protected abstract void family(Code code, Node parent, Node[] siblings, Node[] descendants, int rank);
 }

@@ -129,7 +129,8 @@ final class Handlers {
         return busy();
     }
 
-    private int busy() {
+    /** Tasks that run or wait. */
+    int busy() {
         return running.get() + queued.get();
     }
 

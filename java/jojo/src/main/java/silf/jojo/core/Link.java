@@ -179,6 +179,11 @@ final class Link implements Route {
         }
     }
 
+    /** What this side has sent. */
+    Sent sent() {
+        return outbox.sent();
+    }
+
     @Override
     public boolean offer(byte[] frame) {
         return outbox.offer(frame);

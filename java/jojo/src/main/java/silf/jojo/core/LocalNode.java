@@ -40,6 +40,12 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         /** What ends the program, at the client only. */
         default void report(Birth.Report report) {}
 
+        /** A subtree below is lost, for who watches. Must not wait. */
+        default void heard(Birth.Lost lost) {}
+
+        /** All is done, and the nodes below are there yet. */
+        default void ending() {}
+
         /** The parent is gone; this JVM has seconds (J17). */
         default void orphaned() {}
     }
@@ -58,6 +64,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private final Neighbours neighbours;
     private final LinkThread ticker;
     private final TreeCalls tree;
+    private final Looks looks;
     private final Siblings direct;
     private volatile Code code;
     private volatile Thread starter;
@@ -97,6 +104,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         this.up = up == null ? null : new Link(up.wire(), up.reader(), this, up.redial(), up.hello());
         this.family = new Family(this, start);
         this.tree = new TreeCalls(this);
+        this.looks = new Looks(this);
         this.direct = new Siblings(this);
         post.onSwitch(direct::switched);
         post.taker(Post.MESSAGES, inbox::take);
@@ -323,6 +331,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         if (left > 0) {
             note(left + " handlers had not returned when the program ended");
         }
+        outside.ending();
         family.end(grace_ms);
         Deadline below = Deadline.in_ms(grace_ms + BELOW_MOST_ms);
         synchronized (this) {
@@ -510,6 +519,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         post.lose(gone, news.epoch(), new NodeLostException(news.name(), news.why()));
         if (by != null) {
             sendUp(frame);
+            heard(news);
         }
         family.sendAll(frame, by);
         NodeHandle handle = neighbours.sibling(gone);
@@ -529,6 +539,26 @@ final class LocalNode implements Link.Owner, Glue.Seat {
 
     Siblings siblings() {
         return direct;
+    }
+
+    Looks looks() {
+        return looks;
+    }
+
+    /** What went up; nothing at the client. */
+    Sent sentUp() {
+        return up == null ? Sent.NOTHING : up.sent();
+    }
+
+    /** A subtree below is lost. */
+    void heard(Birth.Lost lost) {
+        outside.heard(lost);
+    }
+
+    /** What the code shows to who watches; empty before it is there. */
+    Map<String, ? extends Number> figures() {
+        Code it = code;
+        return it == null ? Map.of() : Glue.get().figures(it);
     }
 
     /** A first message goes to a place: a sibling is told directly from then on, where the network lets it. */

@@ -69,6 +69,9 @@ final class Outbox {
     private volatile boolean awaited;
     // Guarded by itself.
     private final Flight flight = new Flight();
+    // Guarded by flight.
+    private long sent_bytes;
+    private long sentMessages;
 
     // Of the writer alone, handed on through `owed` and `given`.
     private final Map<Long, ArrayDeque<byte[]>> lanes = new HashMap<>();
@@ -139,6 +142,13 @@ final class Outbox {
                 LinkReader.waits();
                 flight.wait();
             }
+        }
+    }
+
+    /** What has been written so far. */
+    Sent sent() {
+        synchronized (flight) {
+            return new Sent(sentMessages, sent_bytes);
         }
     }
 
@@ -283,6 +293,7 @@ final class Outbox {
         Long key = turns.poll();
         ArrayDeque<byte[]> lane = lanes.get(key);
         int sum = 0;
+        int messages = 0;
         boolean last = false;
         try {
             while (sum < TURN && !lane.isEmpty()) {
@@ -295,6 +306,7 @@ final class Outbox {
                     barriers.remove(frame);
                 }
                 sum += frame.length;
+                messages += Frame.isMessage(frame) ? 1 : 0;
                 last |= Frame.type(frame) == Frame.GOODBYE;
                 put(frame);
             }
@@ -305,7 +317,7 @@ final class Outbox {
             } else {
                 turns.add(key);
             }
-            wrote(sum, !last);
+            wrote(sum, messages, !last);
         }
         if (last) {
             flush();
@@ -315,9 +327,11 @@ final class Outbox {
     }
 
     /** @param more whether frames may follow */
-    private void wrote(int bytes, boolean more) throws IOException {
+    private void wrote(int bytes, int messages, boolean more) throws IOException {
         long nonce = 0;
         synchronized (flight) {
+            sent_bytes += bytes;
+            sentMessages += messages;
             pending_bytes.addAndGet(-bytes);
             if (flight.wrote(bytes) && more) {
                 nonce = flight.mark(System.nanoTime());

@@ -15,6 +15,7 @@ public final class Program {
     private final LocalNode node;
     private final Output.Printer printer;
     private final FileService files;
+    private final Watch watch;
     private Birth.Report failed;
 
     /**
@@ -47,7 +48,18 @@ public final class Program {
                     public void report(Birth.Report report) {
                         first(report);
                     }
+
+                    @Override
+                    public void heard(Birth.Lost lost) {
+                        watch.lost(lost);
+                    }
+
+                    @Override
+                    public void ending() {
+                        watch.ending();
+                    }
                 });
+        this.watch = new Watch(node);
         this.printer = new Output.Printer(node, out, err);
         node.post().taker(Post.OUTPUT, printer::take);
         this.files = new FileService(node);
@@ -85,17 +97,21 @@ public final class Program {
      * @throws JojoException that names the node that failed
      */
     public int run() throws JojoException, InterruptedException {
+        watch.open();
         node.run();
         printer.end();
         files.closeAll();
+        Birth.Report end;
         synchronized (this) {
-            if (failed == null) {
-                return 0;
-            }
-            if (failed.text() == null) {
-                return failed.status();
-            }
-            throw new JojoException(failed.text() + (failed.trace().isEmpty() ? "" : "\n" + failed.trace()));
+            end = failed;
         }
+        watch.end(end == null ? 0 : end.status(), end == null ? null : end.text());
+        if (end == null) {
+            return 0;
+        }
+        if (end.text() == null) {
+            return end.status();
+        }
+        throw new JojoException(end.text() + (end.trace().isEmpty() ? "" : "\n" + end.trace()));
     }
 }

@@ -525,6 +525,18 @@ final class Siblings {
         });
     }
 
+    /** To all of them directly. */
+    Sent sent() {
+        Sent sent = Sent.NOTHING;
+        for (Peer peer : peers.values()) {
+            Link link = peer.link;
+            if (link != null) {
+                sent = sent.and(link.sent());
+            }
+        }
+        return sent;
+    }
+
     void tick(long now_ns) {
         for (Peer peer : peers.values()) {
             Link link = peer.link;

@@ -148,6 +148,10 @@ final class TreeCalls {
             here.siblings().bytes(message);
             return;
         }
+        if (message.type == Frame.CALL && message.tag == Looks.LOOK) {
+            here.handlers().submit(() -> here.looks().answer(message));
+            return;
+        }
         here.inbox().submit(() -> {
             here.post().handedOn(message);
             try {

@@ -169,6 +169,11 @@ final class TreeValue {
             throw wrong(value);
         }
 
+        /** Whatever it is. */
+        Object value() throws Violation {
+            return field();
+        }
+
         Fields list() throws Violation {
             return new Fields(field());
         }

@@ -5,6 +5,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Properties;
+import java.util.concurrent.Callable;
 import javax.net.ssl.SSLSocket;
 import silf.jojo.Future;
 import silf.jojo.Message;
@@ -80,10 +81,15 @@ public final class SiblingTest {
 
     public void changing_the_route_neither_reorders_nor_loses() throws Exception {
         run(client -> {
-            int count = 100_000;
-            client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, 0, count}));
-            complete(client.child(1), count);
-            Check.that(of("a").link(Path.of(1)) != null, "there was no change of route");
+            int piece = 20_000;
+            int[] count = {0};
+            Callable<Boolean> direct = () -> {
+                client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, count[0], count[0] += piece}));
+                return of("a").link(Path.of(1)) != null;
+            };
+            Check.until("a change of route", direct);
+            direct.call();
+            complete(client.child(1), count[0]);
         });
     }
 

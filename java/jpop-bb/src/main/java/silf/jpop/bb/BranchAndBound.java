@@ -28,18 +28,6 @@ public final class BranchAndBound {
      */
     public static <S> Result<S> solve(Problem<S> problem, NodeSpec tree, Properties properties, Launcher launcher)
             throws JojoException {
-        Job<S> job = new Job<>(problem);
-        Trees.run(Trees.running(tree, Solver.class), properties, job, launcher);
-        return job.result;
-    }
-
-    /** A problem on its way to the client's code, and the result on its way back. */
-    static final class Job<S> {
-        final Problem<S> problem;
-        volatile Result<S> result;
-
-        Job(Problem<S> problem) {
-            this.problem = problem;
-        }
+        return Trees.run(tree, Solver.class, properties, problem, launcher);
     }
 }

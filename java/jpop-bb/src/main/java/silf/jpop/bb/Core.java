@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.TreeMap;
 import silf.jpop.Damaged;
 import silf.jpop.PersonFailed;
+import silf.jpop.Said;
 
 /**
  * One node of a branch and bound, as values: what it has to look at, who below it has what, and what it says to whom (spec/jpop
@@ -23,9 +24,11 @@ final class Core<S> {
     static final int UP = -1;
     /** Given away at once: from the shallow end, where most work is. A node that gets less asks sooner. */
     private static final int GIVEN_MOST = 256;
+    /** Who works asks for more when it has no more left than this: what comes meanwhile hides the way there and back. */
+    private static final int AHEAD = 1;
 
     /** What is said to a child by rank, or up. */
-    record Out(int to, Talk what) {}
+    record Out(int to, Said what) {}
 
     private static final class Child<S> {
         final long life;
@@ -101,7 +104,12 @@ final class Core<S> {
 
     /** Whether something waits to be said: to ask {@link #said} is of use before more work. */
     boolean isAwaited() {
-        return askedByParent || !said.isEmpty();
+        return askedByParent || !said.isEmpty() || !isRoot && !saidHungry && pool.size() <= AHEAD;
+    }
+
+    /** Whether the parent knows, or is about to hear, that nothing is left here and below. */
+    boolean saidEmpty() {
+        return saidEmpty;
     }
 
     Best best() {
@@ -141,10 +149,10 @@ final class Core<S> {
     // -- what happens ------------------------------------------------------------------------------------------------
 
     /** A child is there, the first or another one at its place. */
-    void hello(Talk.Hello hello) {
+    void hello(Said.Hello hello) {
         forget(hello.rank());
         if (over) {
-            said.add(new Out(hello.rank(), new Talk.Over()));
+            said.add(new Out(hello.rank(), new Said.Over()));
             return;
         }
         children.put(hello.rank(), new Child<>(hello.life()));
@@ -176,7 +184,7 @@ final class Core<S> {
     }
 
     /** Whether it was of a child that is no more; then nothing of it counts. */
-    boolean isLate(Talk.Up up) {
+    boolean isLate(Said.Up up) {
         Child<S> child = children.get(up.rank());
         return child == null || child.life != up.life();
     }
@@ -232,7 +240,7 @@ final class Core<S> {
     void over() {
         over = true;
         for (int rank : children.keySet()) {
-            said.add(new Out(rank, new Talk.Over()));
+            said.add(new Out(rank, new Said.Over()));
         }
     }
 
@@ -320,11 +328,14 @@ final class Core<S> {
             hungry += child.hungry ? 1 : 0;
         }
         int each = ceil(pool.size(), children.size()); // the others will want some as well
-        for (var entry : children.entrySet()) {
-            Child<S> child = entry.getValue();
-            if (child.hungry && !pool.isEmpty()) {
-                grant(entry.getKey(), child, taken(each, 1));
-                hungry--;
+        // Those that have nothing are first; the others have their last one yet.
+        for (boolean idle : new boolean[] {true, false}) {
+            for (var entry : children.entrySet()) {
+                Child<S> child = entry.getValue();
+                if (child.hungry && child.isEmpty() == idle && !pool.isEmpty()) {
+                    grant(entry.getKey(), child, taken(each, 1));
+                    hungry--;
+                }
             }
         }
         if (askedByParent && pool.size() >= (children.isEmpty() ? 2 : 1)) {
@@ -335,8 +346,10 @@ final class Core<S> {
         if (hungry > 0 || askedByParent) {
             askBelow();
         }
-        boolean idle = pool.isEmpty() && (children.isEmpty() || 2 * hungry > children.size() || hungry == children.size());
-        if (!isRoot && idle && !saidHungry) {
+        boolean low = children.isEmpty()
+                ? pool.size() <= AHEAD
+                : pool.isEmpty() && (2 * hungry > children.size() || hungry == children.size());
+        if (!isRoot && low && !saidHungry) {
             saidHungry = true;
             askedByParent = false;
             report(List.of(), true);
@@ -357,6 +370,7 @@ final class Core<S> {
 
     private void grant(int to, Child<S> child, List<Open<S>> opens) {
         child.hungry = false;
+        child.asked = false; // who is given something gives none of it back unasked
         child.granted++;
         child.unseen.add(new Given<>(child.granted, opens));
         said.add(new Out(to, new Talk.Grant(child.life, child.granted, Coded.opens(opens), Coded.best(best))));

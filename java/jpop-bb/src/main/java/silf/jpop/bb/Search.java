@@ -13,6 +13,8 @@ import silf.jpop.PersonFailed;
  */
 final class Search<S> {
     final Problem<S> problem;
+    /** Made once: who makes states again begins with it. */
+    private S root;
     /** The way of the state that was made again last, and what was below at each level: the next one is often near. */
     private int[] lastWay = {};
     private final List<List<S>> lastBelow = new ArrayList<>();
@@ -22,13 +24,19 @@ final class Search<S> {
     }
 
     Open<S> root() throws PersonFailed {
-        S state;
-        try {
-            state = problem.root();
-        } catch (RuntimeException | StackOverflowError e) {
-            throw failed("root", Position.ROOT, null, e);
-        }
+        S state = rootState();
         return new Open<>(Position.ROOT, bound(Position.ROOT, state), state);
+    }
+
+    private S rootState() throws PersonFailed {
+        if (root == null) {
+            try {
+                root = problem.root();
+            } catch (RuntimeException | StackOverflowError e) {
+                throw failed("root", Position.ROOT, null, e);
+            }
+        }
+        return root;
     }
 
     /** What is directly below, in order, each with the larger of its bound and the one above. */
@@ -87,7 +95,7 @@ final class Search<S> {
             lastBelow.remove(lastBelow.size() - 1);
         }
         lastWay = way;
-        S state = root().state;
+        S state = rootState();
         Position at = Position.ROOT;
         for (int child : way) {
             if (step != null) {

@@ -1,29 +1,19 @@
 package silf.jpop.bb;
 
-import java.io.Serializable;
 import java.util.List;
 import silf.jpop.NodeStat;
+import silf.jpop.Said;
 
 /** What nodes say to each other (spec/jpop B5). Open subproblems and solutions travel as {@link Coded} has them. */
-interface Talk extends Serializable {
-    /** To the parent. {@code rank} is the child's, {@code life} the number that its JVM drew. */
-    interface Up extends Talk {
-        int rank();
-
-        long life();
-    }
-
-    /** A child is there, and has nothing to do. */
-    record Hello(int rank, long life) implements Up {}
-
+interface Talk extends Said {
     /** What a child has left, all of it, as of grant {@code seen}; it replaces what was known. */
-    record Report(int rank, long life, long seen, byte[] left, byte[] given, byte[] best, boolean hungry) implements Up {}
+    record Report(int rank, long life, long seen, byte[] left, byte[] given, byte[] best, boolean hungry) implements Talk, Up {}
 
     /** A better solution, known below. */
-    record Found(int rank, long life, byte[] best) implements Up {}
+    record Found(int rank, long life, byte[] best) implements Talk, Up {}
 
     /** What nodes below have done so far, for people who watch. */
-    record Told(int rank, long life, List<NodeStat> stats) implements Up {}
+    record Told(int rank, long life, List<NodeStat> stats) implements Talk, Up {}
 
     /** To a child: what its life is about. */
     record Welcome(long life, Problem<?> problem, byte[] best, String prefix) implements Talk {}
@@ -34,6 +24,4 @@ interface Talk extends Serializable {
     record Ask(long life) implements Talk {}
 
     record Better(byte[] best) implements Talk {}
-
-    record Over() implements Talk {}
 }

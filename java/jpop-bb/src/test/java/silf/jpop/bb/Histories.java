@@ -10,6 +10,7 @@ import java.util.TreeMap;
 import silf.jojo.JojoException;
 import silf.jpop.Damaged;
 import silf.jojo.testkit.Check;
+import silf.jpop.Said;
 
 /**
  * A tree of {@link Core}s without threads or clock: by a seed it decides what is delivered next, who works, who dies with all
@@ -26,8 +27,8 @@ final class Histories<S> {
         final List<Node> below = new ArrayList<>();
         Core<S> core;
         boolean dead;
-        final ArrayDeque<Talk> down = new ArrayDeque<>();
-        final ArrayDeque<Talk> up = new ArrayDeque<>();
+        final ArrayDeque<Said> down = new ArrayDeque<>();
+        final ArrayDeque<Said> up = new ArrayDeque<>();
 
         Node(Node parent, int rank) {
             this.parent = parent;
@@ -42,7 +43,7 @@ final class Histories<S> {
     private final Node root;
     private final Map<Position, Long> solutions;
     /** What the dead had said and nobody had heard; with who was to hear it. */
-    private final ArrayDeque<Map.Entry<Node, Talk>> late = new ArrayDeque<>();
+    private final ArrayDeque<Map.Entry<Node, Said>> late = new ArrayDeque<>();
     private long lives = 1;
     private int kills;
     long steps;
@@ -64,7 +65,7 @@ final class Histories<S> {
         if (level < shape.length) {
             for (int rank = 0; rank < shape[level]; rank++) {
                 Node child = new Node(at, rank);
-                child.up.add(new Talk.Hello(rank, child.life));
+                child.up.add(new Said.Hello(rank, child.life));
                 at.below.add(child);
                 nodes.add(child);
                 grow(child, shape, level + 1);
@@ -79,7 +80,7 @@ final class Histories<S> {
             Node node = nodes.get(random.nextInt(nodes.size()));
             int dice = random.nextInt(100);
             if (dice == 99 && !late.isEmpty()) {
-                Map.Entry<Node, Talk> each = late.poll();
+                Map.Entry<Node, Said> each = late.poll();
                 if (!each.getKey().dead && each.getKey().core != null) {
                     heard(each.getKey(), each.getValue());
                 }
@@ -116,7 +117,7 @@ final class Histories<S> {
         for (int i = 0; i < some && parent.core != null; i++) {
             up(node);
         }
-        if (parent.core != null && !node.up.isEmpty() && random.nextBoolean() && !(node.up.peek() instanceof Talk.Hello)) {
+        if (parent.core != null && !node.up.isEmpty() && random.nextBoolean() && !(node.up.peek() instanceof Said.Hello)) {
             parent.core.lost(node.rank);
             up(node);
         } else if (parent.core != null) {
@@ -125,14 +126,14 @@ final class Histories<S> {
         if (parent.core != null) {
             said(parent);
         }
-        for (Talk what : node.up) {
-            if (!(what instanceof Talk.Hello)) {
+        for (Said what : node.up) {
+            if (!(what instanceof Said.Hello)) {
                 late.add(Map.entry(parent, what));
             }
         }
         if (random.nextInt(3) > 0) {
             Node again = new Node(parent, node.rank);
-            again.up.add(new Talk.Hello(again.rank, again.life));
+            again.up.add(new Said.Hello(again.rank, again.life));
             parent.below.add(again);
             nodes.add(again);
             grow(again, new int[] {node.below.size()}, node.below.isEmpty() ? 1 : 0);
@@ -143,9 +144,9 @@ final class Histories<S> {
         heard(from.parent, from.up.poll());
     }
 
-    private void heard(Node by, Talk what) throws JojoException {
+    private void heard(Node by, Said what) throws JojoException {
         Core<S> core = by.core;
-        if (what instanceof Talk.Hello hello) {
+        if (what instanceof Said.Hello hello) {
             core.hello(hello);
         } else if (what instanceof Talk.Report report) {
             core.report(report);
@@ -156,7 +157,7 @@ final class Histories<S> {
     }
 
     private void down(Node to) throws JojoException {
-        Talk what = to.down.poll();
+        Said what = to.down.poll();
         if (what instanceof Talk.Welcome welcome) {
             Check.equal(to.life, welcome.life(), "the life that is welcomed");
             to.core = Core.below(search, to.rank, welcome);
@@ -168,7 +169,7 @@ final class Histories<S> {
             to.core.ask(ask);
         } else if (what instanceof Talk.Better better) {
             to.core.better(better);
-        } else if (what instanceof Talk.Over) {
+        } else if (what instanceof Said.Over) {
             to.core.over();
         }
         said(to);

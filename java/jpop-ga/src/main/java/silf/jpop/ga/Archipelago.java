@@ -1,26 +1,20 @@
 package silf.jpop.ga;
 
 import java.io.ByteArrayOutputStream;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import silf.jojo.Code;
 import silf.jojo.JojoException;
-import silf.jojo.Message;
 import silf.jojo.Node;
-import silf.jojo.NodeLostException;
-import silf.jpop.Checkpoint;
-import silf.jpop.Damaged;
+import silf.jpop.Driver;
 import silf.jpop.Events;
 import silf.jpop.NodeStat;
 import silf.jpop.Numbers;
-import silf.jpop.Settings;
+import silf.jpop.Said;
 import silf.jpop.Trees;
 
 /**
@@ -29,10 +23,7 @@ import silf.jpop.Trees;
  * in a queue that one thread empties. Properties: {@code jpop.evolution} a {@link Source}, {@code jpop.checkpoint} a file, {@code
  * jpop.checkpoint.ms}, {@code jpop.events} a file, {@code jpop.tick.ms}.
  */
-public final class Archipelago extends Code {
-    private static final int TICK_ms = 1_000;
-    private static final int CHECKPOINT_ms = 10_000;
-    private static final int DAY_ms = 86_400_000;
+public final class Archipelago extends Driver {
     /** Who is sent away at a time. */
     private static final int EMIGRANTS = 2;
     /** Between two that leave by one link pass at least so many of its round trips. */
@@ -43,9 +34,6 @@ public final class Archipelago extends Code {
     private static final int ISLANDS_MOST = 1 << 16;
     private static final int PLACE_MOST_bytes = 128;
     private static final int STATE_MOST_bytes = 64 << 20;
-    private static final int MESSAGE_bytes = 32;
-
-    private record Lost(int rank, String name) implements Talk {}
 
     private static final class Child {
         final long life;
@@ -56,22 +44,14 @@ public final class Archipelago extends Code {
         }
     }
 
-    private final LinkedBlockingQueue<Talk> inbox = new LinkedBlockingQueue<>();
     private final TreeMap<Integer, Child> children = new TreeMap<>();
     private final TreeMap<String, byte[]> states = new TreeMap<>();
-    /** Whether nobody takes anything out of the inbox any more. Guarded by it. */
-    private boolean closed;
     private boolean over;
-    private Settings settings;
     private Evolution<Object> how;
     private Island<Object> island;
     private Island.Member<Object> best;
-    private Checkpoint checkpoint;
-    private Events events;
     private String place = "";
     private long life;
-    private long tick_ns;
-    private long checkpoint_ns;
     private long leaveAfter_ns;
     private long roundTrip_ns;
     private long nextGeneration;
@@ -79,94 +59,39 @@ public final class Archipelago extends Code {
     private int ring;
     private long workOfLost;
     private long own;
-    private long messages;
-    private long bytes;
     private long faults;
+    /** For who watches: of the thread that works, and read by others. */
+    private volatile long shownWork;
+
+    private volatile double shownBest = Double.NaN;
 
     @Override
-    protected boolean ordered() {
-        return true;
+    protected boolean isTooMuch(Said said) {
+        return said instanceof Talk.Come && inbox.size() >= WAITING_MOST;
     }
 
+    /** The best is the client's: others only know what they were told. */
     @Override
-    public void init(@SuppressWarnings("rawtypes") Map arg) throws JojoException {
-        settings = new Settings(arg);
-        tick_ns = TimeUnit.MILLISECONDS.toNanos(settings.number("jpop.tick.ms", TICK_ms, 1, DAY_ms));
-        checkpoint_ns = TimeUnit.MILLISECONDS.toNanos(settings.number("jpop.checkpoint.ms", CHECKPOINT_ms, 1, DAY_ms));
-    }
-
-    @Override
-    public Object handle(Message mes) throws JojoException {
-        Talk talk = mes.as(Talk.class);
-        boolean late;
-        synchronized (inbox) {
-            late = closed;
-            if (!late && (!(talk instanceof Talk.Come) || inbox.size() < WAITING_MOST)) {
-                inbox.add(talk);
-            }
-        }
-        if (late && talk instanceof Talk.Hello hello) {
-            tell(hello.rank(), new Talk.Over());
-        }
-        return null;
-    }
-
-    @Override
-    public void nodeLost(Node node) {
-        for (Node child : descendants) {
-            if (child == node) {
-                inbox.add(new Lost(node.rank(), node.name()));
-            }
-        }
-    }
-
-    @Override
-    public void start() throws JojoException {
-        try {
-            if (parent == null) {
-                begin();
-            } else {
-                join();
-            }
-            if (how != null) {
-                drive();
-            }
-            synchronized (inbox) {
-                closed = true;
-            }
-            for (Talk talk; (talk = inbox.poll()) != null; ) {
-                if (talk instanceof Talk.Hello hello) {
-                    tell(hello.rank(), new Talk.Over());
-                }
-            }
-            if (parent == null) {
-                end();
-            }
-        } catch (InterruptedException e) {
-            throw new JojoException("interrupted", e);
-        } catch (JojoException | RuntimeException e) {
-            if (events != null) {
-                events.end("null", "failed: " + e.getMessage());
-            }
-            throw e;
-        }
+    protected Map<String, Number> figures() {
+        double best = shownBest;
+        return parent != null || Double.isNaN(best) ? Map.of("work", shownWork) : Map.of("work", shownWork, "best", best);
     }
 
     // -- the client --------------------------------------------------------------------------------------------------
 
     @SuppressWarnings("unchecked")
-    private void begin() throws JojoException {
-        if (Trees.job(settings) instanceof Genetics.Job<?> job) {
-            how = (Evolution<Object>) job.evolution;
+    @Override
+    protected void begin() throws JojoException {
+        Trees.Job<Evolution<Object>, ?> job = Trees.job(settings);
+        if (job != null) {
+            how = job.given;
         } else {
             Source source = settings.made("jpop.evolution", Source.class, Thread.currentThread().getContextClassLoader(),
                     "the class that says what is bred, such as silf.jpop.ga.problems.Real$From");
             how = (Evolution<Object>) source.evolution(settings);
         }
         events = new Events(settings.text("jpop.events"), "ga", how.individuals().getClass().getName(), false);
-        String file = settings.text("jpop.checkpoint");
-        checkpoint = file == null ? null : new Checkpoint(Path.of(file), "ga", how);
-        byte[] kept = checkpoint == null ? null : checkpoint.read();
+        byte[] kept = kept("ga", how);
         if (kept != null) {
             Numbers in = new Numbers(kept);
             List<Island.Member<Object>> one = Island.members(in, how);
@@ -201,8 +126,8 @@ public final class Archipelago extends Code {
         return Island.coded(member == null ? List.of() : List.of(member), how.individuals());
     }
 
-    @SuppressWarnings("unchecked")
-    private void end() throws JojoException {
+    @Override
+    protected void end() throws JojoException {
         keep();
         long generations = workOfLost;
         for (NodeStat stat : stats()) {
@@ -211,8 +136,9 @@ public final class Archipelago extends Code {
         Outcome<Object> outcome = new Outcome<>(best.individual(), best.cost(), generations, faults);
         events.now(shown(), 0, statistics(), stats());
         events.end(shown(), "done");
-        if (Trees.job(settings) instanceof Genetics.Job<?> job) {
-            ((Genetics.Job<Object>) job).outcome = outcome;
+        Trees.Job<?, Outcome<Object>> job = Trees.job(settings);
+        if (job != null) {
+            job.made = outcome;
         } else {
             System.out.println("best: " + best.cost() + "; " + how.individuals().show(best.individual()));
             System.out.println("generations: " + generations + (faults == 0 ? "" : ", nodes lost: " + faults));
@@ -225,26 +151,17 @@ public final class Archipelago extends Code {
 
     // -- every node --------------------------------------------------------------------------------------------------
 
+    @Override
     @SuppressWarnings("unchecked")
-    private void join() throws JojoException, InterruptedException {
-        life = new java.security.SecureRandom().nextLong();
-        up(new Talk.Hello(rank, life), 0);
-        List<Talk> early = new ArrayList<>();
-        for (; ; ) {
-            Talk talk = inbox.take();
-            if (talk instanceof Talk.Welcome welcome && welcome.life() == life) {
-                how = (Evolution<Object>) welcome.how();
-                place = welcome.place();
-                states.putAll(welcome.states());
-                early.forEach(inbox::add);
-                return;
-            } else if (talk instanceof Talk.Over) {
-                early.forEach(inbox::add);
-                return;
-            } else if (talk instanceof Talk.Up || talk instanceof Lost) {
-                early.add(talk);
-            }
+    protected boolean isWelcome(Said said, long life) {
+        if (!(said instanceof Talk.Welcome welcome) || welcome.life() != life) {
+            return false;
         }
+        this.life = life;
+        how = (Evolution<Object>) welcome.how();
+        place = welcome.place();
+        states.putAll(welcome.states());
+        return true;
     }
 
     /** An island of its own, while nobody lives below, nor is about to say so. */
@@ -252,7 +169,8 @@ public final class Archipelago extends Code {
         return children.isEmpty() && Arrays.stream(descendants).noneMatch(Node::alive);
     }
 
-    private void drive() throws JojoException, InterruptedException {
+    @Override
+    protected void drive() throws JojoException, InterruptedException {
         long nextTick = System.nanoTime();
         long nextKeep = System.nanoTime() + checkpoint_ns;
         while (!over) {
@@ -273,15 +191,15 @@ public final class Archipelago extends Code {
                     keepUp();
                 }
             }
-            Talk talk = working ? inbox.poll() : inbox.poll(nextTick - now, TimeUnit.NANOSECONDS);
-            if (talk != null) {
-                take(talk);
+            Said said = working ? inbox.poll() : inbox.poll(nextTick - now, TimeUnit.NANOSECONDS);
+            if (said != null) {
+                take(said);
             } else if (working) {
                 generation();
             }
             if (parent == null && !over && allDone()) {
                 for (int child : children.keySet()) {
-                    tell(child, new Talk.Over());
+                    tell(child, new Said.Over());
                 }
                 return;
             }
@@ -303,6 +221,7 @@ public final class Archipelago extends Code {
     private void generation() throws JojoException {
         island.step();
         own++;
+        shownWork = own;
         better(island.best());
         if (island.isDone()) {
             told();
@@ -324,16 +243,17 @@ public final class Archipelago extends Code {
     private void better(Island.Member<Object> other) {
         if (other != null && (best == null || other.cost() < best.cost())) {
             best = other;
+            shownBest = best.cost();
         }
     }
 
-    private boolean isLate(Talk.Up up) {
+    private boolean isLate(Said.Up up) {
         Child child = children.get(up.rank());
         return child == null || child.life != up.life();
     }
 
-    private void take(Talk talk) throws JojoException {
-        if (talk instanceof Talk.Hello hello) {
+    private void take(Said said) throws JojoException {
+        if (said instanceof Said.Hello hello) {
             if (!descendants[hello.rank()].alive()) {
                 return; // the news of its end was first, and it would be waited for
             }
@@ -348,36 +268,36 @@ public final class Archipelago extends Code {
                 }
             });
             tell(hello.rank(), new Talk.Welcome(hello.life(), how, below, its));
-        } else if (talk instanceof Lost lost) {
+        } else if (said instanceof Lost lost) {
             if (gone(lost.rank())) {
                 faults++;
             }
             if (events != null) {
                 events.lost(lost.name());
             }
-        } else if (talk instanceof Talk.Come come) {
+        } else if (said instanceof Talk.Come come) {
             if (island != null && !island.isDone()) {
                 island.immigrants(come.individuals());
                 better(island.best());
             } else {
                 pass(come.individuals(), -1);
             }
-        } else if (talk instanceof Talk.Landed landed && landed.life() == life) {
+        } else if (said instanceof Talk.Landed landed && landed.life() == life) {
             long took = System.nanoTime() - landed.mark();
             roundTrip_ns = roundTrip_ns == 0 ? took : (3 * roundTrip_ns + took) / 4;
             leaveAfter_ns = System.nanoTime() + ROUND_TRIPS * roundTrip_ns;
             away = false;
-        } else if (talk instanceof Talk.Over) {
+        } else if (said instanceof Said.Over) {
             over = true;
             for (int child : children.keySet()) {
-                tell(child, new Talk.Over());
+                tell(child, new Said.Over());
             }
-        } else if (talk instanceof Talk.Up up && !isLate(up)) {
+        } else if (said instanceof Said.Up up && !isLate(up)) {
             fromBelow(up);
         }
     }
 
-    private void fromBelow(Talk.Up up) throws JojoException {
+    private void fromBelow(Said.Up up) throws JojoException {
         if (up instanceof Talk.Leave leave) {
             tell(leave.rank(), new Talk.Landed(leave.life(), leave.mark()));
             pass(leave.individuals(), leave.rank());
@@ -491,19 +411,5 @@ public final class Archipelago extends Code {
             }
         }
         return all;
-    }
-
-    private void up(Talk what, int size) throws JojoException {
-        messages++;
-        bytes += MESSAGE_bytes + size;
-        parent.tell(what);
-    }
-
-    private void tell(int child, Talk what) throws JojoException {
-        try {
-            descendants[child].tell(what);
-        } catch (NodeLostException e) {
-            // Told by nodeLost.
-        }
     }
 }

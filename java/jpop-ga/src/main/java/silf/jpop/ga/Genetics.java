@@ -27,18 +27,6 @@ public final class Genetics {
      */
     public static <G> Outcome<G> evolve(Evolution<G> evolution, NodeSpec tree, Properties properties, Launcher launcher)
             throws JojoException {
-        Job<G> job = new Job<>(evolution);
-        Trees.run(Trees.running(tree, Archipelago.class), properties, job, launcher);
-        return job.outcome;
-    }
-
-    /** An evolution on its way to the client's code, and the outcome on its way back. */
-    static final class Job<G> {
-        final Evolution<G> evolution;
-        volatile Outcome<G> outcome;
-
-        Job(Evolution<G> evolution) {
-            this.evolution = evolution;
-        }
+        return Trees.run(tree, Archipelago.class, properties, evolution, launcher);
     }
 }

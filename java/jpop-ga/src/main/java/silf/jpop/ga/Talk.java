@@ -1,30 +1,21 @@
 package silf.jpop.ga;
 
-import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
 import silf.jpop.NodeStat;
+import silf.jpop.Said;
 
 /** What nodes say to each other (spec/jpop G2). Individuals travel as {@link Island} writes them. */
-interface Talk extends Serializable {
-    /** To the parent. {@code rank} is the child's, {@code life} the number that its JVM drew. */
-    interface Up extends Talk {
-        int rank();
-
-        long life();
-    }
-
-    record Hello(int rank, long life) implements Up {}
-
+interface Talk extends Said {
     /** Individuals that look for another island. {@code mark} comes back in {@link Landed}. */
-    record Leave(int rank, long life, long mark, byte[] individuals) implements Up {}
+    record Leave(int rank, long life, long mark, byte[] individuals) implements Talk, Up {}
 
     /** States of islands, by place, as of now. */
-    record Keep(int rank, long life, Map<String, byte[]> states) implements Up {}
+    record Keep(int rank, long life, Map<String, byte[]> states) implements Talk, Up {}
 
     /** How far those below are. {@code best} is coded, or empty; costs are of all their individuals. */
     record Told(int rank, long life, byte[] best, double mean, double deviation, long count, boolean done, List<NodeStat> stats)
-            implements Up {}
+            implements Talk, Up {}
 
     record Welcome(long life, Evolution<?> how, String place, Map<String, byte[]> states) implements Talk {}
 
@@ -32,6 +23,4 @@ interface Talk extends Serializable {
     record Landed(long life, long mark) implements Talk {}
 
     record Come(byte[] individuals) implements Talk {}
-
-    record Over() implements Talk {}
 }

@@ -1,4 +1,11 @@
-//! `kumiko jojo CONF PROPS`: finds Java, Jojo's jar and jPoP's beside it, and becomes `java silf.jojo.Jojo`. Not in it: any of Jojo.
+//! `kumiko jojo CONF PROPS`: finds Java, Jojo's jar and jPoP's beside it, and becomes `java silf.jojo.Jojo`; `kumiko jojo watch`
+//! shows what such a program does. Not in it: any of Jojo.
+
+mod chart;
+mod history;
+mod report;
+mod view;
+mod watch;
 
 use crate::args::Jojo;
 use crate::fail::{Failure, MISUSE};
@@ -11,6 +18,21 @@ use std::process::Command;
 const FEATURE_LEAST: u32 = 17;
 
 pub fn jojo(jojo: &Jojo) -> Result<u8, Failure> {
+    if let [first, rest @ ..] = jojo.arguments.as_slice() {
+        if first == "watch" {
+            return watch::watch(jojo, rest);
+        }
+    }
+    let mut command = java(jojo, &[])?;
+    let cause = command.args(&jojo.arguments).exec();
+    let program = command.get_program().to_string_lossy();
+    Err(Failure::from_text(format!(
+        "{program} cannot be run: {cause}"
+    )))
+}
+
+/// `java [OPTIONS] -cp ... silf.jojo.Jojo`.
+fn java(jojo: &Jojo, options: &[OsString]) -> Result<Command, Failure> {
     let java = find_java(jojo.java.as_deref())?;
     if let Some(feature) = feature_of(&java).filter(|f| *f < FEATURE_LEAST) {
         return Err(Failure::from_text(format!(
@@ -27,16 +49,13 @@ pub fn jojo(jojo: &Jojo) -> Result<u8, Failure> {
     }
     class_path.push(":");
     class_path.push(jojo.class_path.clone().unwrap_or_else(|| ".".into()));
-    let cause = Command::new(&java)
+    let mut command = Command::new(java);
+    command
+        .args(options)
         .arg("-cp")
         .arg(class_path)
-        .arg("silf.jojo.Jojo")
-        .args(&jojo.arguments)
-        .exec();
-    Err(Failure::from_text(format!(
-        "{} cannot be run: {cause}",
-        java.display()
-    )))
+        .arg("silf.jojo.Jojo");
+    Ok(command)
 }
 
 /// As named, else of JAVA_HOME, else the first in PATH.
