@@ -7,8 +7,17 @@ use kumiko_e2e::{Person, finish, finish_with, has_program, skip, told, until};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const LIBRARIES: [&str; 2] = ["mpich", "openmpi"];
+/// And how many ranks a test may have: those of MPICH wait at full speed, so that more of them than processors pass a
+/// message in a turn of the scheduler each.
+const LIBRARIES: [(&str, u32); 2] = [("mpich", 2), ("openmpi", 4)];
+/// For the same reason tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Compiles into `folder`, by the compiler of a library; None: it is not here.
 fn compiled(test: &str, library: &str, source: &str, folder: &Path, name: &str) -> Option<PathBuf> {
@@ -58,14 +67,16 @@ fn said(ranks: u32) -> Vec<String> {
 
 #[test]
 fn ranks_are_in_one_sandbox_and_read_each_others_memory() {
+    let _turn = turn();
     let test = "ranks_are_in_one_sandbox_and_read_each_others_memory";
-    for library in LIBRARIES {
+    for (library, ranks) in LIBRARIES {
         let Some(person) = with_ranks(test, library) else {
             continue;
         };
-        let all = run(&person, &["--count", "4"], &["./ranks"]);
+        let count = ranks.to_string();
+        let all = run(&person, &["--count", &count], &["./ranks"]);
         assert!(all.status.success(), "{library}: {}", told(&all));
-        assert_eq!(lines(&all), said(4), "{library}");
+        assert_eq!(lines(&all), said(ranks), "{library}");
         // By other mechanisms too, where the library asks for nothing that they do not have.
         if library == "openmpi" {
             for mechanism in ["notify", "ptrace"] {
@@ -109,6 +120,7 @@ fn ranks_are_in_one_sandbox_and_read_each_others_memory() {
 /// As an account without any privilege; run by root, who can become one.
 #[test]
 fn an_ordinary_account_runs_ranks() {
+    let _turn = turn();
     let test = "an_ordinary_account_runs_ranks";
     const NOBODY: &str = "65534";
     let place = tempfile::Builder::new()
@@ -123,7 +135,7 @@ fn an_ordinary_account_runs_ranks() {
     }
     let (programs, home) = (place.path().join("bin"), place.path().join("home"));
     let work = home.join("work");
-    for library in LIBRARIES {
+    for (library, _) in LIBRARIES {
         if compiled(test, library, "tests/mpi/ranks.c", &work, library).is_none() {
             return;
         }
@@ -141,7 +153,7 @@ fn an_ordinary_account_runs_ranks() {
         std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
     }
     let script = "set -eu; kumiko site start --listen 127.0.0.1:0 >&2; trap 'kumiko site stop >&2' EXIT\n\
-                  for library in mpich openmpi; do kumiko job run --mpi -n 3 --dir work -- ./$library; done";
+                  for library in mpich openmpi; do kumiko job run --mpi -n 2 --dir work -- ./$library; done";
     let mut session = Command::new("setpriv");
     session.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     session
@@ -153,19 +165,21 @@ fn an_ordinary_account_runs_ranks() {
     session.env("KUMIKO_HOME", home.join("kumiko"));
     let session = finish(&mut session);
     assert!(session.status.success(), "{}", told(&session));
-    let mut twice = [said(3), said(3)].concat();
+    let mut twice = [said(2), said(2)].concat();
     twice.sort();
     assert_eq!(lines(&session), twice, "{}", told(&session));
 }
 
 #[test]
 fn a_rank_that_fails_ends_the_job_and_a_limit_is_of_all_ranks() {
+    let _turn = turn();
     let test = "a_rank_that_fails_ends_the_job_and_a_limit_is_of_all_ranks";
-    for library in LIBRARIES {
+    for (library, ranks) in LIBRARIES {
         let Some(person) = with_ranks(test, library) else {
             continue;
         };
-        let failed = run(&person, &["--count", "3"], &["./ranks", "exit"]);
+        let count = ranks.to_string();
+        let failed = run(&person, &["--count", &count], &["./ranks", "exit"]);
         // MPICH's launcher makes one status of those of all ranks, the ones that it killed too.
         let status = failed.status.code().unwrap();
         let expected = match library {
@@ -174,11 +188,11 @@ fn a_rank_that_fails_ends_the_job_and_a_limit_is_of_all_ranks() {
         };
         assert!(expected, "{library}: {}", told(&failed));
         // Each rank alone is below it.
-        let policy = person.file("limit.toml", "[limits]\nmemory_mib = 250\n");
+        let policy = person.file("limit.toml", "[limits]\nmemory_mib = 150\n");
         let policy = policy.to_str().unwrap();
         let over = run(
             &person,
-            &["--count", "3", "--policy", policy],
+            &["--count", &count, "--policy", policy],
             &["./ranks", "fill"],
         );
         assert_eq!(over.status.code(), Some(125), "{library}: {}", told(&over));
@@ -188,16 +202,19 @@ fn a_rank_that_fails_ends_the_job_and_a_limit_is_of_all_ranks() {
 
 #[test]
 fn cancel_reaches_all_ranks_and_nothing_is_left() {
+    let _turn = turn();
     let test = "cancel_reaches_all_ranks_and_nothing_is_left";
-    for library in LIBRARIES {
+    for (library, ranks) in LIBRARIES {
         let Some(person) = with_ranks(test, library) else {
             continue;
         };
-        let line = ["job", "submit", "--mpi", "-n", "3", "--dir", "work"];
+        let count = ranks.to_string();
+        let line = ["job", "submit", "--mpi", "-n", &count, "--dir", "work"];
         let job = person.ok(line.iter().chain(&["--", "./ranks", "wait"]));
         let job = job.trim();
         let folder = person.kumiko_home().join("state/jobs").join(job);
-        let all = |name: &str| (0..3).all(|rank| folder.join(format!("{name}.{rank}")).exists());
+        let all =
+            |name: &str| (0..ranks).all(|rank| folder.join(format!("{name}.{rank}")).exists());
         until("all ranks are up", || all("up"));
         person.ok(["job", "cancel", job]);
         person.run(["job", "wait", job]);
@@ -225,6 +242,7 @@ fn ranks_in(folder: &Path) -> usize {
 
 #[test]
 fn a_site_without_a_launcher_says_who_may_install_one() {
+    let _turn = turn();
     let person = Person::with_site();
     let check = |options: &[&str], expected: &str| {
         let line = ["job", "run", "-n", "2", "--env", "PATH=/usr/lib/none"];
@@ -243,6 +261,7 @@ fn a_site_without_a_launcher_says_who_may_install_one() {
 /// The kernels of examples/mpi say themselves whether they are right.
 #[test]
 fn kernels_are_right_by_either_library() {
+    let _turn = turn();
     let test = "kernels_are_right_by_either_library";
     // MPICH's ranks wait at full speed, so that more of them than processors is a matter of seconds for each message.
     let rows: [(&str, &str, &[&str]); 2] = [
@@ -271,6 +290,7 @@ fn kernels_are_right_by_either_library() {
 
 #[test]
 fn globusrun_starts_ranks_by_job_type_mpi() {
+    let _turn = turn();
     let test = "globusrun_starts_ranks_by_job_type_mpi";
     if !has_program("mpiexec") {
         return skip(test, "mpiexec");
