@@ -12,6 +12,7 @@ mod goal;
 mod guard;
 mod info;
 mod jojo;
+mod jpop;
 mod limits;
 mod machine;
 mod mechanisms;
@@ -56,6 +57,8 @@ enum What {
     Info(info::Options),
     /// Jojo: starts, classes, calls, arrays, the paper's master and workers; beside ssh, RMI and mitogen.
     Jojo(jojo::Options),
+    /// jPoP: searches that sleep on 64 nodes, compute on two processors, look at more than one would, lose nodes.
+    Jpop(jpop::Options),
     /// The sandbox's mechanisms, beside bare loops, PRoot, bubblewrap and strace; paper 000's figures 3, 4 and 6.
     Mechanisms(mechanisms::Options),
     /// MPI programs as jobs: kernels, launches, messages; beside the same launchers alone.
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         What::Choice(options) => told(ended(move || run_choice(&options))),
         What::Info(options) => told(ended(move || run_info(&options))),
         What::Jojo(options) => told(ended(move || jojo::run(&options))),
+        What::Jpop(options) => told(ended(move || jpop::run(&options))),
         What::Mechanisms(options) => told(ended(move || run_mechanisms(&options))),
         What::Mpi(options) => told(ended(move || run_mpi(&options))),
         What::Limits(options) => told(ended(move || run_limits(&options))),
