@@ -23,6 +23,7 @@ mod proc;
 mod report;
 mod rounds;
 mod rows;
+mod rpc;
 mod site;
 mod stats;
 mod wait;
@@ -63,6 +64,8 @@ enum What {
     Mechanisms(mechanisms::Options),
     /// MPI programs as jobs: kernels, launches, messages; beside the same launchers alone.
     Mpi(mpi::Options),
+    /// Calls of routines from C and Python, beside a raw TLS chain.
+    Rpc(rpc::Options),
     /// How exactly limits are kept: network, disk, processors; beside no limit; paper 000's figure 5.
     Limits(limits::Options),
 }
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         What::Jpop(options) => told(ended(move || jpop::run(&options))),
         What::Mechanisms(options) => told(ended(move || run_mechanisms(&options))),
         What::Mpi(options) => told(ended(move || run_mpi(&options))),
+        What::Rpc(options) => told(ended(move || run_rpc(&options))),
         What::Limits(options) => told(ended(move || run_limits(&options))),
     }
 }
@@ -179,6 +183,14 @@ fn run_mpi(options: &mpi::Options) -> Result<PathBuf, Failure> {
     let folder = options.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/mpi"));
     let report = mpi::run(options)?;
+    report::write(&report, &folder)?;
+    eprint!("{}", report::table(&report));
+    Ok(folder.join("report.html"))
+}
+
+fn run_rpc(options: &rpc::Options) -> Result<PathBuf, Failure> {
+    let folder = rpc::folder(options);
+    let report = rpc::run(options)?;
     report::write(&report, &folder)?;
     eprint!("{}", report::table(&report));
     Ok(folder.join("report.html"))

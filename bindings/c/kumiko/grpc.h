@@ -75,6 +75,11 @@ char *grpc_error_string(grpc_error_t);
 grpc_error_t grpc_get_error(grpc_sessionid_t);
 grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *idPtr);
 
+/* Not of the standard: as grpc_call and grpc_call_async, with every argument by its address, scalars too (a text by its own), for
+ * languages without variable numbers of arguments. */
+grpc_error_t kumiko_call(grpc_function_handle_t *, void *const addresses[], size_t count);
+grpc_error_t kumiko_call_async(grpc_function_handle_t *, grpc_sessionid_t *, void *const addresses[], size_t count);
+
 /* Not of the standard: what the last failed function of this thread had to say; the text stays until the next one fails. */
 const char *kumiko_last_message(void);
 

@@ -35,7 +35,7 @@ unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
 ///
 /// # Safety
 /// NULL, or readable.
-unsafe fn number(handle: *const Handle) -> Result<u64, Failed> {
+pub unsafe fn number(handle: *const Handle) -> Result<u64, Failed> {
     // SAFETY: the caller's promise.
     match unsafe { handle.as_ref() } {
         Some(handle) if handle.mark == MARK => Ok(handle.number),

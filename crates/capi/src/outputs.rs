@@ -16,6 +16,39 @@ pub union Slot {
     address: *mut u8,
 }
 
+impl Slot {
+    /// A scalar from where it lies; a text, a complex number and an array are their address. None: a scalar that lies nowhere.
+    ///
+    /// # Safety
+    /// NULL, or the address of what `parameter` says.
+    pub unsafe fn of(parameter: &Parameter, address: *mut u8) -> Option<Slot> {
+        let kind = kind(parameter);
+        if kind == b'p' {
+            return Some(Slot { address });
+        }
+        let width = usize::try_from(parameter.element.bytes()?).ok()?;
+        if address.is_null() {
+            return None;
+        }
+        let mut bytes = [0; 8];
+        // SAFETY: not NULL, and a scalar of this many bytes lies there; none that is no address has more than 8.
+        unsafe { std::ptr::copy_nonoverlapping(address, bytes.as_mut_ptr(), width.min(8)) };
+        let [a, b, c, d, ..] = bytes;
+        Some(match (kind, width) {
+            (b'd', 4) => Slot {
+                real: f32::from_ne_bytes([a, b, c, d]).into(),
+            },
+            (b'd', _) => Slot {
+                real: f64::from_ne_bytes(bytes),
+            },
+            // Only its lowest bytes are looked at.
+            _ => Slot {
+                whole: i64::from_ne_bytes(bytes),
+            },
+        })
+    }
+}
+
 /// How C passes an argument of this parameter: see c/entries.c.
 pub fn kind(parameter: &Parameter) -> u8 {
     use ElementType::{

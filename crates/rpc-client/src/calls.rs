@@ -16,7 +16,7 @@ use kumiko_wire::rpc::{Durability, FromSite, ToSite};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 
 /// Some blocks are on their way at once; one is held in memory at either end.
@@ -29,6 +29,8 @@ const GIVE_UP: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(200);
 /// Streams that are kept for the next calls.
 const IDLE_STREAMS: usize = 64;
+/// Conversations at once; further calls wait here. With the idle ones it leaves a session's streams (256) room for other things.
+const BUSY_STREAMS: usize = 128;
 /// Refusals that pass.
 const PASSING: [&str; 2] = ["rpc_log_unwritable", "rpc_too_many_calls"];
 
@@ -61,6 +63,14 @@ struct Inner {
     numbers: tokio::sync::Mutex<Option<u64>>,
     count: Mutex<Count>,
     idle: Mutex<Vec<(Sender, Receiver)>>,
+    busy: Semaphore,
+}
+
+/// A stream while somebody speaks on it.
+struct Busy<'a> {
+    sender: Sender,
+    receiver: Receiver,
+    _place: SemaphorePermit<'a>,
 }
 
 #[derive(Debug, Default)]
@@ -123,6 +133,7 @@ impl Calls {
                 numbers: tokio::sync::Mutex::new(None),
                 count: Mutex::default(),
                 idle: Mutex::default(),
+                busy: Semaphore::new(BUSY_STREAMS),
             }),
         }
     }
@@ -145,12 +156,12 @@ impl Calls {
     }
 
     async fn signatures(&self, routine: &str) -> Result<Vec<Signature>, RpcError> {
-        let (mut sender, mut receiver) = self.stream().await?;
+        let mut stream = self.stream().await?;
         let routine = routine.to_owned();
-        say(&mut sender, ToSite::Signature { routine }).await?;
+        say(&mut stream.sender, ToSite::Signature { routine }).await?;
         let mut signatures = Vec::new();
         loop {
-            match hear(&mut receiver).await? {
+            match hear(&mut stream.receiver).await? {
                 FromSite::Routine { signature } if signature.is_empty() => break,
                 FromSite::Routine { signature } => {
                     signatures.push(Signature::from_text(&signature)?);
@@ -161,22 +172,30 @@ impl Calls {
                 _ => return Err(RpcError::Unexpected),
             }
         }
-        self.keep((sender, receiver));
+        self.keep(stream);
         Ok(signatures)
     }
 
-    async fn stream(&self) -> Result<(Sender, Receiver), RpcError> {
+    async fn stream(&self) -> Result<Busy<'_>, RpcError> {
+        let place = self.inner.busy.acquire().await;
+        // It is never closed.
+        let place = place.map_err(|_| SessionError::Closed)?;
         let idle = lock(&self.inner.idle).pop();
-        match idle {
-            Some(stream) => Ok(stream),
-            None => Ok(self.inner.client.calls().await?.split()),
-        }
+        let (sender, receiver) = match idle {
+            Some(stream) => stream,
+            None => self.inner.client.calls().await?.split(),
+        };
+        Ok(Busy {
+            sender,
+            receiver,
+            _place: place,
+        })
     }
 
-    fn keep(&self, stream: (Sender, Receiver)) {
+    fn keep(&self, stream: Busy<'_>) {
         let mut idle = lock(&self.inner.idle);
         if idle.len() < IDLE_STREAMS {
-            idle.push(stream);
+            idle.push((stream.sender, stream.receiver));
         }
     }
 
@@ -203,13 +222,13 @@ impl Calls {
         let give_up = Instant::now() + GIVE_UP;
         loop {
             let asked = async {
-                let (mut sender, mut receiver) = self.stream().await?;
+                let mut stream = self.stream().await?;
                 let durability = self.inner.settings.durability;
-                say(&mut sender, ToSite::Register { durability }).await?;
+                say(&mut stream.sender, ToSite::Register { durability }).await?;
                 loop {
-                    match hear(&mut receiver).await? {
+                    match hear(&mut stream.receiver).await? {
                         FromSite::Registered { client } => {
-                            self.keep((sender, receiver));
+                            self.keep(stream);
                             return Ok(client);
                         }
                         FromSite::Refused { refusal, .. } => return Err(refusal.into()),
@@ -280,7 +299,7 @@ impl Calls {
                 message,
                 data: Bytes::new(),
             };
-            if say(&mut stream.0, said).await.is_ok() {
+            if say(&mut stream.sender, said).await.is_ok() {
                 self.keep(stream);
             }
         }
@@ -296,13 +315,13 @@ impl Calls {
             unwanted.send_replace(true);
             return Ok(());
         }
-        let (mut sender, receiver) = self.stream().await?;
+        let mut stream = self.stream().await?;
         let said = ToSite::Call {
             message: FromClient::Cancel { call },
             data: Bytes::new(),
         };
-        say(&mut sender, said).await?;
-        self.keep((sender, receiver));
+        say(&mut stream.sender, said).await?;
+        self.keep(stream);
         Ok(())
     }
 
@@ -317,14 +336,14 @@ impl Calls {
     /// # Errors
     /// The link is lost.
     pub async fn until_over(&self, call: CallId) -> Result<(), RpcError> {
-        let (mut sender, mut receiver) = self.stream().await?;
+        let mut stream = self.stream().await?;
         let said = ToSite::Call {
             message: FromClient::Acknowledge { call },
             data: Bytes::new(),
         };
-        say(&mut sender, said).await?;
+        say(&mut stream.sender, said).await?;
         loop {
-            match hear(&mut receiver).await? {
+            match hear(&mut stream.receiver).await? {
                 FromSite::Status {
                     call: about,
                     status: Status::Over { .. },
@@ -335,7 +354,7 @@ impl Calls {
                 _ => {}
             }
         }
-        self.keep((sender, receiver));
+        self.keep(stream);
         Ok(())
     }
 
@@ -442,7 +461,7 @@ async fn no_more(unwanted: &mut watch::Receiver<bool>) {
 
 /// The conversation on one stream.
 async fn once(
-    stream: &mut (Sender, Receiver),
+    stream: &mut Busy<'_>,
     call: &mut ClientCall,
     given: Sending<'_>,
     staging: &mut Vec<u8>,
@@ -452,7 +471,7 @@ async fn once(
         ahead,
         unwanted,
     } = given;
-    let (sender, receiver) = stream;
+    let (sender, receiver) = (&mut stream.sender, &mut stream.receiver);
     let id = call.id;
     let Some(message) = call.next() else {
         return Left::Failed(RpcError::Unexpected);
