@@ -31,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const IDLE_STREAMS: usize = 64;
 /// Conversations at once; further calls wait here. With the idle ones it leaves a session's streams (256) room for other things.
 const BUSY_STREAMS: usize = 128;
+/// How long a program that ends waits for a site that does not read.
+const READ_WITHIN: Duration = Duration::from_secs(5);
 /// Refusals that pass.
 const PASSING: [&str; 2] = ["rpc_log_unwritable", "rpc_too_many_calls"];
 
@@ -325,9 +327,18 @@ impl Calls {
         Ok(())
     }
 
-    /// Sends what is queued and says goodbye.
+    /// Waits until the site has read what was said, though not for long, and says goodbye.
     pub async fn close(self) {
-        lock(&self.inner.idle).clear();
+        let idle = std::mem::take(&mut *lock(&self.inner.idle));
+        let read = async {
+            for (sender, mut receiver) in idle {
+                // Its end answers ours, after all that came before: a session that is closed first takes that with it.
+                if sender.finish().await.is_ok() {
+                    while let Ok(Some(_)) = receiver.recv().await {}
+                }
+            }
+        };
+        let _ = tokio::time::timeout(READ_WITHIN, read).await;
         self.inner.client.clone().close().await;
     }
 

@@ -114,6 +114,8 @@ pub(crate) struct Live {
     epoch: AtomicU32,
     /// Counts changes of its state.
     changes: watch::Sender<u64>,
+    /// It is not wanted any more.
+    cancelled: watch::Sender<bool>,
     result: Mutex<Option<Held>>,
 }
 
@@ -335,6 +337,7 @@ impl<B: BatchSystem> Inner<B> {
             arriving,
             epoch: AtomicU32::new(0),
             changes: watch::channel(0).0,
+            cancelled: watch::channel(false).0,
             result: Mutex::new(None),
         });
         lock(&self.live).insert(id, Arc::clone(&live));
@@ -425,9 +428,10 @@ impl<B: BatchSystem> Inner<B> {
                     }
                 });
             }
-            Action::Cancel { host, .. } => {
-                if let Some(number) = host_number(&host) {
-                    let _ = self.shop.pool.ask(number, Ask::Cancel);
+            // A worker sees it whenever it gets to this call, and in no other.
+            Action::Cancel { attempt, .. } => {
+                if let Some(live) = self.live(attempt.call) {
+                    live.cancelled.send_replace(true);
                 }
             }
             // By the running time of the site, now and then.
@@ -571,6 +575,7 @@ impl<B: BatchSystem> Inner<B> {
                 }),
                 in_memory: !self.book(client).is_logged(),
                 sync: self.is_synced(client),
+                cancelled: live.cancelled.subscribe(),
                 started: is_started,
                 done: is_done,
             },

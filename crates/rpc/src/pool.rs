@@ -13,8 +13,6 @@ use tokio::sync::mpsc::UnboundedSender;
 #[derive(Debug)]
 pub enum Ask {
     Run(Box<Run>),
-    /// The call is not wanted any more.
-    Cancel,
     /// No more calls come.
     End,
 }

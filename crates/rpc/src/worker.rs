@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Where a routine's program sees arguments: read-only, so that those of a call that is tried again are those that were sent.
 const ARGUMENTS: &str = "/arguments";
@@ -61,6 +61,8 @@ pub struct Run {
     pub in_memory: bool,
     /// The result is to outlive the machine.
     pub sync: bool,
+    /// True from when the call is not wanted any more.
+    pub cancelled: watch::Receiver<bool>,
     /// Told once it has computed for a while.
     pub started: oneshot::Sender<()>,
     pub done: oneshot::Sender<Done>,
@@ -156,6 +158,11 @@ pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
     tokio::spawn(worker.live(begin));
 }
 
+/// Waits until the call is not wanted any more; false: that is never heard, for the site goes down.
+async fn is_cancelled(of: &mut watch::Receiver<bool>) -> bool {
+    of.wait_for(|cancelled| *cancelled).await.is_ok()
+}
+
 struct Worker<B> {
     shop: Arc<Shop<B>>,
     number: u64,
@@ -212,7 +219,6 @@ impl<B: BatchSystem> Worker<B> {
             tokio::select! {
                 ask = self.asked.recv() => match ask {
                     Some(Ask::Run(run)) => self.compute(*run).await,
-                    Some(Ask::Cancel) => {}
                     Some(Ask::End) | None => break,
                 },
                 report = self.reports.recv() => self.note(report),
@@ -337,6 +343,7 @@ impl<B: BatchSystem> Worker<B> {
     async fn answered(&mut self, mut run: Run) -> Option<(Run, Done)> {
         let mut started = Box::pin(tokio::time::sleep(STARTED_AFTER));
         let mut told = false;
+        let mut cancelling = false;
         loop {
             match self.read_answer(&run) {
                 Err(end) => {
@@ -358,15 +365,17 @@ impl<B: BatchSystem> Worker<B> {
             }
             tokio::select! {
                 report = self.reports.recv() => self.note(report),
-                ask = self.asked.recv() => match ask {
-                    Some(Ask::Cancel) => {
+                was_cancelled = is_cancelled(&mut run.cancelled), if !cancelling => {
+                    cancelling = true;
+                    if was_cancelled {
                         let grace_ms = self.shop.grace_ms;
                         self.command(AttemptCommand::Cancel { grace_ms }).await;
                     }
-                    // One that computes is asked for nothing else; the site goes down and leaves it alone.
-                    Some(_) => {}
-                    None => return None,
-                },
+                }
+                // One that computes is asked for nothing else; the site goes down and leaves it alone.
+                ask = self.asked.recv() => {
+                    ask?;
+                }
                 () = &mut started, if !told && self.taken >= self.sent => {
                     told = true;
                     let (unused, _) = oneshot::channel();
@@ -378,13 +387,14 @@ impl<B: BatchSystem> Worker<B> {
     }
 
     /// One that was told its call by an older process of the site, or was not.
-    async fn adopt(&mut self, run: Run, told: bool) {
+    async fn adopt(&mut self, mut run: Run, told: bool) {
         self.shop.batch.adopt(self.id()).await;
         // Its offsets are not known any more: it takes no other call.
         self.sent = 0;
         let spool = self.shop.batch.spool(self.id()).join("stdout");
         let from = File::open(&spool).and_then(spooling::first_data);
         self.read = from.ok().flatten().unwrap_or(0);
+        let mut cancelling = false;
         loop {
             if let Some(small) = self.find_answer(&run) {
                 let done = self.result(&run, small).await;
@@ -403,10 +413,14 @@ impl<B: BatchSystem> Worker<B> {
             }
             tokio::select! {
                 report = self.reports.recv() => self.note(report),
-                ask = self.asked.recv() => match ask {
-                    Some(Ask::Cancel) => self.command(AttemptCommand::Cancel { grace_ms: 0 }).await,
-                    Some(_) => {}
-                    None => return,
+                was_cancelled = is_cancelled(&mut run.cancelled), if !cancelling => {
+                    cancelling = true;
+                    if was_cancelled {
+                        self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
+                    }
+                }
+                ask = self.asked.recv() => if ask.is_none() {
+                    return;
                 },
             }
         }

@@ -2,7 +2,6 @@
 //! for too long is noted (spec/rpc P24, P38, P66). Not here: what is done because of an event.
 
 use super::{Inner, Outcome, host_number, lock};
-use crate::pool::Ask;
 use crate::store::Held;
 use crate::worker::{self, Begin};
 use kumiko_call::call::{Call, Stage};
@@ -51,6 +50,7 @@ impl<B: BatchSystem> Inner<B> {
                 _ => respond::MOST_FRUITLESS,
             };
             live.epoch.store(epoch, Ordering::Relaxed);
+            live.cancelled.send_replace(call.cancelled);
             let Some(attempt) = call.attempt() else {
                 continue;
             };
@@ -63,9 +63,6 @@ impl<B: BatchSystem> Inner<B> {
                     let begin = Begin::Adopt(Box::new(made.run), attempt.started);
                     worker::begin(&self.shop, number, begin);
                     tokio::spawn(async move { calls.follow(id, made.started, made.done).await });
-                    if call.cancelled {
-                        let _ = self.shop.pool.ask(number, Ask::Cancel);
-                    }
                     continue;
                 }
                 Some(Err(end)) => end,
