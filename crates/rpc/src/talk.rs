@@ -56,18 +56,22 @@ struct Talk<B> {
 impl<B: BatchSystem> Talk<B> {
     async fn go_on(&mut self, mut receiver: Receiver) -> Result<(), SessionError> {
         loop {
-            tokio::select! {
+            let answered = tokio::select! {
                 message = receiver.recv() => {
                     let Some(message) = message? else { return Ok(()) };
                     match ToSite::decode(message.kind, message.data) {
-                        Ok(message) => self.heard(message).await?,
+                        Ok(message) => self.heard(message).await,
                         Err(error) => {
                             let refusal = Refusal::new("bad_request", error.to_string());
-                            self.refuse(None, refusal).await?;
+                            self.refuse(None, refusal).await
                         }
                     }
                 }
-                () = changed(&mut self.watched) => self.tell_watched().await?,
+                () = changed(&mut self.watched) => self.tell_watched().await,
+            };
+            // Who reads no more may have said more before, such as that it has its result. The receiver knows when all is over.
+            if let Err(error) = answered {
+                tracing::debug!(subject = %self.peer.subject, %error, "an answer about a call is not read");
             }
         }
     }
