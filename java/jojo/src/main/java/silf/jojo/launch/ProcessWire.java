@@ -13,6 +13,9 @@ final class ProcessWire implements Wire {
     /** For the kernel to end a process and for us to see it. */
     private static final long REAP_MOST_MS = 1000;
 
+    /** The same where its output has ended already: on a busy machine it takes longer, and a cut must not be taken for its end. */
+    private static final long END_MOST_MS = 5000;
+
     /** How long a command may take to tell its far end that we have closed: only then it is not taken for a cut there. */
     private static final long GRACE_MS = 1000;
     /** From here on the status is not the far shell's: 128 + a signal if the command was killed, or what ssh ends with by itself. */
@@ -75,7 +78,7 @@ final class ProcessWire implements Wire {
     @Override
     public boolean wasCut() {
         try {
-            return process.waitFor(REAP_MOST_MS, TimeUnit.MILLISECONDS) && process.exitValue() >= CUT_LEAST;
+            return process.waitFor(END_MOST_MS, TimeUnit.MILLISECONDS) && process.exitValue() >= CUT_LEAST;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return false;
