@@ -1,14 +1,11 @@
 //! One run of `bench site`: options, what all rows share, and the order of the rows. Not here: any measurement (`rows`).
 
 use crate::fail::{Failure, While};
-use crate::goal::Row;
-use crate::guard;
-use crate::machine::Machine;
 use crate::report::Report;
 use crate::rows;
+use crate::run::{self, Run};
 use clap::Args;
 use std::path::PathBuf;
-use std::time::Instant;
 use tokio::runtime::Runtime;
 
 #[derive(Clone, Debug, Args)]
@@ -17,7 +14,7 @@ pub struct Options {
     #[arg(long)]
     pub quick: bool,
     /// Only these rows, by key.
-    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(rows::KEYS))]
+    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(run::keys(&rows::ALL)))]
     pub only: Vec<String>,
     /// How many jobs are alive at once where memory is measured.
     #[arg(long, default_value_t = 200, value_name = "JOBS")]
@@ -85,32 +82,11 @@ impl Bench {
 
 /// Measures every row that was asked for. A row that fails is in the report, with the reason.
 pub fn run(options: &Options) -> Result<Report, Failure> {
+    let mut run = Run::begin(options.quick, &options.only);
     let bench = Bench::new(options.clone())?;
-    let begun = Instant::now();
-    let mut machine = Machine::here();
-    let mut measured = Vec::new();
     for (key, measure) in rows::ALL {
-        if !options.only.is_empty() && !options.only.iter().any(|k| k == key) {
-            continue;
-        }
-        eprintln!("bench: {key} ...");
-        let row: Row = measure(&bench);
-        guard::go_on();
-        for missing in &row.missing {
-            eprintln!("bench: {key}: {missing}");
-        }
-        measured.push(row);
+        run.row(key, || measure(&bench));
     }
-    machine.ended();
-    let pace = if options.quick { "quick" } else { "full" };
-    machine.run = format!(
-        "{pace}, {} s, {} jobs alive for memory",
-        begun.elapsed().as_secs(),
-        options.live
-    );
-    Ok(Report {
-        title: "Speed of a site",
-        machine,
-        rows: measured,
-    })
+    let live = format!("{} jobs alive for memory", options.live);
+    Ok(run.report("Speed of a site", &[live]))
 }

@@ -5,6 +5,7 @@ use crate::fail::Failure;
 use crate::goal::Reach;
 use crate::info::curve::Axis;
 use crate::jojo::measured::{self, Asked, Bench, Figure, goal};
+use crate::report::Report;
 use crate::stats::Unit;
 use clap::Args;
 use std::path::PathBuf;
@@ -79,8 +80,8 @@ fn figures() -> [Figure; 1] {
     }]
 }
 
-/// Measures, and writes the report down; where its page is.
-pub fn run(options: &Options) -> Result<PathBuf, Failure> {
+/// Measures every row that was asked for.
+pub fn run(options: &Options) -> Result<Report, Failure> {
     let bench = Bench {
         name: "jpop",
         title: "Speed of jPoP",
@@ -90,7 +91,7 @@ pub fn run(options: &Options) -> Result<PathBuf, Failure> {
         rows: &ROWS,
         figures: &figures(),
     };
-    measured::run(&bench, options.quick, &options.only, options.out.as_deref())
+    measured::run(&bench, options.quick, &options.only)
 }
 
 #[cfg(test)]

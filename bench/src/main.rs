@@ -24,13 +24,15 @@ mod report;
 mod rounds;
 mod rows;
 mod rpc;
+mod run;
 mod site;
 mod stats;
 mod wait;
 
 use clap::{Parser, Subcommand};
 use fail::{Failure, While};
-use std::path::PathBuf;
+use report::Report;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc;
 
@@ -72,17 +74,29 @@ enum What {
 
 fn main() -> ExitCode {
     match Cli::parse().what {
-        What::Site(options) => told(ended(move || run(&options))),
-        What::Globus(options) => told(ended(move || run_globus(&options))),
-        What::Batch(options) => told(ended(move || run_batch(&options))),
-        What::Choice(options) => told(ended(move || run_choice(&options))),
-        What::Info(options) => told(ended(move || run_info(&options))),
-        What::Jojo(options) => told(ended(move || jojo::run(&options))),
-        What::Jpop(options) => told(ended(move || jpop::run(&options))),
-        What::Mechanisms(options) => told(ended(move || run_mechanisms(&options))),
-        What::Mpi(options) => told(ended(move || run_mpi(&options))),
-        What::Rpc(options) => told(ended(move || run_rpc(&options))),
-        What::Limits(options) => told(ended(move || run_limits(&options))),
+        What::Site(o) => told(ended(move || {
+            kept("site", o.out.as_deref(), bench::run(&o))
+        })),
+        What::Globus(o) => told(ended(move || {
+            kept("globus", o.out.as_deref(), globus::run(&o))
+        })),
+        What::Batch(o) => told(ended(move || {
+            kept("batch", o.out.as_deref(), batch::run(&o))
+        })),
+        What::Choice(o) => told(ended(move || {
+            kept("choice", o.out.as_deref(), choice::run(&o))
+        })),
+        What::Info(o) => told(ended(move || kept("info", o.out.as_deref(), info::run(&o)))),
+        What::Jojo(o) => told(ended(move || kept("jojo", o.out.as_deref(), jojo::run(&o)))),
+        What::Jpop(o) => told(ended(move || kept("jpop", o.out.as_deref(), jpop::run(&o)))),
+        What::Mechanisms(o) => told(ended(move || {
+            kept("mechanisms", o.out.as_deref(), mechanisms::run(&o))
+        })),
+        What::Mpi(o) => told(ended(move || kept("mpi", o.out.as_deref(), mpi::run(&o)))),
+        What::Rpc(o) => told(ended(move || kept("rpc", o.out.as_deref(), rpc::run(&o)))),
+        What::Limits(o) => told(ended(move || {
+            kept("limits", o.out.as_deref(), limits::run(&o))
+        })),
     }
 }
 
@@ -124,84 +138,13 @@ fn ended(
     }
 }
 
-fn run(options: &bench::Options) -> Result<PathBuf, Failure> {
-    let folder = options
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("target/bench/site"));
-    let report = bench::run(options)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-fn run_batch(options: &batch::Options) -> Result<PathBuf, Failure> {
-    let folder = batch::folder(options);
-    let report = batch::run(options)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-fn run_choice(options: &choice::Options) -> Result<PathBuf, Failure> {
-    let folder = options.out.clone();
-    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/choice"));
-    let report = choice::run(options)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-fn run_info(options: &info::Options) -> Result<PathBuf, Failure> {
-    let folder = options.out.clone();
-    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/info"));
-    let report = info::run(options, bench::program("KUMIKO_BIN", "kumiko")?)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-fn run_globus(options: &globus::Options) -> Result<PathBuf, Failure> {
-    let folder = options.out.clone();
-    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/globus"));
-    let report = globus::run(options)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-fn run_mechanisms(options: &mechanisms::Options) -> Result<PathBuf, Failure> {
-    let folder = options.out.clone();
-    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/mechanisms"));
-    let report = mechanisms::run(options)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-fn run_mpi(options: &mpi::Options) -> Result<PathBuf, Failure> {
-    let folder = options.out.clone();
-    let folder = folder.unwrap_or_else(|| PathBuf::from("target/bench/mpi"));
-    let report = mpi::run(options)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-fn run_rpc(options: &rpc::Options) -> Result<PathBuf, Failure> {
-    let folder = rpc::folder(options);
-    let report = rpc::run(options)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-fn run_limits(options: &limits::Options) -> Result<PathBuf, Failure> {
-    let folder = options.folder();
-    let report = limits::run(options)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
+/// A bench's report, in the folder of its name unless another was asked for.
+fn kept(
+    name: &str,
+    out: Option<&Path>,
+    report: Result<Report, Failure>,
+) -> Result<PathBuf, Failure> {
+    run::written(&report?, &run::folder(name, out))
 }
 
 async fn interrupted() -> Result<(), Failure> {

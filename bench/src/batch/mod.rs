@@ -8,12 +8,10 @@ mod rows;
 use crate::bench::Bench;
 use crate::fail::Failure;
 use crate::goal::Row;
-use crate::guard;
-use crate::machine::Machine;
 use crate::report::Report;
+use crate::run::{self, Run};
 use clap::Args;
 use std::path::PathBuf;
-use std::time::Instant;
 
 type Measure = fn(&Bench) -> Row;
 
@@ -23,15 +21,13 @@ const ROWS: [(&str, Measure); 4] = [
     ("condor", rows::condor),
     ("many", rows::many),
 ];
-const KEYS: [&str; 4] = ["pilot", "slurm", "condor", "many"];
-
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// Fewer rounds: a glance.
     #[arg(long)]
     pub quick: bool,
     /// Only these rows, by key.
-    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(KEYS))]
+    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(run::keys(&ROWS)))]
     pub only: Vec<String>,
     /// Folder of the report [default: target/bench/batch].
     #[arg(long, value_name = "DIR")]
@@ -40,32 +36,10 @@ pub struct Options {
 
 /// Measures every row that was asked for.
 pub fn run(options: &Options) -> Result<Report, Failure> {
-    let begun = Instant::now();
-    let mut machine = Machine::here();
+    let mut run = Run::begin(options.quick, &options.only);
     let bench = Bench::programs(options.quick)?;
-    let wanted = |key: &str| options.only.is_empty() || options.only.iter().any(|k| k == key);
-    let mut measured: Vec<Row> = Vec::new();
-    for (key, measure) in ROWS.into_iter().filter(|(key, _)| wanted(key)) {
-        eprintln!("bench: {key} ...");
-        let row = measure(&bench);
-        guard::go_on();
-        for missing in &row.missing {
-            eprintln!("bench: {key}: {missing}");
-        }
-        measured.push(row);
+    for (key, measure) in ROWS {
+        run.row(key, || measure(&bench));
     }
-    machine.ended();
-    let pace = if options.quick { "quick" } else { "full" };
-    machine.run = format!("{pace}, {} s", begun.elapsed().as_secs());
-    Ok(Report {
-        title: "Batch systems",
-        machine,
-        rows: measured,
-    })
-}
-
-/// Where its report goes.
-pub fn folder(options: &Options) -> PathBuf {
-    let folder = options.out.clone();
-    folder.unwrap_or_else(|| PathBuf::from("target/bench/batch"))
+    Ok(run.report("Batch systems", &[]))
 }

@@ -11,8 +11,8 @@ use crate::bench;
 use crate::fail::{Failure, While};
 use crate::goal::{Goal, Reach, Row};
 use crate::guard;
-use crate::machine::Machine;
 use crate::report::Report;
+use crate::run::Run;
 use crate::stats::{Unit, digits};
 use crate::wait::{self, SAMPLE_WITHIN};
 use clap::Args;
@@ -22,7 +22,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 use strata::{HOSTS, POLICIES, PROGRAMS, Program};
 use tempfile::TempDir;
 
@@ -46,8 +45,7 @@ impl Options {
 }
 
 pub fn run(options: &Options) -> Result<Report, Failure> {
-    let begun = Instant::now();
-    let mut machine = Machine::here();
+    let mut run = Run::begin(options.quick, &[]);
     let place = Place::new(bench::program("KUMIKO_BIN", "kumiko")?)?;
     eprintln!("bench: calibrating ...");
     place.calibrate()?;
@@ -84,14 +82,8 @@ pub fn run(options: &Options) -> Result<Report, Failure> {
     }
     let took = measure(&place, &programs, &pairs, options.rounds())?;
     let judged = judge(&pairs, &took, AS_GOOD);
-    machine.ended();
-    let pace = if options.quick { "quick" } else { "full" };
-    machine.run = format!("{pace}, {} s", begun.elapsed().as_secs());
-    Ok(Report {
-        title: "The choice of a mechanism",
-        machine,
-        rows: vec![row(&judged)],
-    })
+    run.row("choice", || row(&judged));
+    Ok(run.report("The choice of a mechanism", &[]))
 }
 
 /// What a program took under a policy and a mechanism: (program, policy, mechanism).

@@ -12,17 +12,14 @@ mod way;
 
 use crate::bench::Bench;
 use crate::fail::Failure;
-use crate::goal::Row;
-use crate::guard;
-use crate::machine::Machine;
 use crate::report::Report;
+use crate::run::Run;
 use bare::Bare;
 use clap::Args;
 use places::Place;
 use rows::Setup;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 const KEYS: [&str; 6] = ["pings", "job", "jobs", "delegation", "command", "paper"];
 
@@ -50,8 +47,7 @@ pub struct Options {
 
 /// Measures every row that was asked for.
 pub fn run(options: &Options) -> Result<Report, Failure> {
-    let begun = Instant::now();
-    let mut machine = Machine::here();
+    let mut run = Run::begin(options.quick, &options.only);
     let bench = Bench::programs(false)?;
     let ours = Place::ours(&bench)?;
     let gct = if options.alone {
@@ -74,36 +70,16 @@ pub fn run(options: &Options) -> Result<Report, Failure> {
         rounds: if options.quick { 3 } else { 8 },
         clients: options.clients,
     };
-    let wanted = |key: &str| options.only.is_empty() || options.only.iter().any(|k| k == key);
-    let mut measured: Vec<Row> = Vec::new();
-    for key in KEYS.into_iter().filter(|key| wanted(key)) {
-        eprintln!("bench: {key} ...");
-        let rows = match key {
+    for key in KEYS {
+        run.rows(key, || match key {
             "pings" => vec![setup.pings()],
             "job" => Vec::from(setup.jobs_alone()),
             "jobs" => vec![setup.jobs()],
             "delegation" => vec![setup.delegation()],
             "command" => vec![setup.command()],
             _ => vec![paper::measure(setup.runtime, &ours.way)],
-        };
-        guard::go_on();
-        for row in &rows {
-            for missing in &row.missing {
-                eprintln!("bench: {}: {missing}", row.key);
-            }
-        }
-        measured.extend(rows);
+        });
     }
-    machine.ended();
-    let pace = if options.quick { "quick" } else { "full" };
-    machine.run = format!(
-        "{pace}, {} s, {} jobs one after another",
-        begun.elapsed().as_secs(),
-        setup.runs
-    );
-    Ok(Report {
-        title: "GRAM",
-        machine,
-        rows: measured,
-    })
+    let runs = format!("{} jobs one after another", setup.runs);
+    Ok(run.report("GRAM", &[runs]))
 }

@@ -11,17 +11,17 @@ mod rows;
 mod scale;
 mod world;
 
+use crate::bench;
 use crate::fail::{Failure, While};
 use crate::goal::Row;
-use crate::machine::Machine;
 use crate::peers::slapd::Slapd;
 use crate::proc;
 use crate::report::Report;
+use crate::run::Run;
 use clap::Args;
 use kumiko_directory::Op;
 use rows::Setup;
 use std::path::PathBuf;
-use std::time::Instant;
 use tokio::runtime::Runtime;
 use world::World;
 
@@ -51,10 +51,9 @@ impl Options {
 type Measure = Box<dyn FnOnce(&mut Setup) -> Row>;
 
 /// Measures every row.
-pub fn run(options: &Options, kumiko: PathBuf) -> Result<Report, Failure> {
-    let begun = Instant::now();
-    let mut machine = Machine::here();
-    let world = World::new(kumiko)?;
+pub fn run(options: &Options) -> Result<Report, Failure> {
+    let mut run = Run::begin(options.quick, &options.only);
+    let world = World::new(bench::program("KUMIKO_BIN", "kumiko")?)?;
     let runtime = Runtime::new().doing(|| "starting the clients' runtime")?;
     let ours = world.serve("bench", "kind = \"index\"\nhost = false\n")?;
     let before = proc::memory(ours.pid)?.map_or(0, |m| m.private_bytes);
@@ -73,15 +72,6 @@ pub fn run(options: &Options, kumiko: PathBuf) -> Result<Report, Failure> {
         feeder,
         theirs,
     };
-    let mut measured: Vec<Row> = Vec::new();
-    let mut keep = |row: Row| {
-        eprintln!("bench: {} done", row.key);
-        for missing in &row.missing {
-            eprintln!("bench: {}: {missing}", row.key);
-        }
-        measured.push(row);
-    };
-    let wanted = |key: &str| options.only.is_empty() || options.only.iter().any(|o| o == key);
     let rows: [(&str, Measure); 12] = [
         ("memory", Box::new(move |s| s.memory(before))),
         ("equality", Box::new(|s| s.equality())),
@@ -97,20 +87,8 @@ pub fn run(options: &Options, kumiko: PathBuf) -> Result<Report, Failure> {
         ("scale", Box::new(|s| s.scale())),
     ];
     for (key, measure) in rows {
-        if wanted(key) {
-            keep(measure(&mut setup));
-        }
+        run.row(key, || measure(&mut setup));
     }
-    machine.ended();
-    let pace = if options.quick { "quick" } else { "full" };
-    machine.run = format!(
-        "{pace}, {} s, {} hosts",
-        begun.elapsed().as_secs(),
-        options.hosts
-    );
-    Ok(Report {
-        title: "The information service",
-        machine,
-        rows: measured,
-    })
+    let hosts = format!("{} hosts", options.hosts);
+    Ok(run.report("The information service", &[hosts]))
 }

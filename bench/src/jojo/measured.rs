@@ -5,13 +5,13 @@ use crate::fail::{Failure, While};
 use crate::goal::{Goal, Reach, Row};
 use crate::guard;
 use crate::info::curve::{self, Axis, Curve, Point};
-use crate::machine::Machine;
-use crate::report::{self, Report};
+use crate::report::Report;
+use crate::rows::or_missing;
+use crate::run::Run;
 use crate::stats::Unit;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 /// A measuring program, and what is asked of it.
 pub struct Bench<'a> {
@@ -77,54 +77,17 @@ fn pictures(figures: &[Figure], row: &str, points: &[Said]) -> Vec<String> {
         .collect()
 }
 
-/// Measures, and writes the report down; where its page is.
-///
-/// `only`: keys of rows, none for all.
-pub fn run(
-    bench: &Bench,
-    quick: bool,
-    only: &[String],
-    out: Option<&Path>,
-) -> Result<PathBuf, Failure> {
-    let folder = out.map_or_else(
-        || Path::new("target/bench").join(bench.name),
-        Path::to_owned,
-    );
-    let report = measured(bench, quick, only)?;
-    report::write(&report, &folder)?;
-    eprint!("{}", report::table(&report));
-    Ok(folder.join("report.html"))
-}
-
-/// Measures every row that was asked for.
-fn measured(bench: &Bench, quick: bool, only: &[String]) -> Result<Report, Failure> {
-    let begun = Instant::now();
-    let mut machine = Machine::here();
+/// Measures every row that was asked for; `only`: their keys, none for all.
+pub fn run(bench: &Bench, quick: bool, only: &[String]) -> Result<Report, Failure> {
+    let mut run = Run::begin(quick, only);
     let class_path = build(bench)?;
-    let mut rows = Vec::new();
     for asked in bench.rows {
-        if !only.is_empty() && !only.iter().any(|k| k == asked.key) {
-            continue;
-        }
-        eprintln!("bench: {} ...", asked.key);
-        let mut row = Row::new(asked.key, asked.title, asked.goals.to_vec());
-        if let Err(failure) = measure(bench, &mut row, &class_path, quick) {
-            row.lacks(None, &failure);
-        }
-        guard::go_on();
-        for missing in &row.missing {
-            eprintln!("bench: {}: {missing}", asked.key);
-        }
-        rows.push(row);
+        run.row(asked.key, || {
+            let row = Row::new(asked.key, asked.title, asked.goals.to_vec());
+            or_missing(row, |row| measure(bench, row, &class_path, quick))
+        });
     }
-    machine.ended();
-    let pace = if quick { "quick" } else { "full" };
-    machine.run = format!("{pace}, {} s", begun.elapsed().as_secs());
-    Ok(Report {
-        title: bench.title,
-        machine,
-        rows,
-    })
+    Ok(run.report(bench.title, &[]))
 }
 
 /// java/build and the measuring program; its class path. Absolute: nodes begin elsewhere.

@@ -7,6 +7,7 @@ use crate::fail::Failure;
 use crate::goal::Reach;
 use crate::info::curve::Axis;
 use crate::jojo::measured::{Asked, Bench, Figure, goal};
+use crate::report::Report;
 use crate::stats::Unit;
 use clap::Args;
 use std::path::PathBuf;
@@ -240,8 +241,8 @@ fn figures() -> [Figure; 3] {
     ]
 }
 
-/// Measures, and writes the report down; where its page is.
-pub fn run(options: &Options) -> Result<PathBuf, Failure> {
+/// Measures every row that was asked for.
+pub fn run(options: &Options) -> Result<Report, Failure> {
     let bench = Bench {
         name: "jojo",
         title: "Speed of Jojo",
@@ -250,7 +251,7 @@ pub fn run(options: &Options) -> Result<PathBuf, Failure> {
         rows: &ROWS,
         figures: &figures(),
     };
-    measured::run(&bench, options.quick, &options.only, options.out.as_deref())
+    measured::run(&bench, options.quick, &options.only)
 }
 
 #[cfg(test)]

@@ -13,13 +13,11 @@ mod work;
 use crate::bench;
 use crate::fail::Failure;
 use crate::goal::{Goal, Reach, Row};
-use crate::guard;
-use crate::machine::Machine;
 use crate::report::Report;
+use crate::run::{self, Run};
 use clap::Args;
 use place::Place;
 use std::path::PathBuf;
-use std::time::Instant;
 
 type Measure = fn(&Place, &Options) -> Row;
 
@@ -36,23 +34,13 @@ const ROWS: [(&str, Measure); 10] = [
     ("figure5", figures::rates),
 ];
 
-const KEYS: [&str; 10] = {
-    let mut keys = [""; 10];
-    let mut at = 0;
-    while at < ROWS.len() {
-        keys[at] = ROWS[at].0;
-        at += 1;
-    }
-    keys
-};
-
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// Fewer rounds: a glance in some minutes.
     #[arg(long)]
     pub quick: bool,
     /// Only these rows, by key.
-    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(KEYS))]
+    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(run::keys(&ROWS)))]
     pub only: Vec<String>,
     /// Folder of the report, and of the files that guests read and write [default: target/bench/limits].
     #[arg(long, value_name = "DIR")]
@@ -61,8 +49,7 @@ pub struct Options {
 
 impl Options {
     pub fn folder(&self) -> PathBuf {
-        let folder = self.out.clone();
-        folder.unwrap_or_else(|| PathBuf::from("target/bench/limits"))
+        run::folder("limits", self.out.as_deref())
     }
 
     /// The full number of rounds, or a few when in a hurry.
@@ -82,27 +69,11 @@ fn near(text: &'static str, ours: &'static str, amount: f64, share: f64) -> Goal
 
 /// Measures every row that was asked for.
 pub fn run(options: &Options) -> Result<Report, Failure> {
-    let begun = Instant::now();
-    let mut machine = Machine::here();
+    let mut run = Run::begin(options.quick, &options.only);
     let kumiko = bench::program("KUMIKO_BIN", "kumiko")?;
     let place = Place::new(kumiko, &options.folder())?;
-    let wanted = |key: &str| options.only.is_empty() || options.only.iter().any(|k| k == key);
-    let mut measured: Vec<Row> = Vec::new();
-    for (key, measure) in ROWS.into_iter().filter(|(key, _)| wanted(key)) {
-        eprintln!("bench: {key} ...");
-        let row = measure(&place, options);
-        guard::go_on();
-        for missing in &row.missing {
-            eprintln!("bench: {key}: {missing}");
-        }
-        measured.push(row);
+    for (key, measure) in ROWS {
+        run.row(key, || measure(&place, options));
     }
-    machine.ended();
-    let pace = if options.quick { "quick" } else { "full" };
-    machine.run = format!("{pace}, {} s", begun.elapsed().as_secs());
-    Ok(Report {
-        title: "Limits",
-        machine,
-        rows: measured,
-    })
+    Ok(run.report("Limits", &[]))
 }

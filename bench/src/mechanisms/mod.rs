@@ -10,22 +10,22 @@ mod way;
 use crate::bench;
 use crate::fail::Failure;
 use crate::goal::Row;
-use crate::guard;
-use crate::machine::Machine;
 use crate::report::Report;
+use crate::run::{self, Run};
 use clap::Args;
 use std::path::PathBuf;
-use std::time::Instant;
 use way::Place;
 
-const KEYS: [&str; 7] = [
-    "open",
-    "unpinned",
-    "others",
-    "processes",
-    "start",
-    "length",
-    "trap",
+type Measure = fn(&Place, &Options) -> Row;
+
+const ROWS: [(&str, Measure); 7] = [
+    ("open", rows::open),
+    ("unpinned", rows::unpinned),
+    ("others", rows::others),
+    ("processes", rows::processes),
+    ("start", rows::start),
+    ("length", rows::length),
+    ("trap", figures::trap),
 ];
 
 #[derive(Clone, Debug, Args)]
@@ -34,7 +34,7 @@ pub struct Options {
     #[arg(long)]
     pub quick: bool,
     /// Only these rows, by key.
-    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(KEYS))]
+    #[arg(long, value_name = "KEY", num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(run::keys(&ROWS)))]
     pub only: Vec<String>,
     /// Folder of the report [default: target/bench/mechanisms].
     #[arg(long, value_name = "DIR")]
@@ -50,34 +50,10 @@ impl Options {
 
 /// Measures every row that was asked for.
 pub fn run(options: &Options) -> Result<Report, Failure> {
-    let begun = Instant::now();
-    let mut machine = Machine::here();
+    let mut run = Run::begin(options.quick, &options.only);
     let place = Place::new(bench::program("KUMIKO_BIN", "kumiko")?)?;
-    let wanted = |key: &str| options.only.is_empty() || options.only.iter().any(|k| k == key);
-    let mut measured: Vec<Row> = Vec::new();
-    for key in KEYS.into_iter().filter(|key| wanted(key)) {
-        eprintln!("bench: {key} ...");
-        let row = match key {
-            "open" => rows::open(&place, options),
-            "unpinned" => rows::unpinned(&place, options),
-            "others" => rows::others(&place, options),
-            "processes" => rows::processes(&place, options),
-            "start" => rows::start(&place, options),
-            "length" => rows::length(&place, options),
-            _ => figures::trap(&place, options),
-        };
-        guard::go_on();
-        for missing in &row.missing {
-            eprintln!("bench: {key}: {missing}");
-        }
-        measured.push(row);
+    for (key, measure) in ROWS {
+        run.row(key, || measure(&place, options));
     }
-    machine.ended();
-    let pace = if options.quick { "quick" } else { "full" };
-    machine.run = format!("{pace}, {} s", begun.elapsed().as_secs());
-    Ok(Report {
-        title: "Mechanisms",
-        machine,
-        rows: measured,
-    })
+    Ok(run.report("Mechanisms", &[]))
 }
