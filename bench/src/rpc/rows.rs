@@ -66,6 +66,27 @@ fn times(text: &'static str, ours: &'static str, theirs: &'static str, times: f6
     }
 }
 
+/// The raw chain, C and Python in turn, of calls of which nothing is kept.
+fn beside_raw(
+    row: &mut Row,
+    bench: &Bench,
+    rounds: usize,
+    what: (&'static str, usize),
+    slowest: bool,
+) -> Result<(), Failure> {
+    let world = World::new(bench)?;
+    let (_server, raw) = world.raw()?;
+    let all = vec![
+        (RAW, Ok(raw)),
+        (C, world.c("none")),
+        (PYTHON, world.python("none")),
+    ];
+    let mut drivers = started(row, all);
+    let contenders = contenders(&mut drivers, what, slowest, Unit::Seconds);
+    rounds::take(row, bench.rounds(rounds), contenders);
+    Ok(())
+}
+
 pub fn null(bench: &Bench) -> Row {
     let goals = vec![
         times("C: ≤ 2 × the raw chain", C, RAW, 2.0),
@@ -73,20 +94,7 @@ pub fn null(bench: &Bench) -> Row {
     ];
     let row = Row::new("null", "A null call of a warm routine", goals);
     or_missing(row, |row| {
-        let world = World::new(bench)?;
-        let (_server, raw) = world.raw()?;
-        let all = vec![
-            (RAW, Ok(raw)),
-            (C, world.c("none")),
-            (PYTHON, world.python("none")),
-        ];
-        let mut drivers = started(row, all);
-        let count = bench.rounds(100);
-        rounds::take(
-            row,
-            count,
-            contenders(&mut drivers, ("null", BURST), false, Unit::Seconds),
-        );
+        beside_raw(row, bench, 100, ("null", BURST), false)?;
         row.note("Each sample is the mean of 100 calls in a row; TLS on loopback; nothing of a call is kept.");
         Ok(())
     })
@@ -94,22 +102,9 @@ pub fn null(bench: &Bench) -> Row {
 
 pub fn tail(bench: &Bench) -> Row {
     let goals = vec![times("C: p99 ≤ 2 × the raw chain's", C, RAW, 2.0)];
-    let row = Row::new("tail", "The slowest of 100 null calls", goals);
+    let row = Row::new("tail", "The slowest of many null calls", goals);
     or_missing(row, |row| {
-        let world = World::new(bench)?;
-        let (_server, raw) = world.raw()?;
-        let all = vec![
-            (RAW, Ok(raw)),
-            (C, world.c("none")),
-            (PYTHON, world.python("none")),
-        ];
-        let mut drivers = started(row, all);
-        let count = bench.rounds(30);
-        rounds::take(
-            row,
-            count,
-            contenders(&mut drivers, ("null", TAIL), true, Unit::Seconds),
-        );
+        beside_raw(row, bench, 30, ("null", TAIL), true)?;
         row.note("Each sample is the 99th percentile of 500 calls in a row.");
         Ok(())
     })
@@ -176,20 +171,7 @@ pub fn big(bench: &Bench) -> Row {
     let goals = vec![times("C: ≤ 1.25 × the raw program", C, RAW, 1.25)];
     let row = Row::new("big", "8 MiB in, 12 KiB out", goals);
     or_missing(row, |row| {
-        let world = World::new(bench)?;
-        let (_server, raw) = world.raw()?;
-        let all = vec![
-            (RAW, Ok(raw)),
-            (C, world.c("none")),
-            (PYTHON, world.python("none")),
-        ];
-        let mut drivers = started(row, all);
-        let count = bench.rounds(50);
-        rounds::take(
-            row,
-            count,
-            contenders(&mut drivers, ("big", 1), false, Unit::Seconds),
-        );
+        beside_raw(row, bench, 50, ("big", 1), false)?;
         Ok(())
     })
 }
