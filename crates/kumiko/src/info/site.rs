@@ -4,6 +4,7 @@
 use crate::home::{Home, Running};
 use crate::job::view::now_ms;
 use crate::site;
+use crate::site::settings::Settings;
 use crate::site::told::Told;
 use kumiko_directory::provider::{Provider, ReadError, Reading};
 use kumiko_directory::{Dn, Entry, Stamp};
@@ -99,6 +100,12 @@ impl SiteProvider {
         Told::read(&self.home).ok()?.filter(|_| !self.many)
     }
 
+    /// The batch system of a site for many accounts: that of its settings, which all agents go by.
+    fn set(&self) -> Option<String> {
+        let settings = self.many.then(|| Settings::load(&self.home))?;
+        Some(settings.ok()?.batch.as_str().to_owned())
+    }
+
     /// Where clients reach it from elsewhere, if they can.
     fn contact(&self, running: &Running) -> Option<(String, u16)> {
         let address: SocketAddr = running.address.parse().ok()?;
@@ -137,9 +144,9 @@ impl SiteProvider {
             true => "yes",
             false => "no",
         };
-        let batch = told.map_or("fork", |told| told.batch.as_str());
+        let batch = told.map(|told| told.batch.clone()).or_else(|| self.set());
         let mut facts = vec![
-            ("kumiko-batch".to_owned(), vec![batch.to_owned()]),
+            ("kumiko-batch".to_owned(), batch.into_iter().collect()),
             ("kumiko-draining".to_owned(), vec![draining.to_owned()]),
         ];
         let subject = self.subject.iter().cloned().collect();

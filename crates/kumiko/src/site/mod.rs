@@ -13,7 +13,7 @@ pub mod many;
 mod organisations;
 pub mod pilots;
 mod serve;
-mod settings;
+pub mod settings;
 mod staging;
 pub mod told;
 
