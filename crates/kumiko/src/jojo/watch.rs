@@ -8,7 +8,7 @@ use crate::jojo::history::{History, LINE_MOST_BYTES, Told};
 use crate::jojo::{java, report, view};
 use clap::Parser;
 use std::ffi::OsString;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -68,12 +68,12 @@ pub fn watch(jojo: &Jojo, arguments: &[OsString]) -> Result<u8, Failure> {
             return Ok(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
     };
-    let mut show = Show::new(&options);
+    let mut show = Show::new(&options)?;
     let status = if options.program.is_empty() {
         let (to, news) = channel();
         match &options.from {
             Some(file) => {
-                let opened = std::fs::File::open(file);
+                let opened = File::open(file);
                 events(opened.doing(|| format!("opening {}", file.display()))?, to);
             }
             None => events(running(options.pid)?, to),
@@ -82,7 +82,7 @@ pub fn watch(jojo: &Jojo, arguments: &[OsString]) -> Result<u8, Failure> {
     } else {
         start(jojo, &options, &mut show)?
     };
-    show.finish(&options)?;
+    show.finish()?;
     Ok(status)
 }
 
@@ -330,17 +330,28 @@ struct Show {
     /// The last line of what the program printed has no end yet: nothing is drawn below it.
     open_line: bool,
     shown: Option<Instant>,
+    /// Lines of events that came.
+    lines: u64,
+    /// Open from the beginning: whoever watched for hours is not told then that it cannot be.
+    report: Option<(File, PathBuf)>,
 }
 
 impl Show {
-    fn new(options: &Options) -> Show {
+    fn new(options: &Options) -> Result<Show, Failure> {
+        let report = match options.report.clone() {
+            Some(path) => {
+                let made = File::create(&path);
+                Some((made.doing(|| format!("making {}", path.display()))?, path))
+            }
+            None => None,
+        };
         let on_stderr = !options.program.is_empty();
         let terminal = if on_stderr {
             std::io::stderr().is_terminal()
         } else {
             std::io::stdout().is_terminal()
         };
-        Show {
+        Ok(Show {
             history: History::default(),
             json: options.json,
             on_stderr,
@@ -348,13 +359,17 @@ impl Show {
             drawn: 0,
             open_line: false,
             shown: None,
-        }
+            lines: 0,
+            report,
+        })
     }
 
     fn event(&mut self, line: &str) -> Result<(), Failure> {
+        self.lines += 1;
         let told = self.history.line(line).map_err(|wrong| {
             Failure::from_text(format!(
-                "an event that cannot be read: {wrong}: {}",
+                "event {} cannot be read: {wrong}: {}",
+                self.lines,
                 view::printable(&line.chars().take(100).collect::<String>())
             ))
         })?;
@@ -445,10 +460,10 @@ impl Show {
         eprintln!("kumiko: {text}");
     }
 
-    fn finish(&mut self, options: &Options) -> Result<(), Failure> {
-        if let Some(file) = &options.report {
-            std::fs::write(file, report::html(&self.history))
-                .doing(|| format!("writing {}", file.display()))?;
+    fn finish(&mut self) -> Result<(), Failure> {
+        if let Some((file, path)) = &mut self.report {
+            file.write_all(report::html(&self.history).as_bytes())
+                .doing(|| format!("writing {}", path.display()))?;
         }
         Ok(())
     }
