@@ -158,17 +158,28 @@ impl Registry {
         })))
     }
 
+    /// What they are called, `module/name`, in order.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn names(&self) -> Result<Vec<String>, RegistryError> {
+        let root = self.root.join("routines");
+        let mut all = Vec::new();
+        for module in names(&root)? {
+            let within = names(&root.join(&module))?;
+            all.extend(within.iter().map(|name| format!("{module}/{name}")));
+        }
+        Ok(all)
+    }
+
     /// All, by name.
     ///
     /// # Errors
     /// The registry is damaged.
     pub fn all(&self) -> Result<Vec<Arc<Routine>>, RegistryError> {
-        let root = self.root.join("routines");
         let mut routines = Vec::new();
-        for module in names(&root)? {
-            for name in names(&root.join(&module))? {
-                routines.extend(self.find(&format!("{module}/{name}"))?);
-            }
+        for name in self.names()? {
+            routines.extend(self.find(&name)?);
         }
         Ok(routines)
     }

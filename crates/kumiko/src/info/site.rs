@@ -13,6 +13,7 @@ use kumiko_info::HostFacts;
 use kumiko_job::census::{Census, Queue};
 use kumiko_linux::this_process;
 use kumiko_policy::Limited;
+use kumiko_rpc::registry::Registry;
 use kumiko_sandbox::{Machine, admissions};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,6 +22,8 @@ use std::time::Duration;
 /// Two small files are looked at.
 const EVERY: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(5);
+/// Routines that are told, by name: with names of any length they fit in an entry that an index takes.
+const ROUTINES_MOST: usize = 256;
 /// What is told of what is left to reserve: the attribute, what it is of, and its unit in that of limits.
 const RESERVES: [(&str, Limited, Unit); 5] = [
     ("kumiko-reserve-cpus", Limited::Cpu, Unit::Hundred),
@@ -106,6 +109,15 @@ impl SiteProvider {
         Some(settings.ok()?.batch.as_str().to_owned())
     }
 
+    /// What a personal site computes for who calls it; nobody calls one for many accounts yet.
+    fn routines(&self) -> Vec<String> {
+        let registry = (!self.many).then(|| Registry::new(self.home.state().join("rpc")));
+        let names = registry.map(|registry| registry.names());
+        let mut names = names.and_then(Result::ok).unwrap_or_default();
+        names.truncate(ROUTINES_MOST);
+        names
+    }
+
     /// Where clients reach it from elsewhere, if they can.
     fn contact(&self, running: &Running) -> Option<(String, u16)> {
         let address: SocketAddr = running.address.parse().ok()?;
@@ -151,6 +163,7 @@ impl SiteProvider {
         ];
         let subject = self.subject.iter().cloned().collect();
         facts.push(("kumiko-subject".to_owned(), subject));
+        facts.push(("kumiko-routine".to_owned(), self.routines()));
         if let Some(census) = told.and_then(|told| told.census.as_ref()) {
             let open = census.queues.iter().filter(|queue| queue.open);
             let open = open.map(|queue| queue.name.clone()).collect();

@@ -1,13 +1,14 @@
 //! `kumiko rpc call` and `attach`: one call from words to printed results. What is needed to take its result later is written down
 //! before the call begins (spec/rpc P40), and goes when the result is where it belongs.
 
-use super::{Call, Results, values};
+use super::{Call, Results, find, values};
 use crate::args::Format;
 use crate::connect;
 use crate::fail::{Failure, While};
 use crate::home::Home;
 use crate::output::say;
 use kumiko_call::id::CallId;
+use kumiko_client::Client;
 use kumiko_idl::{Plan, Signature};
 use kumiko_rpc_client::{Arguments, Calls, Note, Notes, RpcError, Settings, call_id};
 use serde_json::{Map, Value as Json};
@@ -15,31 +16,54 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failure> {
-    let site = asked.target.site.as_deref();
-    connect::with(site, home, async |client| {
-        let settings = Settings {
-            durability: asked.durability.into(),
-            ..Settings::default()
-        };
-        let calls = Calls::new(client.clone(), settings);
-        let signature = calls.signature(&asked.routine).await?;
-        let targets = targets(&asked.results, &signature)?;
-        let given = values::arguments(&signature, &asked.arguments)?;
-        let heads = kumiko_rpc_client::heads(&signature, &given)?;
-        let arguments = Arguments::new(&signature, &given)?;
-        let id = calls.number().await?;
-        let note = Note::new(client.address().to_string(), &signature, &heads);
-        let notes = Notes::of(home.root());
-        notes.write(&note, id)?;
-        if std::io::stderr().is_terminal() {
-            eprintln!("call {id}: if this ends early, `kumiko rpc attach {id}` takes its result");
+    let settings = Settings {
+        durability: asked.durability.into(),
+        ..Settings::default()
+    };
+    match &asked.find.requirement {
+        Some(requirement) => {
+            let (client, signature) =
+                find::open(&asked.find, requirement, &asked.routine, settings, home).await?;
+            let calls = Calls::new(client.clone(), settings);
+            let done = call_at(&client, &calls, &signature, &asked, format, home).await;
+            connect::close(client).await;
+            done
         }
-        let came = calls.call(id, &asked.routine, &arguments).await;
-        let forget = || notes.forget(&note.site, id);
-        finish(&calls, id, forget, came, |result| {
-            show(&signature, &arguments.plan, result, &targets, format)
-        })
-        .await
+        None => {
+            let site = asked.target.site.as_deref();
+            connect::with(site, home, async |client| {
+                let calls = Calls::new(client.clone(), settings);
+                let signature = calls.signature(&asked.routine).await?;
+                call_at(client, &calls, &signature, &asked, format, home).await
+            })
+            .await
+        }
+    }
+}
+
+async fn call_at(
+    client: &Client,
+    calls: &Calls,
+    signature: &Signature,
+    asked: &Call,
+    format: Format,
+    home: &Home,
+) -> Result<u8, Failure> {
+    let targets = targets(&asked.results, signature)?;
+    let given = values::arguments(signature, &asked.arguments)?;
+    let heads = kumiko_rpc_client::heads(signature, &given)?;
+    let arguments = Arguments::new(signature, &given)?;
+    let id = calls.number().await?;
+    let note = Note::new(client.address().to_string(), signature, &heads);
+    let notes = Notes::of(home.root());
+    notes.write(&note, id)?;
+    if std::io::stderr().is_terminal() {
+        eprintln!("call {id}: if this ends early, `kumiko rpc attach {id}` takes its result");
+    }
+    let came = calls.call(id, &asked.routine, &arguments).await;
+    let forget = || notes.forget(&note.site, id);
+    finish(calls, id, forget, came, |result| {
+        show(signature, &arguments.plan, result, &targets, format)
     })
     .await
 }
@@ -103,7 +127,7 @@ async fn finish(
     Ok(0)
 }
 
-fn parse(text: &str) -> Result<CallId, Failure> {
+pub fn parse(text: &str) -> Result<CallId, Failure> {
     call_id(text).ok_or_else(|| Failure::misuse(format!("{text} names no call: they are like 7-3")))
 }
 

@@ -1,7 +1,9 @@
 //! `kumiko rpc ...`: make routines, register them, call them.
 
 mod call;
-mod library;
+mod find;
+pub(crate) mod library;
+mod show;
 mod values;
 
 use crate::args::{Format, Target};
@@ -48,6 +50,13 @@ pub enum Rpc {
     },
     /// Call a routine and wait for its result.
     Call(Call),
+    /// What is recorded of a call at its site: when it was called, computed, resumed, and taken.
+    Show {
+        /// As `call` named it, e.g. 7-3.
+        call: String,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Take the result of a call that was begun here before.
     Attach {
         /// As `call` named it, e.g. 7-3.
@@ -71,6 +80,8 @@ pub struct Call {
     /// What of the call outlives the site's process, and its machine.
     #[arg(long, value_enum, default_value = "full")]
     pub durability: Durability,
+    #[command(flatten)]
+    pub find: find::Find,
     #[command(flatten)]
     pub target: Target,
 }
@@ -147,6 +158,22 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
             })
             .await?;
             output::many(format, &views(&routines))?;
+            Ok(0)
+        }
+        Rpc::Show { call, target } => {
+            let id = call::parse(&call)?;
+            let site = target.site.as_deref();
+            let recorded = connect::with(site, home, async |client| {
+                let calls = Calls::new(client.clone(), Settings::default());
+                Ok(calls.record(id).await?)
+            })
+            .await?;
+            if recorded.is_empty() {
+                return Err(Failure::from_text(format!(
+                    "nothing is recorded of call {id}: it was never begun, was not to be recorded, or is forgotten"
+                )));
+            }
+            output::many(format, &show::lines(recorded))?;
             Ok(0)
         }
         Rpc::Call(arguments) => call::call(arguments, format, home).await,

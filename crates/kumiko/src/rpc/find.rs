@@ -1,0 +1,100 @@
+//! `kumiko rpc call --where`: the site that computes a call, of those that an index tells to have its routine. The choice is
+//! that of placement (spec/jobs/placement.md, PM10 to PM16). Not here: a call that was begun stays where it is.
+
+use crate::connect;
+use crate::fail::Failure;
+use crate::home::Home;
+use crate::info;
+use clap::Args;
+use kumiko_client::{Client, SiteAddress};
+use kumiko_directory::choose::{self, Judged, Wanted};
+use kumiko_directory::expr::ExprError;
+use kumiko_idl::Signature;
+use kumiko_job::placement::{plain_name, plain_why};
+use kumiko_rpc_client::{Calls, Settings};
+use std::time::Duration;
+
+/// For a site to answer; after that the next is asked.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Sites that are asked for one call.
+const TRIES_MOST: usize = 16;
+
+/// Which site, by what it is like.
+#[derive(Debug, Args)]
+pub struct Find {
+    /// Choose among the sites that offer the routine, as an index tells: comparisons joined by and, or, not ("": any of
+    /// them). Then --site means nothing.
+    #[arg(long = "where", value_name = "EXPR")]
+    pub requirement: Option<String>,
+    /// What to order them by [default: slots_free desc, waiting, latency].
+    #[arg(long, value_name = "ORDER", requires = "requirement")]
+    pub rank: Option<String>,
+    /// The index, HOST or HOST:PORT [default: `index` of kumiko.toml, or the info server of this home].
+    #[arg(long, value_name = "SERVER", env = "KUMIKO_INFO")]
+    pub index: Option<String>,
+}
+
+/// A session with the best site that has the routine and answers.
+pub async fn open(
+    find: &Find,
+    requirement: &str,
+    routine: &str,
+    settings: Settings,
+    home: &Home,
+) -> Result<(Client, Signature), Failure> {
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || b"_$/".contains(&byte);
+    if !routine.bytes().all(named) {
+        return Err(Failure::misuse(format!(
+            "{routine} names no routine: they are like linpack/dgesv"
+        )));
+    }
+    let needs = ["not draining = yes".to_owned(), offers(routine)];
+    let wrong = |error: ExprError| Failure::misuse(format!("--where, --rank: {error}"));
+    let wanted = Wanted::new(requirement, &needs, &[], find.rank.as_deref()).map_err(wrong)?;
+    let (index, entries) = info::sites(find.index.as_deref(), &offers(routine), home).await?;
+    let judged = choose::choose(choose::candidates(entries), &wanted);
+    let mut said = String::new();
+    let mut tries = 0;
+    for one in &judged {
+        let why = match one.can_be_asked() && tries < TRIES_MOST {
+            true => {
+                tries += 1;
+                match tokio::time::timeout(PATIENCE, ask(one, routine, settings, home)).await {
+                    Ok(Ok(open)) => return Ok(open),
+                    Ok(Err(failure)) => failure.message,
+                    Err(_) => format!("it did not answer within {PATIENCE:?}"),
+                }
+            }
+            false => one.why(),
+        };
+        let (site, contact) = (&one.candidate.site, &one.candidate.contact);
+        let (site, contact) = (plain_name(site), plain_name(contact));
+        said.push_str(&format!("\n  {site} ({contact}): {}", plain_why(&why)));
+    }
+    Err(Failure::from_text(format!(
+        "no site of {index} computes {routine}:{said}"
+    )))
+}
+
+fn offers(routine: &str) -> String {
+    format!("routine = \"{routine}\"")
+}
+
+async fn ask(
+    one: &Judged,
+    routine: &str,
+    settings: Settings,
+    home: &Home,
+) -> Result<(Client, Signature), Failure> {
+    let address: SiteAddress = one.candidate.contact.parse()?;
+    let (credential, trust) = connect::identity_for(&address, home)?;
+    let client = Client::connect(&address, &credential, &trust).await?;
+    let calls = Calls::new(client.clone(), settings);
+    match calls.signature(routine).await {
+        Ok(signature) => Ok((client, signature)),
+        Err(error) => {
+            connect::close(client).await;
+            Err(error.into())
+        }
+    }
+}

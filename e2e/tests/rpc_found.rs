@@ -1,0 +1,66 @@
+//! A call finds a site that computes its routine by what an index tells, and the next one where that is gone.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[allow(dead_code)] // what other scenarios use of it
+#[path = "placement/grid.rs"]
+mod grid;
+mod routines;
+
+use grid::Grid;
+use kumiko_e2e::told;
+use routines::{Caller, npy};
+use std::process::Output;
+
+fn call(grid: &Grid, words: &[&str]) -> Output {
+    let index = &grid.index.address;
+    let all = ["--output", "lines", "rpc", "call", "--index", index];
+    grid.me.run(all.iter().chain(words))
+}
+
+#[test]
+fn a_call_goes_to_the_best_site_that_has_its_routine_and_to_the_next_when_that_is_gone() {
+    let grid = Grid::new();
+    let small = Caller {
+        person: grid.site("small", "cpu_percent = 100"),
+    };
+    let large = Caller {
+        person: grid.site("large", "cpu_percent = 400"),
+    };
+    let x = npy(&[3], &[1., 2., 4.]);
+    let home = grid.me.home.path().join("x.npy");
+    std::fs::write(home, x).unwrap();
+    let sum = ["--where", "", "samples/sum", "@x.npy"];
+
+    let nobody = call(&grid, &sum);
+    assert!(!nobody.status.success());
+    let said = told(&nobody);
+    assert!(said.contains("computes samples/sum"), "{said}");
+
+    // The better one has not the routine.
+    small.make(&["samples"], &[]);
+    grid.tells("routine = samples/sum", 1);
+    let output = call(&grid, &sum);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"s\":[7.0]}\n");
+
+    large.make(&["samples"], &[]);
+    grid.tells("routine = samples/sum", 2);
+    let wanting = call(&grid, &["--where", "slots >= 64", "samples/sum", "@x.npy"]);
+    let said = told(&wanting);
+    for words in [
+        "no site of ",
+        "large (localhost:",
+        "it does not meet slots >= 64",
+        "small (localhost:",
+    ] {
+        assert!(said.contains(words), "{words:?} in {said}");
+    }
+    // The index still tells of the larger one: it is only not there any more.
+    large.person.kill_site();
+    let output = call(&grid, &sum);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "{\"s\":[7.0]}\n",
+        "{}",
+        told(&output)
+    );
+}
