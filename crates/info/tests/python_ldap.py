@@ -84,6 +84,8 @@ assert len(safe.search_s(HOST3, ldap.SCOPE_BASE)) == 1
 # Changes as they happen; an abandoned search ends there.
 watch = PersistentSearchControl(changeTypes=["add", "delete", "modify"], changesOnly=True, returnECs=True)
 asked = door.search_ext(BASE, ldap.SCOPE_SUBTREE, "(Mds-Cpu-Total-count>=39)", ["kumiko-load-1min"], serverctrls=[watch])
+# One connection's requests are taken in order: what is answered now came after the watch had begun.
+assert len(door.search_s(HOST3, ldap.SCOPE_BASE)) == 1
 print("ready", flush=True)
 for _ in range(2):
     _, entries, _, _, _, _ = door.result4(asked, all=0, add_ctrls=1)

@@ -72,6 +72,11 @@ impl Library {
                 // each bound to the first processors share these.
                 ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
                 ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+                // The same to the launcher of Open MPI 5, which goes by other names.
+                ("PRTE_MCA_plm", "^ssh"),
+                ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+                ("PRTE_MCA_hwloc_default_binding_policy", "none"),
+                ("PMIX_MCA_ptl_tcp_if_include", "lo"),
             ],
         }
     }

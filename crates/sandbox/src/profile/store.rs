@@ -188,7 +188,7 @@ impl Fnv {
             word.iter_mut()
                 .zip(chunk)
                 .for_each(|(to, from)| *to = *from);
-            let word = u64::from_le_bytes(word) ^ (chunk.len() as u64) << 56;
+            let word = u64::from_le_bytes(word) ^ ((chunk.len() as u64) << 56);
             self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
             self.0 ^= self.0 >> 32;
         }
