@@ -171,3 +171,74 @@ fn limits_of_a_job_are_changed_while_it_runs_within_what_the_site_gives() {
         &["99"],
     );
 }
+
+#[test]
+fn jobs_that_run_follow_an_edit_of_the_sites_policy_under_every_mechanism() {
+    let person = Person::with_site();
+    let home = person.kumiko_home();
+    let shared = home.join("shared");
+    fs::create_dir_all(&shared).unwrap();
+    fs::write(shared.join("news"), "all is well\n").unwrap();
+    let real = shared.display();
+    let shown = format!("[paths]\n\"/data\" = {{ access = \"read\", real = \"{real}\" }}\n");
+    let policy = home.join("policy.toml");
+    fs::write(&policy, &shown).unwrap();
+    // One names the file otherwise, which makes no difference.
+    let own = person.file(
+        "own.toml",
+        "[paths]\n\"/mine\" = { access = \"read\", real = \"/data\" }\n",
+    );
+    let own = ["--policy", own.to_str().unwrap()];
+    let jobs = [
+        ("namespace", "/data/news", &[][..]),
+        ("notify", "/data/news", &[]),
+        ("ptrace", "/data/news", &[]),
+        ("namespace", "/mine/news", &own),
+        ("notify", "/mine/news", &own),
+    ];
+    let machine = admitted(&person);
+    let jobs: Vec<_> = jobs
+        .into_iter()
+        .filter(|(mechanism, ..)| machine.contains(&(*mechanism).to_owned()))
+        .enumerate()
+        .collect();
+    for (_, (mechanism, file, more)) in &jobs {
+        let script = format!(
+            "echo up; while cat {file} >/dev/null 2>&1; do sleep 0.02; done; echo gone; until cat {file} 2>/dev/null; do sleep 0.02; done"
+        );
+        let words = ["job", "submit", "--mechanism", mechanism];
+        let rest = ["--", "sh", "-c", script.as_str()];
+        person.ok(words.into_iter().chain(more.iter().copied()).chain(rest));
+    }
+    let says = |index: usize, expected: &str| {
+        let attempt = format!("state/spool/{}.1/stdout", index + 1);
+        until(&format!("{attempt} says {expected:?}"), || {
+            fs::read_to_string(home.join(&attempt)).is_ok_and(|said| said == expected)
+        });
+    };
+    for (index, _) in &jobs {
+        says(*index, "up\n");
+    }
+    fs::write(&policy, "").unwrap();
+    for (index, _) in &jobs {
+        says(*index, "up\ngone\n");
+    }
+    fs::write(&policy, &shown).unwrap();
+    for (index, _) in &jobs {
+        says(*index, "up\ngone\nall is well\n");
+    }
+}
+
+/// Mechanisms that this machine admits.
+fn admitted(person: &Person) -> Vec<String> {
+    let told = person.run(["sandbox", "probe"]);
+    let told = text(&told.stdout);
+    ["namespace", "notify", "ptrace"]
+        .map(str::to_owned)
+        .into_iter()
+        .filter(|name| {
+            let line = told.lines().find(|line| line.starts_with(name.as_str()));
+            line.is_some_and(|line| line.split_whitespace().nth(1) == Some("yes"))
+        })
+        .collect()
+}

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use kumiko_policy::{Limited, Limits};
+pub use kumiko_policy::{Limited, Limits, Policy};
 
 /// All that a runner needs, written as `attempt.json` into the spool before it is started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use crate::verdict::{Cause, End, outcome};
 use kumiko_job::attempt::{AttemptCommand, Cost, Outcome, OutputStream};
 use kumiko_linux::poll::{Event, Interest, Poll};
 use kumiko_policy::choice::Profile;
-use kumiko_policy::{Limited, Limits};
+use kumiko_policy::{Limited, Limits, Policy};
 use kumiko_sandbox::{Ended, Guest, Limiter, Room};
 use std::fs::File;
 use std::io;
@@ -55,6 +55,8 @@ pub struct Life {
     /// Of which what was counted may be kept.
     program: Option<Counted>,
     limiter: Option<Limiter>,
+    /// Policies were changed since it began, to this.
+    follows: Option<Policy>,
     guests: Vec<Guest>,
     /// The guest is a launcher of this library.
     launches: Option<Library>,
@@ -85,6 +87,7 @@ impl Life {
             start_time: Duration::ZERO,
             program: None,
             limiter: None,
+            follows: None,
             guests: Vec::new(),
             launches: None,
             ends: Vec::new(),
@@ -203,7 +206,10 @@ impl Life {
 
     fn happened(&mut self, event: Event) -> io::Result<()> {
         match event.token {
-            token::LISTENER => self.control.accept(&self.poll),
+            token::LISTENER => {
+                self.control.accept(&self.poll);
+                self.follow_policy(); // another site may not have come to say so
+            }
             token::SITE => self.hear()?,
             token::STDIN if event.closed => self.feed.close(),
             token::STDIN => self.feed.hand_over(&self.poll)?,
@@ -245,7 +251,10 @@ impl Life {
                 self.feed.hand_over(&self.poll)?;
             }
             AttemptCommand::Window(size) => self.feed.resize(size),
-            AttemptCommand::Limits(limits) => self.change_limits(&limits),
+            AttemptCommand::Limits(limits) => {
+                self.change_limits(&limits);
+                self.follow_policy();
+            }
             AttemptCommand::Consumed { stream, offset } => {
                 let output = &mut self.outputs[index(stream)];
                 if let Err(error) = output.consumed(offset) {
@@ -342,6 +351,28 @@ impl Life {
         limiter.set(&limits);
         let words = limits.in_words().join(", ");
         self.spool.log(&format!("other limits hold: {words}"));
+    }
+
+    /// Has the guests follow what the spool says that holds by now (R2).
+    fn follow_policy(&mut self) {
+        let Some(room) = self.room.as_mut() else {
+            return;
+        };
+        let policy = match self.spool.policy() {
+            Ok(Some(policy)) if self.follows.as_ref() != Some(&policy) => policy,
+            Ok(_) => return,
+            Err(error) => return self.spool.log(&error.to_string()),
+        };
+        match room.follow(&policy) {
+            Ok(not) if not.is_empty() => self.spool.log("another policy holds"),
+            Ok(not) => {
+                let not = not.join("; ");
+                self.spool
+                    .log(&format!("another policy holds, but for {not}"));
+            }
+            Err(error) => self.spool.log(&error.to_string()),
+        }
+        self.follows = Some(policy);
     }
 
     fn keep_limits(&mut self, now: Instant) {

@@ -2,8 +2,11 @@
 
 use kumiko_job::attempt::{AttemptSpec, Outcome, OutputStream};
 use kumiko_linux::{spooling, unix_socket};
+use kumiko_policy::Policy;
 use kumiko_sandbox::Measured;
-use kumiko_wire::spool::{ATTEMPT_LIMIT_BYTES, SpoolFileError, decode_attempt, encode_status};
+use kumiko_wire::spool::{
+    ATTEMPT_LIMIT_BYTES, SpoolFileError, decode_attempt, decode_policy, encode_status,
+};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -26,10 +29,10 @@ pub enum SpoolError {
     },
 }
 
-/// Why an attempt cannot be read; whoever wrote it is at fault.
+/// Why an attempt, or its policy, cannot be read; whoever wrote it is at fault.
 #[derive(Debug, thiserror::Error)]
 pub enum AttemptError {
-    #[error("cannot read attempt.json: {0}")]
+    #[error("cannot read what the site wrote: {0}")]
     Unreadable(io::Error),
     #[error(transparent)]
     Refused(#[from] SpoolFileError),
@@ -106,6 +109,19 @@ impl Spool {
             .read_to_end(&mut text)
             .map_err(AttemptError::Unreadable)?;
         Ok(decode_attempt(&text)?)
+    }
+
+    /// The policy that it follows by now (R2). None: that of its attempt.
+    pub fn policy(&self) -> Result<Option<Policy>, AttemptError> {
+        let file = match File::open(self.path.join("policy.json")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(AttemptError::Unreadable)?,
+        };
+        let mut text = Vec::new();
+        file.take(ATTEMPT_LIMIT_BYTES as u64 + 1)
+            .read_to_end(&mut text)
+            .map_err(AttemptError::Unreadable)?;
+        Ok(Some(decode_policy(&text)?))
     }
 
     /// Makes `control`, for a runner that was not given it. It comes into being listening, by rename: who sees it can

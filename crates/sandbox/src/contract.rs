@@ -20,7 +20,9 @@ use std::time::Duration;
 /// 7. When the room is killed, or the process that prepared it dies however it dies, no process of the room is left.
 /// 8. Exit status and signals are the guest's own; its exit is seen as it happens.
 /// 9. A terminal is one of the room's own /dev/pts and the guest's controlling one; no terminal of the host is named there.
-/// 10. What the policy asks and the mechanism does not carry out stands in [`crate::Choice::not_enforced`].
+/// 10. A room follows a policy that was changed, as far as [`Room::follow`] says: what it takes away is gone from guests that
+///     run, and nothing that they did not begin with is shown.
+/// 11. What the policy asks and the mechanism does not carry out stands in [`crate::Choice::not_enforced`].
 pub trait Mechanism: Send + Sync {
     fn name(&self) -> &'static str;
     /// Checks the policy against this machine. `job_directory` appears as [`kumiko_policy::JOB_DIRECTORY`], writable.
@@ -32,6 +34,9 @@ pub trait Mechanism: Send + Sync {
 pub trait Room: Send {
     /// Returns when the program runs, or says why it does not.
     fn start(&mut self, launch: &Launch<'_>) -> Result<Guest, SandboxError>;
+    /// The policy is this one by now: decisions that guests ask for from then on are made by it (P78), within milliseconds.
+    /// Tells what they do not follow, in words. Waits for nobody's guest.
+    fn follow(&mut self, now: &Policy) -> Result<Vec<String>, SandboxError>;
     /// What the mechanism has done so far. Where nobody stands by the guests, nothing is known.
     fn cost(&self) -> Cost {
         Cost::default()

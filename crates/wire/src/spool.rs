@@ -2,9 +2,9 @@
 //!
 //! Text only: opening, locking and renaming is elsewhere.
 
-use kumiko_job::attempt::{AttemptSpec, Outcome};
+use kumiko_job::attempt::{AttemptSpec, Outcome, Policy};
 
-/// Most bytes of `attempt.json`: what a kernel takes as arguments and environment is less than this.
+/// Most bytes of `attempt.json`, and of `policy.json`, which is a part of one: what a kernel takes as arguments and environment is less than this.
 pub const ATTEMPT_LIMIT_BYTES: usize = 4 * 1024 * 1024;
 /// Most bytes of `status`: more than its longest outcome, and little enough to be kept free on every disk.
 pub const STATUS_LIMIT_BYTES: usize = 64 * 1024;
@@ -34,6 +34,11 @@ pub fn encode_attempt(attempt: &AttemptSpec) -> Result<Vec<u8>, SpoolFileError> 
 /// Reads the text of `attempt.json`.
 pub fn decode_attempt(text: &[u8]) -> Result<AttemptSpec, SpoolFileError> {
     decode(text, "attempt.json", ATTEMPT_LIMIT_BYTES)
+}
+
+/// Reads the text of `policy.json`.
+pub fn decode_policy(text: &[u8]) -> Result<Policy, SpoolFileError> {
+    decode(text, "policy.json", ATTEMPT_LIMIT_BYTES)
 }
 
 /// The text of `status`.

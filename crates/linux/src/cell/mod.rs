@@ -16,12 +16,14 @@
 //! The code of these processes allocates nothing and takes no lock: the process they were forked from may have threads.
 //! Not here: which paths and rules (kumiko-sandbox).
 
+mod cover;
 pub(crate) mod program;
 pub(crate) mod report;
 mod rules;
 mod seccomp;
 mod view;
 
+pub use cover::{Cover, Covered, Open, With};
 pub use program::{Program, Streams};
 pub(crate) use report::Reports;
 pub use report::{Failure, Stage};

@@ -241,6 +241,21 @@ impl Reports {
         rustix::net::sendmsg(to, message, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
     }
 
+    pub(crate) fn tell_failure(to: BorrowedFd<'_>, failure: &Failure) {
+        Reports::tell(to, &Message::failed(failure));
+    }
+
+    /// Waits for a descriptor, or the failure that is told in its place.
+    pub(crate) fn fd_or_failure(&self) -> Result<OwnedFd, Failure> {
+        let mut bytes = [0; 16];
+        match self.receive(&mut bytes) {
+            Ok((_, Some(fd))) => Ok(fd),
+            Ok((16, None)) => Err(failure(&bytes)),
+            Ok(_) => Err(Failure::LOST),
+            Err(errno) => Err(Failure::at(Stage::Lost)(errno)),
+        }
+    }
+
     /// This end, for who is started with a copy of it and must not keep it open.
     pub(crate) fn end(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

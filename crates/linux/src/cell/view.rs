@@ -266,7 +266,7 @@ pub(super) fn processes() -> Result<OwnedFd, Errno> {
     filesystem(c"proc", &[(c"hidepid", c"ptraceable")], attributes)
 }
 
-fn put(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
+pub(super) fn put(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
     let path = OFlags::PATH | OFlags::CLOEXEC;
     let place = rustix::fs::openat2(CWD, at, path, Mode::empty(), beneath())
         .map_err(Failure::step(Stage::Place, index))?;
@@ -309,7 +309,7 @@ fn blank(at: &CStr, directory: bool, mode: u32, index: usize) -> Result<(), Fail
     rustix::fs::unlinkat(CWD, BLANK, remove).map_err(&mounting)
 }
 
-fn filesystem(
+pub(super) fn filesystem(
     kind: &CStr,
     options: &[(&CStr, &CStr)],
     attributes: MountAttrFlags,
@@ -336,7 +336,7 @@ pub(super) fn take_off_old_root() {
     let _ = rustix::mount::unmount(OLD_ROOT, UnmountFlags::DETACH);
 }
 
-fn beneath() -> ResolveFlags {
+pub(super) fn beneath() -> ResolveFlags {
     ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS
 }
 
@@ -349,7 +349,7 @@ struct Attributes {
     userns_fd: u64,
 }
 
-fn attribute_tree(tree: &OwnedFd, set: MountAttrFlags) -> Result<(), Errno> {
+pub(super) fn attribute_tree(tree: &OwnedFd, set: MountAttrFlags) -> Result<(), Errno> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
     mount_setattr(tree.as_raw_fd(), c"", flags, set.bits().into())
 }

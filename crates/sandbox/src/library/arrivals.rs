@@ -2,7 +2,8 @@
 //! pages at the library's address and say so by a call; the supervisor then fills the pages, and the library puts the
 //! program's own instructions back. Not in it: what the library does then (kumiko-preload).
 
-use super::Contents;
+use super::Given;
+use super::contents::Contents;
 use crate::supervised::nr;
 use kumiko_linux::supervise::{Call, Errno, memory};
 use kumiko_linux::supervise::{spawn, tracee};
@@ -18,15 +19,23 @@ const MPROTECT: u8 = 10;
 const ILLEGAL: [u8; 2] = [0x0f, 0x0b];
 
 pub(crate) struct Arrivals {
+    given: Arc<Given>,
+    /// Programs that have not asked yet.
+    awaited: HashMap<i32, Awaited>,
+}
+
+struct Awaited {
+    /// Where it begins, and what stood there.
+    entry: u64,
+    before: Vec<u8>,
+    /// What its pages were made for.
     contents: Arc<Contents>,
-    /// Programs that have not asked yet: where they begin, and what stood there.
-    awaited: HashMap<i32, (u64, Vec<u8>)>,
 }
 
 impl Arrivals {
-    pub(crate) fn new(contents: Arc<Contents>) -> Arrivals {
+    pub(crate) fn new(given: Arc<Given>) -> Arrivals {
         Arrivals {
-            contents,
+            given,
             awaited: HashMap::new(),
         }
     }
@@ -47,8 +56,13 @@ impl Arrivals {
         if !registers.is_wide() {
             return memory::replace_code(tid, entry, &ILLEGAL).map(drop);
         }
-        let before = memory::replace_code(tid, entry, &self.first_instructions())?;
-        self.awaited.insert(tid, (entry, before));
+        let contents = Arc::clone(&self.given.now());
+        let awaited = Awaited {
+            entry,
+            before: memory::replace_code(tid, entry, &first_instructions(&contents))?,
+            contents,
+        };
+        self.awaited.insert(tid, awaited);
         Ok(())
     }
 
@@ -57,13 +71,19 @@ impl Arrivals {
         if call.number != nr::GETCWD || call.arguments.first() != Some(&layout::ADDRESS) {
             return None;
         }
-        let (entry, before) = self.awaited.remove(&tid)?;
-        Some(self.fill(tid, entry, &before))
+        let awaited = self.awaited.remove(&tid)?;
+        Some(self.fill(tid, &awaited))
     }
 
-    fn fill(&self, tid: i32, entry: u64, before: &[u8]) -> Result<(), Errno> {
-        let table = &self.contents.table;
-        let words = [entry, before.len() as u64, table.len() as u64];
+    fn fill(&self, tid: i32, awaited: &Awaited) -> Result<(), Errno> {
+        let now = self.given.now();
+        // Another has not the room: all is asked for.
+        let table = match Arc::ptr_eq(&now, &awaited.contents) {
+            true => now.table.as_slice(),
+            false => &[],
+        };
+        let before = &awaited.before;
+        let words = [awaited.entry, before.len() as u64, table.len() as u64];
         let mut arrival: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
         arrival.extend(before);
         memory::write(tid, layout::ADDRESS, IMAGE)?;
@@ -73,59 +93,66 @@ impl Arrivals {
         }
         memory::write(tid, layout::TABLE, table)
     }
+}
 
-    fn bytes(&self) -> u64 {
-        let table = (self.contents.table.len() as u64).max(1);
-        (layout::TABLE - layout::ADDRESS + table).next_multiple_of(layout::PAGE_BYTES)
-    }
+/// Has a program ask for everything from now on: what its table says is so no more.
+pub(crate) fn forget(pid: i32) {
+    let count = layout::DATA + layout::ARRIVAL_TABLE_BYTES as u64;
+    // An error: it has ended, or no pages yet, and is given others.
+    let _ = memory::write(pid, count, &0u64.to_le_bytes());
+}
 
-    /// A program that cannot be given its pages ends by SIGILL.
-    fn first_instructions(&self) -> Vec<u8> {
-        const READ_WRITE: u8 = 3;
-        const READ_EXECUTE: u8 = 5;
-        const PRIVATE_ANONYMOUS_FIXED: u8 = 0x32;
-        let half = |value: u64| (value as u32).to_le_bytes();
-        let mut code = Vec::with_capacity(layout::ARRIVAL_SAVED_MOST);
-        let mut failing = Vec::new();
-        let syscall = [0x0f, 0x05];
-        code.extend([0xb8, MMAP, 0, 0, 0]); // mov eax
-        code.extend([0x48, 0xbf]); // mov rdi
-        code.extend(layout::ADDRESS.to_le_bytes());
-        code.push(0xbe); // mov esi
-        code.extend(half(self.bytes()));
-        code.extend([0xba, READ_WRITE, 0, 0, 0]); // mov edx
-        code.extend([0x41, 0xba, PRIVATE_ANONYMOUS_FIXED, 0, 0, 0]); // mov r10d
-        code.extend([0x49, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff]); // mov r8, -1
-        code.extend([0x45, 0x31, 0xc9]); // xor r9d, r9d
-        code.extend(syscall);
-        code.extend([0x48, 0x39, 0xf8]); // cmp rax, rdi
-        code.extend([0x75, 0]); // jne
-        failing.push(code.len());
-        code.extend([0xb8, nr::GETCWD as u8, 0, 0, 0]);
-        code.extend(syscall);
-        code.extend([0x85, 0xc0]); // test eax, eax
-        code.extend([0x75, 0]);
-        failing.push(code.len());
-        code.extend([0xb8, MPROTECT, 0, 0, 0]);
-        code.push(0xbe);
-        code.extend(half(layout::CODE_BYTES));
-        code.extend([0xba, READ_EXECUTE, 0, 0, 0]);
-        code.extend(syscall);
-        code.extend([0x85, 0xc0, 0x75, 0]);
-        failing.push(code.len());
-        code.extend([0x49, 0xbb]); // mov r11
-        code.extend(head(layout::HEAD_INIT).to_le_bytes());
-        code.extend([0x41, 0xff, 0xe3]); // jmp r11
-        let end = code.len();
-        code.extend(ILLEGAL);
-        for at in failing {
-            // At most ARRIVAL_SAVED_MOST: a short jump reaches it.
-            if let Some(distance) = code.get_mut(at - 1) {
-                *distance = (end - at) as u8;
-            }
+fn bytes(contents: &Contents) -> u64 {
+    let table = (contents.table.len() as u64).max(1);
+    (layout::TABLE - layout::ADDRESS + table).next_multiple_of(layout::PAGE_BYTES)
+}
+
+/// A program that cannot be given its pages ends by SIGILL.
+fn first_instructions(contents: &Contents) -> Vec<u8> {
+    const READ_WRITE: u8 = 3;
+    const READ_EXECUTE: u8 = 5;
+    const PRIVATE_ANONYMOUS_FIXED: u8 = 0x32;
+    let half = |value: u64| (value as u32).to_le_bytes();
+    let mut code = Vec::with_capacity(layout::ARRIVAL_SAVED_MOST);
+    let mut failing = Vec::new();
+    let syscall = [0x0f, 0x05];
+    code.extend([0xb8, MMAP, 0, 0, 0]); // mov eax
+    code.extend([0x48, 0xbf]); // mov rdi
+    code.extend(layout::ADDRESS.to_le_bytes());
+    code.push(0xbe); // mov esi
+    code.extend(half(bytes(contents)));
+    code.extend([0xba, READ_WRITE, 0, 0, 0]); // mov edx
+    code.extend([0x41, 0xba, PRIVATE_ANONYMOUS_FIXED, 0, 0, 0]); // mov r10d
+    code.extend([0x49, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff]); // mov r8, -1
+    code.extend([0x45, 0x31, 0xc9]); // xor r9d, r9d
+    code.extend(syscall);
+    code.extend([0x48, 0x39, 0xf8]); // cmp rax, rdi
+    code.extend([0x75, 0]); // jne
+    failing.push(code.len());
+    code.extend([0xb8, nr::GETCWD as u8, 0, 0, 0]);
+    code.extend(syscall);
+    code.extend([0x85, 0xc0]); // test eax, eax
+    code.extend([0x75, 0]);
+    failing.push(code.len());
+    code.extend([0xb8, MPROTECT, 0, 0, 0]);
+    code.push(0xbe);
+    code.extend(half(layout::CODE_BYTES));
+    code.extend([0xba, READ_EXECUTE, 0, 0, 0]);
+    code.extend(syscall);
+    code.extend([0x85, 0xc0, 0x75, 0]);
+    failing.push(code.len());
+    code.extend([0x49, 0xbb]); // mov r11
+    code.extend(head(layout::HEAD_INIT).to_le_bytes());
+    code.extend([0x41, 0xff, 0xe3]); // jmp r11
+    let end = code.len();
+    code.extend(ILLEGAL);
+    for at in failing {
+        // At most ARRIVAL_SAVED_MOST: a short jump reaches it.
+        if let Some(distance) = code.get_mut(at - 1) {
+            *distance = (end - at) as u8;
         }
-        code
     }
+    code
 }
 
 #[cfg(test)]
@@ -135,7 +162,7 @@ mod tests {
     #[test]
     fn the_first_instructions_fit_where_they_are_kept() {
         let contents = Contents { table: vec![0; 99] };
-        let code = Arrivals::new(Arc::new(contents)).first_instructions();
+        let code = first_instructions(&contents);
         assert!(code.len() <= layout::ARRIVAL_SAVED_MOST, "{}", code.len());
     }
 

@@ -4,10 +4,31 @@ use crate::supervised::view::{Kind, Mount, View};
 use kumiko_linux::supervise::calls;
 use kumiko_preload::table::{self, ASK, DEVICES, WRITABLE};
 use std::os::fd::AsFd;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(super) table: Vec<u8>,
+}
+
+/// What programs that begin are given: another when the view is another.
+#[derive(Debug)]
+pub(crate) struct Given(RwLock<Arc<Contents>>);
+
+impl Given {
+    pub(crate) fn of(view: &View) -> Given {
+        Given(RwLock::new(Arc::new(Contents::of(view))))
+    }
+
+    /// It stays the same for as long as this is held.
+    pub(super) fn now(&self) -> RwLockReadGuard<'_, Arc<Contents>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn change(&self, view: &View) {
+        let contents = Arc::new(Contents::of(view));
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = contents;
+    }
 }
 
 impl Contents {

@@ -1,12 +1,12 @@
 //! The library that goes into guests of the mechanism `library`, seen from the supervisor: what of it the filter lets
-//! through ([`made_inside`]), what it is given ([`Contents`]), how it arrives in a program ([`Arrivals`]). Its code is
+//! through ([`made_inside`]), what it is given ([`Given`]), how it arrives in a program ([`Arrivals`]). Its code is
 //! kumiko-preload's; a call that it does not answer is answered as under `notify` (supervised/). spec/policy P21.
 
 mod arrivals;
 mod contents;
 
-pub(crate) use arrivals::Arrivals;
-pub(crate) use contents::Contents;
+pub(crate) use arrivals::{Arrivals, forget};
+pub(crate) use contents::Given;
 
 use kumiko_linux::cell::Filter;
 use kumiko_preload::{head, layout};

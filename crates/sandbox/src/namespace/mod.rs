@@ -3,6 +3,7 @@
 //! [`plan`] turns a policy into steps (checked on this machine); kumiko-linux's cells carry them out.
 //! Not here: what a path means in a policy (kumiko-policy), limits.
 
+mod follow;
 mod plan;
 mod room;
 mod standing;
@@ -10,6 +11,7 @@ mod standing;
 use crate::choose::carries_out;
 use crate::contract::{Mechanism, Room};
 use crate::error::SandboxError;
+pub(crate) use follow::holds_at;
 use kumiko_policy::{MechanismKind, Policy};
 pub(crate) use plan::{About, Plan, plan};
 use std::path::Path;

@@ -1,24 +1,36 @@
 //! A room of the namespace mechanism: one cell of kumiko-linux, made with the first guest.
 
+use super::follow::covers;
 use super::plan::{About, Plan, c_string};
 use crate::PATH;
 use crate::contract::{Launch, Room, Streams};
 use crate::error::SandboxError;
 use crate::guest::Guest;
 use crate::machine;
-use kumiko_linux::cell::{self, Cell, Failure, Filter, Program, Stage, guest_filter};
-use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy};
+use kumiko_linux::cell::{
+    self, Cell, Cover, Covered, Failure, Filter, Program, Stage, guest_filter,
+};
+use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy, follow};
 use std::ffi::CString;
+use std::io;
+
 /// New files of a guest are its own to write and everybody's to read, as logins have it.
 const UMASK: u32 = 0o022;
 
 pub(super) struct NamespaceRoom {
+    began: Policy,
     plan: Plan,
     filter: Filter,
     network: bool,
     temporary: bool,
     cell: Option<Cell>,
+    /// What was laid over places, in order.
+    covered: Vec<(Cover, Covered)>,
 }
+
+/// Places that are not there, or that a link leads to, which is another's name.
+const NOT_THERE: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+const ELOOP: i32 = 40;
 
 impl NamespaceRoom {
     pub(super) fn new(policy: &Policy, plan: Plan) -> NamespaceRoom {
@@ -26,6 +38,8 @@ impl NamespaceRoom {
             .ok()
             .and_then(|path| policy.rule_for(&path).cloned());
         NamespaceRoom {
+            began: policy.clone(),
+            covered: Vec::new(),
             plan,
             filter: guest_filter(
                 policy.further_processes(),
@@ -105,8 +119,8 @@ impl NamespaceRoom {
             },
             Stage::Interpreter => SandboxError::Interpreter { program },
             Stage::Execute => match cause.kind() {
-                std::io::ErrorKind::NotFound => SandboxError::NoExecutable { program },
-                std::io::ErrorKind::ArgumentListTooLong => SandboxError::TooLong,
+                io::ErrorKind::NotFound => SandboxError::NoExecutable { program },
+                io::ErrorKind::ArgumentListTooLong => SandboxError::TooLong,
                 _ => SandboxError::NotExecutable {
                     program,
                     cause: cause.to_string(),
@@ -142,6 +156,54 @@ impl Room for NamespaceRoom {
             Ok(child) => Ok(Guest::new(child.pid, child.pidfd, child.terminal)),
             Err(failure) => Err(self.told(&failure, launch)),
         }
+    }
+
+    fn follow(&mut self, now: &Policy) -> Result<Vec<String>, SandboxError> {
+        let failed = |cause: String| SandboxError::Kernel {
+            step: "following another policy",
+            cause,
+        };
+        let Some(cell) = &self.cell else {
+            return Err(failed("the room has no guest".to_owned()));
+        };
+        let followed = follow(&self.began, now);
+        let wanted = covers(&self.plan.view.steps, &followed);
+        // What was laid stays where nothing comes beneath it; else all is laid anew.
+        let stays = self.covered.iter().all(|(cover, _)| wanted.contains(cover));
+        let is_new = |cover: &&Cover| self.covered.iter().all(|(laid, _)| laid != *cover);
+        let new: Vec<Cover> = wanted.iter().filter(is_new).cloned().collect();
+        let beneath = |cover: &Cover| {
+            let above = cover.at.to_bytes();
+            self.covered
+                .iter()
+                .any(|(laid, _)| laid.at.to_bytes().starts_with(above))
+        };
+        let (lift, lay) = match stays && !new.iter().any(beneath) {
+            true => (Vec::new(), new),
+            false => {
+                let laid = std::mem::take(&mut self.covered);
+                (laid.into_iter().map(|(_, laid)| laid).collect(), wanted)
+            }
+        };
+        let told = cell
+            .cover(&lift, &lay)
+            .map_err(|failure| failed(failure.cause().to_string()))?;
+        let mut not = followed.not;
+        for (cover, told) in lay.into_iter().zip(told) {
+            match told {
+                Ok(covered) => self.covered.push((cover, covered)),
+                Err(failure) if NOT_THERE.contains(&failure.cause().kind()) => {}
+                Err(failure) if failure.errno == ELOOP => {}
+                Err(failure) => {
+                    let place = cover.at.to_string_lossy().into_owned();
+                    not.push(format!("/{place}: {}", failure.cause()));
+                }
+            }
+        }
+        if self.began.network() == Network::Host && !followed.reach.is_empty() {
+            not.push("network and addresses".to_owned());
+        }
+        Ok(not)
     }
 
     fn kill_all(&mut self) {

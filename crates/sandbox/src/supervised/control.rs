@@ -6,11 +6,11 @@ use super::counts::Counts;
 use super::execute::{self, Missing};
 use super::filter::{By, filter};
 use super::notify;
-use super::protocol::{KILL, LAUNCH, Order, Reply, next};
+use super::protocol::{CHANGE, KILL, LAUNCH, Order, Reply, next, read_change};
 use super::resolve::End;
+use super::shown::Shown;
 use super::view::{Kind, View, c_string, flag};
 use super::{build, processes, rules, trace};
-use crate::library::Contents;
 use kumiko_linux::cell::{Failure, Filter, Stage, View as Steps};
 use kumiko_linux::packets::Packets;
 use kumiko_linux::supervise::listener::Listener;
@@ -68,13 +68,11 @@ pub(super) fn run(charge: &Charge, packets: &Packets, files: OpenFiles) {
 }
 
 struct Supervisor {
-    view: Arc<View>,
+    shown: Arc<Shown>,
     by: By,
     filter: Filter,
     domain: OwnedFd,
     files: OpenFiles,
-    /// What is put into every program.
-    library: Option<Arc<Contents>>,
 }
 
 fn failed(stage: Stage) -> impl Fn(Errno) -> Failure {
@@ -106,8 +104,7 @@ impl Supervisor {
             charge.further_processes,
         );
         Ok(Supervisor {
-            library: (charge.by == By::Library).then(|| Arc::new(Contents::of(&view))),
-            view: Arc::new(view),
+            shown: Arc::new(Shown::new(view, charge.by == By::Library)),
             by: charge.by,
             filter,
             domain,
@@ -123,6 +120,14 @@ impl Supervisor {
                     Ok(reply) => reply,
                     Err((pid, failure)) => Reply::Failed { pid, failure },
                 },
+                (Some(CHANGE), Some(text)) => {
+                    // Nobody waits to be told.
+                    if let Some(followed) = read_all(text).ok().and_then(|text| read_change(&text))
+                    {
+                        self.shown.change(&followed);
+                    }
+                    continue;
+                }
                 (Some(KILL), _) => return,
                 _ => continue,
             };
@@ -134,11 +139,7 @@ impl Supervisor {
 
     fn start(&self, packets: &Packets, text: OwnedFd) -> Result<Reply, (i32, Failure)> {
         let none = |stage: Stage| move |errno: Errno| (0, failed(stage)(errno));
-        let mut bytes = Vec::new();
-        let read = File::from(text)
-            .read_to_end(&mut bytes)
-            .map_err(Errno::from);
-        read.map_err(none(Stage::Prepare))?;
+        let bytes = read_all(text).map_err(none(Stage::Prepare))?;
         let order = Order::read(&bytes).ok_or((0, failed(Stage::Prepare)(Errno::EINVAL)))?;
         let (streams, terminal) = self.streams(packets, &order)?;
         // Nobody asks yet: what depends on the asking process is not there.
@@ -146,8 +147,9 @@ impl Supervisor {
             number: 0,
             arguments: [0; 6],
         };
+        let view = self.shown.view();
         let caller = Caller {
-            view: &self.view,
+            view: &view,
             tid: std::process::id() as i32,
             call: nobody,
         };
@@ -175,7 +177,7 @@ impl Supervisor {
         };
         let [stdin, stdout, stderr] = &streams;
         let own = match (&terminal, self.by) {
-            (Some(_), By::Tracer) => rules::domain(&self.view, self.by, Some(stdin)).map(Some),
+            (Some(_), By::Tracer) => rules::domain(&view, self.by, Some(stdin)).map(Some),
             _ => Ok(None),
         };
         let own = own.map_err(|error| none(Stage::Privileges)(Errno::from(error)))?;
@@ -203,9 +205,8 @@ impl Supervisor {
                     .listener
                     .take()
                     .ok_or((pid, failed(Stage::Filter)(Errno::EIO)))?;
-                let (view, library) = (Arc::clone(&self.view), self.library.clone());
-                let mut answering =
-                    notify::Answering::new(Listener::new(listener), view, library, pid);
+                let shown = Arc::clone(&self.shown);
+                let mut answering = notify::Answering::new(Listener::new(listener), shown, pid);
                 // By this thread: another one would have to be woken for it.
                 answering.until_executed();
                 std::thread::spawn(move || answering.run());
@@ -215,7 +216,7 @@ impl Supervisor {
             By::Tracer => {
                 let starting = spawn::guest(&program)?;
                 let pid = starting.pid;
-                if let Err(errno) = trace::begin(pid, Arc::clone(&self.view)) {
+                if let Err(errno) = trace::begin(pid, Arc::clone(&self.shown)) {
                     let _ = spawn::kill(pid);
                     // Unless it has said why.
                     let told = starting.executed().err();
@@ -241,7 +242,7 @@ impl Supervisor {
             let (master, slave) = kumiko_linux::terminal::open(rows, columns)
                 .map_err(|error| terminal(error.into()))?;
             let number = calls::terminal_number(master.as_fd()).map_err(terminal)?;
-            self.view.add_terminal(number);
+            self.shown.view().add_terminal(number);
             let another = || slave.try_clone().map_err(|error| terminal(error.into()));
             return Ok(([another()?, another()?, another()?], Some(master)));
         }
@@ -254,6 +255,12 @@ impl Supervisor {
         };
         Ok(([stream()?, stream()?, stream()?], None))
     }
+}
+
+fn read_all(text: OwnedFd) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
+    File::from(text).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// As execvp(3): the first that is there; one without permission is told only when no later one is there.

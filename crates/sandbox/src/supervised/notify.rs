@@ -3,10 +3,11 @@
 
 use super::caller::Caller;
 use super::serve::{Outcome, nr, serve};
+use super::shown::Shown;
 use super::slow::{self, Over};
-use super::view::{View, c_string, flag};
+use super::view::{c_string, flag};
 use super::{sockets, words};
-use crate::library::{Arrivals, Contents};
+use crate::library::Arrivals;
 use kumiko_linux::supervise::listener::{Listener, Notification};
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
 use kumiko_linux::supervise::{Call, Errno, calls, spawn};
@@ -21,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Who answers the calls of a guest and of all that it starts.
 pub(super) struct Answering {
     listener: Arc<Listener>,
-    view: Arc<View>,
+    shown: Arc<Shown>,
     /// A guest that executes what was found for it already, until it has.
     starting: Option<i32>,
     /// Calls that came while another was seen to.
@@ -30,19 +31,13 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// `library`: what is put into every program.
-    pub(super) fn new(
-        listener: Listener,
-        view: Arc<View>,
-        library: Option<Arc<Contents>>,
-        starting: i32,
-    ) -> Answering {
+    pub(super) fn new(listener: Listener, shown: Arc<Shown>, starting: i32) -> Answering {
         Answering {
             listener: Arc::new(listener),
-            view,
+            arrivals: shown.given().map(Arrivals::new),
+            shown,
             starting: Some(starting),
             waiting: VecDeque::new(),
-            arrivals: library.map(Arrivals::new),
         }
     }
 
@@ -80,10 +75,10 @@ impl Answering {
             self.starting = None;
             return self.executed_as_it_stands(asked);
         }
-        if let Some(counts) = self.view.counts() {
+        let view = self.shown.view();
+        if let Some(counts) = view.counts() {
             counts.call(asked.tid, &asked.call);
         }
-        let view = Arc::clone(&self.view);
         let caller = Caller {
             view: &view,
             tid: asked.tid,
@@ -148,7 +143,7 @@ impl Answering {
         let Ok(now) = now.and_then(|path| calls::read_link(&path)) else {
             return; // it has ended
         };
-        if now.starts_with(b"/") && now != meant && self.view.place_of(&now).is_none() {
+        if now.starts_with(b"/") && now != meant && self.shown.view().place_of(&now).is_none() {
             // An error: it has ended.
             let _ = spawn::kill(tid);
         }

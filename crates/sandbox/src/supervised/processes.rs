@@ -36,16 +36,7 @@ pub(super) fn list_members(list: &Path) {
     if fs::symlink_metadata(list.join("self")).is_err() {
         list_names(list);
     }
-    let numbers = |path: &Path| -> Vec<i32> {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        entries
-            .filter_map(|entry| number(entry.file_name().as_encoded_bytes()))
-            .collect()
-    };
-    let now: Vec<i32> = numbers(Path::new("/proc"))
-        .into_iter()
-        .filter(|pid| is_guest(*pid))
-        .collect();
+    let now = members();
     let listed = numbers(list);
     for pid in listed.iter().filter(|pid| !now.contains(pid)) {
         let _ = fs::remove_dir(list.join(pid.to_string()));
@@ -53,6 +44,20 @@ pub(super) fn list_members(list: &Path) {
     for pid in now.iter().filter(|pid| !listed.contains(pid)) {
         let _ = fs::create_dir(list.join(pid.to_string()));
     }
+}
+
+/// The guests and all that they started.
+pub(super) fn members() -> Vec<i32> {
+    let mut all = numbers(Path::new("/proc"));
+    all.retain(|pid| is_guest(*pid));
+    all
+}
+
+fn numbers(path: &Path) -> Vec<i32> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| number(entry.file_name().as_encoded_bytes()))
+        .collect()
 }
 
 pub(super) fn is_guest(pid: i32) -> bool {

@@ -3,6 +3,8 @@
 use kumiko_linux::cell::Failure;
 use kumiko_linux::packets::{Packet, Packets};
 use kumiko_linux::poll::{Interest, Poll};
+use kumiko_policy::{Addresses, Followed, GuestPath, Now, Origin, Reach};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -132,9 +134,91 @@ pub(super) fn next(
     }
 }
 
+/// What a room's guests are to follow: paths, each with a letter before it, and address rules as a policy writes them.
+fn change_bytes(followed: &Followed) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut put = |text: &str| {
+        bytes.extend(text.as_bytes());
+        bytes.push(0);
+    };
+    put(&followed.paths.len().to_string());
+    for (path, now) in &followed.paths {
+        let letter = match now {
+            Now::AsBegun => 'b',
+            Now::ReadOnly => 'r',
+            Now::Denied => 'd',
+            Now::Hidden => 'h',
+        };
+        put(&format!("{letter}{path}"));
+    }
+    put(&followed.reach.len().to_string());
+    for layer in &followed.reach {
+        for rules in [layer.allow.as_ref(), Some(&layer.deny)] {
+            put(&rules.map_or("none".to_owned(), |rules| rules.len().to_string()));
+            let rules = rules.into_iter().flatten();
+            rules.for_each(|rule| put(&rule.to_string()));
+        }
+    }
+    bytes
+}
+
+pub(super) fn read_change(bytes: &[u8]) -> Option<Followed> {
+    let mut texts = bytes
+        .split(|byte| *byte == 0)
+        .map(|text| String::from_utf8_lossy(text).into_owned());
+    let count: usize = texts.next()?.parse().ok()?;
+    let mut paths = Vec::new();
+    for _ in 0..count {
+        let text = texts.next()?;
+        let (letter, path) = text.split_at_checked(1)?;
+        let now = match letter {
+            "b" => Now::AsBegun,
+            "r" => Now::ReadOnly,
+            "d" => Now::Denied,
+            "h" => Now::Hidden,
+            _ => return None,
+        };
+        paths.push((GuestPath::new(path).ok()?, now));
+    }
+    let layers: usize = texts.next()?.parse().ok()?;
+    let mut reach = Vec::new();
+    for _ in 0..layers {
+        let mut rules = || -> Option<Option<Vec<Addresses>>> {
+            match texts.next()?.as_str() {
+                "none" => Some(None),
+                count => {
+                    let count: usize = count.parse().ok()?;
+                    let rules = (0..count).map(|_| texts.next()?.parse().ok());
+                    Some(Some(rules.collect::<Option<_>>()?))
+                }
+            }
+        };
+        reach.push(Reach {
+            allow: rules()?,
+            deny: rules()??,
+            origin: Origin {
+                source: String::new(),
+                line: 0,
+            },
+            lines: BTreeMap::new(),
+        });
+    }
+    Some(Followed {
+        paths,
+        reach,
+        not: Vec::new(),
+    })
+}
+
+pub(super) fn send_change(to: &Packets, followed: &Followed) -> io::Result<()> {
+    let text = kumiko_linux::supervise::calls::file_of(c"change", &change_bytes(followed))?;
+    to.send(CHANGE, Some(text.as_fd()))
+}
+
 /// Words between the two beside orders.
 pub(super) const LAUNCH: &[u8] = b"launch";
 pub(super) const STREAM: &[u8] = b"stream";
+pub(super) const CHANGE: &[u8] = b"change";
 pub(super) const KILL: &[u8] = b"kill";
 
 /// An order with its streams.
@@ -154,6 +238,37 @@ pub(super) fn send_order(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_is_read_as_it_was_written() {
+        let rules = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        let layer = |allow: Option<&[&str]>, deny: &[&str]| Reach {
+            allow: allow.map(rules),
+            deny: rules(deny),
+            origin: Origin {
+                source: String::new(),
+                line: 0,
+            },
+            lines: BTreeMap::new(),
+        };
+        let path = |text: &str, now| (GuestPath::new(text).unwrap(), now);
+        let followed = Followed {
+            paths: vec![
+                path("/", Now::Hidden),
+                path("/usr", Now::AsBegun),
+                path("/usr/share/ü", Now::Denied),
+                path("/var", Now::ReadOnly),
+            ],
+            reach: vec![
+                layer(None, &["*:25"]),
+                layer(Some(&[]), &[]),
+                layer(Some(&["192.0.2.0/24:80-90", "[2001:db8::]"]), &[]),
+            ],
+            not: Vec::new(),
+        };
+        assert_eq!(read_change(&change_bytes(&followed)), Some(followed));
+        assert_eq!(read_change(b"1\0x/a\0"), None);
+    }
 
     #[test]
     fn an_order_is_read_as_it_was_written() {

@@ -4,7 +4,7 @@
 use super::control::{self, Charge};
 use super::counts::Counts;
 use super::filter::By;
-use super::protocol::{KILL, Order, Reply, send_order};
+use super::protocol::{KILL, Order, Reply, send_change, send_order};
 use crate::PATH;
 use crate::contract::{Cost, Launch, Room, Streams};
 use crate::error::SandboxError;
@@ -16,7 +16,9 @@ use kumiko_linux::packets::Packets;
 use kumiko_linux::process;
 use kumiko_linux::supervise::spawn;
 use kumiko_policy::choice::Profile;
-use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, Reach};
+use kumiko_policy::{
+    Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, Reach, follow,
+};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::AsFd;
@@ -28,6 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct SupervisedRoom {
     name: &'static str,
     by: By,
+    began: Policy,
     plan: Option<Plan>,
     about: Vec<About>,
     network: Network,
@@ -60,6 +63,7 @@ impl SupervisedRoom {
         SupervisedRoom {
             name,
             by,
+            began: policy.clone(),
             about: std::mem::take(&mut plan.about),
             plan: Some(plan),
             network: policy.network(),
@@ -290,6 +294,26 @@ impl Room for SupervisedRoom {
                 Err(self.told(&failure, Some(launch)))
             }
         }
+    }
+
+    fn follow(&mut self, now: &Policy) -> Result<Vec<String>, SandboxError> {
+        let Some(running) = self.running.as_ref().filter(|_| !self.killed) else {
+            return Err(SandboxError::Kernel {
+                step: "following another policy",
+                cause: "the room has no guest".to_owned(),
+            });
+        };
+        let followed = follow(&self.began, now);
+        send_change(&running.packets, &followed).map_err(|error| SandboxError::Kernel {
+            step: "telling the supervisor",
+            cause: error.to_string(),
+        })?;
+        let mut not = followed.not;
+        if self.began.reach.is_empty() && !followed.reach.is_empty() {
+            // Its filter does not ask about them.
+            not.push("addresses, of datagrams that are sent without connecting".to_owned());
+        }
+        Ok(not)
     }
 
     fn cost(&self) -> Cost {

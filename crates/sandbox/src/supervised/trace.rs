@@ -8,8 +8,9 @@ use super::caller::Caller;
 use super::open::{self, Opening};
 use super::resolve::join;
 use super::serve::{Outcome, Slow, nr, serve};
+use super::shown::Shown;
 use super::slow::{self, Over};
-use super::view::{Kind, TERMINALS, View, flag};
+use super::view::{Kind, TERMINALS, flag};
 use super::words;
 use kumiko_linux::supervise::breakable::Waiting;
 use kumiko_linux::supervise::sealed::{Arrival, Place, Places};
@@ -17,6 +18,7 @@ use kumiko_linux::supervise::stub::Stub;
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
 use kumiko_linux::supervise::{Call, Errno, calls, memory, spawn};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -27,7 +29,7 @@ use std::time::Duration;
 const CALL_AGAIN: Duration = Duration::from_millis(10);
 
 /// Traces a guest that waits to be traced, to its end, in a thread of its own.
-pub(super) fn begin(pid: i32, view: Arc<View>) -> Result<(), Errno> {
+pub(super) fn begin(pid: i32, shown: Arc<Shown>) -> Result<(), Errno> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         let seized = tracee::seize(pid);
@@ -36,7 +38,7 @@ pub(super) fn begin(pid: i32, view: Arc<View>) -> Result<(), Errno> {
         if begun {
             let (tell_over, over) = mpsc::channel();
             Tracing {
-                view: &view,
+                shown,
                 under_way: HashMap::new(),
                 stubs: HashMap::new(),
                 last: HashMap::new(),
@@ -56,8 +58,8 @@ pub(super) fn begin(pid: i32, view: Arc<View>) -> Result<(), Errno> {
     told.recv().unwrap_or(Err(Errno::EIO))
 }
 
-struct Tracing<'a> {
-    view: &'a View,
+struct Tracing {
+    shown: Arc<Shown>,
     /// Threads that make a call with other words than their own: their registers before.
     under_way: HashMap<i32, UnderWay>,
     /// Where a thread's program gets a register back by itself.
@@ -103,7 +105,7 @@ enum After {
     Count(u64),
 }
 
-impl Tracing<'_> {
+impl Tracing {
     fn run(&mut self) {
         loop {
             while let Ok(told) = self.over.try_recv() {
@@ -138,7 +140,8 @@ impl Tracing<'_> {
                 tracee::go(tid, 0)
             }
             Stop::Started(_) => {
-                if let Some(counts) = self.view.counts().filter(|_| makes_a_process(tid)) {
+                let view = self.shown.view();
+                if let Some(counts) = view.counts().filter(|_| makes_a_process(tid)) {
                     counts.process();
                 }
                 tracee::go(tid, 0)
@@ -177,11 +180,10 @@ impl Tracing<'_> {
 
     /// Where a thread has its words.
     fn place(&mut self, tid: i32) -> Result<&Place, Errno> {
-        if !self.taken.contains_key(&tid) {
-            let place = self.places.take(tid)?;
-            self.taken.insert(tid, place);
-        }
-        self.taken.get(&tid).ok_or(Errno::EIO)
+        Ok(match self.taken.entry(tid) {
+            Entry::Occupied(taken) => taken.into_mut(),
+            Entry::Vacant(free) => free.insert(self.places.take(tid)?),
+        })
     }
 
     fn put_path(&mut self, tid: i32, real: &[u8]) -> Result<u64, Errno> {
@@ -261,11 +263,12 @@ impl Tracing<'_> {
             }
             return tracee::go(tid, 0);
         }
-        if let Some(counts) = self.view.counts() {
+        let view = self.shown.view();
+        if let Some(counts) = view.counts() {
             counts.call(tid, &call);
         }
         let caller = Caller {
-            view: self.view,
+            view: &view,
             tid,
             call,
         };
@@ -320,7 +323,7 @@ impl Tracing<'_> {
                 let (mount, rest) = caller.view.mount_of(&place)?;
                 match mount.kind {
                     Kind::Terminals if rest.is_empty() => {
-                        let list = self.view.terminal_list().as_os_str().as_bytes();
+                        let list = caller.view.terminal_list().as_os_str().as_bytes();
                         (list.to_vec(), flags, 0)
                     }
                     Kind::Terminals if rest == b"ptmx" => {
@@ -341,7 +344,7 @@ impl Tracing<'_> {
                 place, flags, mode, ..
             } => (caller.real_of(&place)?, flags, mode),
             Opening::Path { place, flags, .. } => (caller.real_of(&place)?, flags, 0),
-            Opening::Made(content) => (self.view.made_file(&content)?, wanted.flags, 0),
+            Opening::Made(content) => (caller.view.made_file(&content)?, wanted.flags, 0),
             Opening::Terminal { flags, .. } => (b"/dev/tty".to_vec(), flags, 0),
             Opening::Alone { place, flags, .. } => (place, flags, 0),
         };
@@ -412,7 +415,7 @@ impl Tracing<'_> {
                     let number = calls::descriptor_of(tid, fd as i32)
                         .and_then(|fd| calls::terminal_number(fd.as_fd()));
                     if let Ok(number) = number {
-                        self.view.add_terminal(number);
+                        self.shown.view().add_terminal(number);
                     }
                 }
                 (After::Count(at), Ok(count)) => {

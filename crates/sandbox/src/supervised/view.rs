@@ -60,7 +60,7 @@ pub(crate) struct View {
     /// Directories that hold a mount: they keep their names.
     above: BTreeSet<Vec<u8>>,
     /// Numbers of the room's terminals on the host.
-    terminals: Mutex<BTreeSet<u32>>,
+    terminals: Arc<Mutex<BTreeSet<u32>>>,
     /// Which addresses its guests may connect to.
     reach: Vec<Reach>,
     /// What sockets may send when they are connected, bytes a second.
@@ -72,9 +72,9 @@ pub(crate) struct View {
     /// Guests write to no program's memory but by its own instructions.
     code_is_kept: bool,
     made_in: PathBuf,
-    made: Mutex<u32>,
+    made: Arc<Mutex<u32>>,
     /// What is listed of /proc: brought up to date by one at a time.
-    list: Mutex<PathBuf>,
+    list: Arc<Mutex<PathBuf>>,
 }
 
 impl View {
@@ -85,16 +85,41 @@ impl View {
             real: HashMap::new(),
             links: HashMap::new(),
             above: BTreeSet::new(),
-            terminals: Mutex::default(),
+            terminals: Arc::default(),
             reach: Vec::new(),
             pace: None,
             counts: None,
             terminal_list: PathBuf::new(),
             code_is_kept: false,
             made_in: PathBuf::new(),
-            made: Mutex::default(),
-            list: Mutex::default(),
+            made: Arc::default(),
+            list: Arc::default(),
         }
+    }
+
+    /// Another view of the same room, with nothing mounted yet.
+    pub(super) fn another(&self) -> View {
+        View {
+            links: self.links.clone(),
+            terminals: Arc::clone(&self.terminals),
+            pace: self.pace,
+            counts: self.counts.clone(),
+            terminal_list: self.terminal_list.clone(),
+            code_is_kept: self.code_is_kept,
+            made_in: self.made_in.clone(),
+            made: Arc::clone(&self.made),
+            list: Arc::clone(&self.list),
+            ..View::new()
+        }
+    }
+
+    /// Host paths that stand for what is mounted at a place, beside its own.
+    pub(super) fn other_names(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.real.iter().flat_map(|(real, indices)| {
+            let mounts = indices.iter().filter_map(|index| self.mounts.get(*index));
+            let others = mounts.filter(move |mount| mount.real != *real);
+            others.map(|mount| (mount.at.as_slice(), real.as_slice()))
+        })
     }
 
     pub(crate) fn mounts(&self) -> impl Iterator<Item = &Mount> {
@@ -102,7 +127,7 @@ impl View {
     }
 
     pub(super) fn add(&mut self, mount: Mount) {
-        if mount.at == b"/" {
+        if self.at.contains_key(mount.at.as_slice()) && mount.at == b"/" {
             self.links.clear(); // they are covered
         }
         let index = self.mounts.len();
@@ -299,7 +324,7 @@ impl View {
     }
 
     pub(super) fn set_list(&mut self, list: PathBuf) {
-        self.list = Mutex::new(list);
+        self.list = Arc::new(Mutex::new(list));
     }
 
     /// The host path of a new file of the room's own with this content, to be opened once and soon.

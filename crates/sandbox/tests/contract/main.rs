@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod follow;
 mod life;
 mod view;
 mod walls;

@@ -1,0 +1,221 @@
+//! What a running guest follows of changed policies (P78): row by row, and over policies made at random, of which no pair
+//! may show it what either of the two does not.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use kumiko_policy::{Access, GuestPath, Now, Policy, Real, Rule, Seen, follow, parse};
+use std::collections::BTreeMap;
+
+fn path(text: &str) -> GuestPath {
+    GuestPath::new(text).unwrap()
+}
+
+fn policy(lines: &str) -> Policy {
+    parse(&format!("[paths]\n{lines}"), "a policy").unwrap()
+}
+
+#[test]
+fn a_guest_follows_what_is_taken_away_and_given_back_and_no_more() {
+    let check = |began: &str, now: &str, at: &str, expected: Now| {
+        let followed = follow(&policy(began), &policy(now));
+        let got = followed.at(&path(at));
+        assert_eq!(
+            got, expected,
+            "{began}\n->\n{now}\n{at}: {:?}",
+            followed.paths
+        );
+    };
+    let data = "\"/data\" = \"write\"";
+    check(data, data, "/data/x", Now::AsBegun);
+    check(data, "\"/data\" = \"read\"", "/data/x", Now::ReadOnly);
+    check("\"/data\" = \"read\"", data, "/data/x", Now::AsBegun);
+    check(data, "\"/data\" = \"hidden\"", "/data/x", Now::Hidden);
+    check(data, "\"/data\" = \"denied\"", "/data", Now::Denied);
+    check(data, "", "/data/x", Now::Hidden);
+    check("", data, "/data/x", Now::AsBegun);
+    let part = "\"/data\" = \"hidden\"\n\"/data/pub\" = \"read\"";
+    check(data, part, "/data/x", Now::Hidden);
+    check(data, part, "/data/pub/x", Now::ReadOnly);
+    check(
+        data,
+        "\"/data\" = \"write\"\n\"/data/own\" = \"denied\"",
+        "/data/own/x",
+        Now::Denied,
+    );
+    check(
+        data,
+        "\"/data\" = \"write\"\n\"/data/own\" = \"denied\"",
+        "/data/other",
+        Now::AsBegun,
+    );
+    // Something of its own below what is closed is closed too, and a place of nobody's stays.
+    let two = "\"/data\" = \"write\"\n\"/data/in\" = { access = \"read\", real = \"/other\" }";
+    check(two, "\"/data\" = \"hidden\"", "/data/in/x", Now::Hidden);
+    check("\"/tmp\" = \"temporary\"", "", "/tmp/x", Now::AsBegun);
+    check(
+        "\"/tmp\" = \"temporary\"",
+        "\"/tmp\" = \"hidden\"",
+        "/tmp/x",
+        Now::Hidden,
+    );
+    // A name of the job's own for a file: what counts is whether the file is shown.
+    let named = "\"/mnt\" = { access = \"write\", real = \"/data\" }";
+    check(named, data, "/mnt/x", Now::AsBegun);
+    check(named, "\"/data\" = \"read\"", "/mnt/x", Now::ReadOnly);
+    check(
+        named,
+        "\"/data\" = \"read\"\n\"/data/own\" = \"hidden\"",
+        "/mnt/own/x",
+        Now::Hidden,
+    );
+    check(
+        named,
+        "\"/data\" = \"read\"\n\"/data/own\" = \"hidden\"",
+        "/mnt/x",
+        Now::ReadOnly,
+    );
+    check(named, "\"/else\" = \"write\"", "/mnt/x", Now::Hidden);
+    // Another file by the same name.
+    check(
+        "\"/etc/passwd\" = \"read\"",
+        "\"/etc/passwd\" = { access = \"read\", real = \"/etc/hosts\" }",
+        "/etc/passwd",
+        Now::Hidden,
+    );
+    check(
+        "\"/\" = \"read\"",
+        "\"/usr\" = \"read\"",
+        "/home/x",
+        Now::Hidden,
+    );
+    check(
+        "\"/\" = \"read\"",
+        "\"/usr\" = \"read\"",
+        "/usr/bin",
+        Now::AsBegun,
+    );
+}
+
+#[test]
+fn addresses_are_those_of_now_and_what_is_not_followed_is_told() {
+    let network = |text: &str| parse(text, "a policy").unwrap();
+    let open = network("");
+    let none = network("network = \"none\"");
+    let some = network("[network]\nallow = [\"192.0.2.7:80\"]");
+    let reaches = |began: &Policy, now: &Policy, address: &str| {
+        let followed = follow(began, now);
+        kumiko_policy::reaches(&followed.reach, address.parse().unwrap()).reached
+    };
+    assert!(reaches(&some, &open, "192.0.2.8:80"));
+    assert!(!reaches(&open, &some, "192.0.2.8:80"));
+    assert!(reaches(&open, &some, "192.0.2.7:80"));
+    assert!(!reaches(&open, &none, "127.0.0.1:80"));
+    assert_eq!(follow(&open, &none).not, [] as [&str; 0]);
+    assert_eq!(follow(&none, &open).not.len(), 1);
+    let alone = network("further_processes = false\nstrict = true");
+    assert_eq!(follow(&open, &alone).not.len(), 2);
+}
+
+/// xorshift64* (Vigna 2016).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % most
+    }
+
+    fn path(&mut self) -> GuestPath {
+        const NAMES: [&str; 3] = ["/a", "/b", "/c"];
+        let parts = 1 + self.below(2);
+        path(&(0..parts).map(|_| NAMES[self.below(3)]).collect::<String>())
+    }
+
+    fn policy(&mut self) -> Policy {
+        let mut policy = Policy::empty();
+        for _ in 0..self.below(6) {
+            let place = self.path();
+            let real = Real::Host {
+                root: if self.below(2) == 0 {
+                    place.clone()
+                } else {
+                    self.path()
+                },
+                beneath: String::new(),
+            };
+            let optional = false;
+            let access = match self.below(8) {
+                0..=2 => Access::Read { real, optional },
+                3..=4 => Access::Write { real, optional },
+                5 => Access::Denied,
+                6 => Access::Hidden,
+                _ => Access::Temporary { size_mib: None },
+            };
+            policy.paths.retain(|rule| rule.path != place);
+            let origin = policy.origin("network");
+            policy.paths.push(Rule {
+                path: place,
+                access,
+                origin,
+            });
+        }
+        policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
+        policy
+    }
+}
+
+fn file(real: &Real) -> GuestPath {
+    match real {
+        Real::Host { root, beneath } => root.join(beneath),
+        Real::Job { .. } => panic!("no rule shows the job's own"),
+    }
+}
+
+/// Paths of so many names at most.
+fn paths(most: usize) -> Vec<GuestPath> {
+    let (mut all, mut last) = (Vec::new(), vec![String::new()]);
+    for _ in 0..most {
+        last = last
+            .iter()
+            .flat_map(|above| ["/a", "/b", "/c"].map(|name| format!("{above}{name}")))
+            .collect();
+        all.extend(last.iter().map(|text| path(text)));
+    }
+    all
+}
+
+#[test]
+fn no_running_guest_sees_what_the_policy_of_now_does_not_show() {
+    // A place of three names shows a file of four at most, which has a name of six at most.
+    let (places, names) = (paths(3), paths(6));
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    for _ in 0..1_000 {
+        let (began, now) = (random.policy(), random.policy());
+        let followed = follow(&began, &now);
+        assert_eq!(follow(&began, &began).paths, [], "{began:?}");
+        // Which files are shown by any name, and written to by one.
+        let mut shown: BTreeMap<GuestPath, bool> = BTreeMap::new();
+        for name in &names {
+            if let Seen::Shown { real, writable } = now.explain(name).seen {
+                *shown.entry(file(&real)).or_default() |= writable;
+            }
+        }
+        for at in &places {
+            let Seen::Shown { real, writable } = began.explain(at).seen else {
+                continue;
+            };
+            let allowed = shown.get(&file(&real)).copied();
+            let told = || format!("{began:?}\n{now:?}\n{at}: {:?}", followed.paths);
+            match followed.at(at) {
+                Now::AsBegun => assert!(allowed >= Some(writable), "{}", told()),
+                Now::ReadOnly => assert!(writable && allowed.is_some(), "{}", told()),
+                Now::Denied => assert_eq!(now.explain(at).seen, Seen::Denied, "{}", told()),
+                Now::Hidden => {
+                    let by_name = now.explain(at).seen == Seen::Hidden;
+                    assert!(by_name || allowed.is_none(), "{}", told());
+                }
+            }
+        }
+    }
+}
