@@ -17,7 +17,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
     let variables = rsl::Variables::from([("HOME".to_owned(), "/job".to_owned())]);
     if let Ok(rsl::Request::Submit(submission)) = rsl::request(&spec, &variables) {
-        let _ = submission.describe("alice");
+        let _ = submission.describe("alice", "fork");
     }
     let _ = rsl::stdio_update(&spec, &variables);
 });

@@ -31,6 +31,7 @@ async fn site() -> (Site, Credential) {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
             host: "localhost".to_owned(),
             delegation: KeyKind::P256,
+            batch: "fork",
             location: "/usr".to_owned(),
             uncache: Arc::new(|_| Ok(())),
         });
@@ -232,6 +233,63 @@ async fn a_two_phase_job_waits_fails_or_runs_as_its_client_says() {
     let refused = client.query(&late.contact.unwrap(), &commit).await.unwrap();
     assert_eq!(refused.failure, GramCode::COMMIT_TIMED_OUT);
     assert_eq!(site.jobs.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_finds_where_its_clients_server_is_and_where_it_has_moved_to() {
+    let (site, proxy) = site().await;
+    let client = client(&site, &proxy);
+    let says = |job: u64| {
+        let folder = site.jobs.dir.path().join(format!("job-{job}"));
+        std::fs::read_to_string(folder.join(".remote_io_url")).unwrap()
+    };
+    let one = "&(executable=deaf)(remote_io_url=https://h:1)";
+    let reply = submit(&site, &client, one, None).await;
+    assert_eq!(says(1), "https://h:1\n");
+    let place = site.jobs.with(JobId(1), |job| {
+        job.description.environment["GLOBUS_REMOTE_IO_URL"].clone()
+    });
+    assert_eq!(place, "/job/.remote_io_url");
+    let contact = reply.contact.unwrap();
+    let update = |text: &str| Query::Signal(Signal::StdioUpdate(text.to_owned()));
+    let moved = update("&(remote_io_url=https://h:2)");
+    let answer = client.query(&contact, &moved).await.unwrap();
+    assert_eq!(answer.failure, GramCode::SUCCESS);
+    assert_eq!(says(1), "https://h:2\n");
+    let restart = format!("&(restart={contact})(remote_io_url=https://h:3)");
+    let reply = submit(&site, &client, &restart, None).await;
+    assert_eq!(reply.status, GramCode::SUCCESS);
+    assert_eq!(says(1), "https://h:3\n");
+    // What the job has put in its place is not written through, and is not in the way.
+    let folder = site.jobs.dir.path().join("job-1");
+    std::fs::remove_file(folder.join(".remote_io_url")).unwrap();
+    std::fs::write(folder.join("other"), "mine").unwrap();
+    std::os::unix::fs::symlink("other", folder.join(".remote_io_url")).unwrap();
+    let answer = client.query(&contact, &moved).await.unwrap();
+    assert_eq!(
+        (answer.failure, says(1).as_str()),
+        (GramCode::SUCCESS, "https://h:2\n")
+    );
+    assert_eq!(
+        std::fs::read_to_string(folder.join("other")).unwrap(),
+        "mine"
+    );
+
+    // In two phases: what was said last before the commit counts.
+    let two = "&(executable=deaf)(remote_io_url=https://h:4)(two_phase=60)";
+    let contact = submit(&site, &client, two, None).await.contact.unwrap();
+    let restart = format!("&(restart={contact})(remote_io_url=https://h:5)");
+    let reply = submit(&site, &client, &restart, None).await;
+    assert_eq!(reply.status, GramCode::WAITING_FOR_COMMIT);
+    let commit = Query::Signal(Signal::CommitRequest);
+    let answer = client.query(&contact, &commit).await.unwrap();
+    assert_eq!(answer.failure, GramCode::SUCCESS);
+    assert_eq!(says(2), "https://h:5\n");
+
+    // One that began without a file was never told of it.
+    let none = submit(&site, &client, "&(executable=deaf)", None).await;
+    let answer = client.query(&none.contact.unwrap(), &moved).await.unwrap();
+    assert_eq!(answer.failure, GramCode::RSL_REMOTE_IO_URL);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

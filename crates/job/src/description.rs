@@ -42,6 +42,9 @@ pub struct JobDescription {
     /// SCRATCH_DIRECTORY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratch: Option<String>,
+    /// A directory below the job's own: the entries of the cache that it names are there, and not in the account's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
     /// Where stdout is sent to while the job runs, besides being kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stdout: Vec<Destination>,
@@ -104,6 +107,7 @@ impl JobDescription {
             stage_out: Vec::new(),
             clean_up: Vec::new(),
             scratch: None,
+            cache: None,
             stdout: Vec::new(),
             stderr: Vec::new(),
             output: OutputMode::Keep,

@@ -67,6 +67,8 @@ pub struct Work {
     /// The job's own directory on the host.
     pub directory: PathBuf,
     pub policy: Policy,
+    /// Where below its own directory the job has its cache; None: it is the account's.
+    pub cache: Option<String>,
     /// The delegated proxy with its key, as PEM; None: only what needs no certificate can be reached.
     pub credential: Option<Zeroizing<Vec<u8>>>,
 }

@@ -51,6 +51,9 @@ impl JobDescription {
         if let Some(scratch) = &self.scratch {
             place("scratch", scratch)?;
         }
+        if let Some(cache) = &self.cache {
+            place("cache", cache)?;
+        }
         destinations("stdout", &self.stdout)?;
         destinations("stderr", &self.stderr)?;
         if self.output == OutputMode::Flow {

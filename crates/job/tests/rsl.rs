@@ -50,7 +50,7 @@ fn what_it_asks_for(spec: &Spec) -> String {
     match rsl::request(spec, &variables()) {
         Err(error) => refused(&error),
         Ok(Request::Restart(restart)) => format!("{restart:?}"),
-        Ok(Request::Submit(submission)) => match submission.describe("alice") {
+        Ok(Request::Submit(submission)) => match submission.describe("alice", "fork") {
             Err(error) => refused(&error),
             Ok(description) => serde_json::to_string_pretty(&description).unwrap(),
         },
@@ -86,6 +86,19 @@ fn an_update_of_stdout_takes_no_executable() {
     assert_eq!(moved.stderr, None);
     let error = update("&(stdout=https://h:1/a)(executable=b)").unwrap_err();
     assert_eq!(error.gram(), GramCode::INVALID_STDIO_UPDATE_ATTRIBUTE);
+}
+
+#[test]
+fn a_job_of_condors_kind_is_as_many_processes_where_htcondor_runs_jobs() {
+    let spec = rsl::parse("&(executable=a)(job_type=condor)(count=3)").unwrap();
+    let Request::Submit(submission) = rsl::request(&spec, &variables()).unwrap() else {
+        panic!("it is a submission");
+    };
+    assert_eq!(submission.describe("alice", "condor").unwrap().count, 3);
+    for batch in ["fork", "slurm"] {
+        let error = submission.describe("alice", batch).unwrap_err();
+        assert_eq!(error.gram(), GramCode::JOBTYPE_NOT_SUPPORTED, "{batch}");
+    }
 }
 
 #[test]

@@ -234,6 +234,7 @@ impl<B: BatchSystem> Actor<B> {
                 job: job.id,
                 directory: actor.files.job(job.id),
                 policy: (actor.effective)(&job.caller, &job.description)?,
+                cache: job.description.cache.clone(),
                 credential,
             })
         })

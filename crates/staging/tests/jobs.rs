@@ -40,6 +40,7 @@ impl Place {
             job: JobId(7),
             directory,
             policy: Policy::default(),
+            cache: None,
             credential: Some(grid.alice.to_pem().unwrap()),
         };
         Place { root, mover, work }
@@ -152,6 +153,46 @@ async fn what_many_name_is_fetched_once_and_goes_with_the_last_job() {
     assert!(place.mover.cache().list().unwrap().is_empty());
     place.fetch_as(file(&url, "d"), true).await.unwrap();
     assert_eq!(std::fs::read(place.file("d")).unwrap(), b"second");
+}
+
+#[tokio::test]
+async fn a_jobs_own_cache_is_below_its_directory_and_nowhere_else() {
+    let grid = Grid::new();
+    let (serving, mut place) = (Serving::start(&grid).await, Place::new(&grid));
+    std::fs::write(serving.dir().join("f"), "abc").unwrap();
+    place.work.cache = Some("its/cache".to_owned());
+    for name in ["a", "b"] {
+        let what = file(&serving.url("/f"), name);
+        place.fetch_as(what, true).await.unwrap();
+        std::fs::write(serving.dir().join("f"), "changed").unwrap();
+    }
+    assert_eq!(std::fs::read(place.file("b")).unwrap(), b"abc");
+    assert_eq!(place.send("a", "x-gass-cache://k").await.unwrap(), 3);
+    place.fetch(file("x-gass-cache://k", "c")).await.unwrap();
+    assert_eq!(std::fs::read(place.file("c")).unwrap(), b"abc");
+    let entries = std::fs::read_dir(place.file("its/cache/entries")).unwrap();
+    assert_eq!(entries.count(), 2);
+    assert!(place.mover.cache().list().unwrap().is_empty());
+    // The account's does not know what is there, and the other way round.
+    let nowhere = |failure: TransferFailure| assert_eq!(failure.code, "transfer_cache");
+    place.work.cache = None;
+    nowhere(
+        place
+            .fetch(file("x-gass-cache://k", "d"))
+            .await
+            .unwrap_err(),
+    );
+    // A job that puts a link in the way leads nobody out of its directory.
+    let outside = place.root.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    for at in ["link", "led/entries"] {
+        let link = place.file(at);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        place.work.cache = Some(at.trim_end_matches("/entries").to_owned());
+        place.send("a", "x-gass-cache://k").await.unwrap_err();
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "{at}");
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use super::entry::Entry;
 use super::hall::Hall;
 use super::outcome::refused;
+use super::remote_io;
 use super::store::{Record, Stage};
 use crate::desk::Desk;
 use kumiko_identity::Credential;
@@ -29,16 +30,20 @@ pub(super) fn delegated(credential: &Credential) -> Result<Delegated, Refusal> {
     })
 }
 
-/// A description with the credential that the job will have.
-pub(super) async fn with_credential<J: Jobs>(
+/// A description with the credential that the job will have, and with its file for `remote_io`.
+pub(super) async fn ready<J: Jobs>(
     desk: &Desk<J>,
     caller: &Caller,
     mut description: JobDescription,
     credential: &Credential,
+    remote_io: Option<&str>,
 ) -> Result<JobDescription, Refusal> {
     let given = delegated(credential)?;
     description.credential = Some(desk.jobs.new_credential(caller, given).await?);
-    Ok(description)
+    match remote_io {
+        Some(url) => remote_io::begin(desk, caller, description, url).await,
+        None => Ok(description),
+    }
 }
 
 /// Gives the job to the manager: the same number and description give the same job.
@@ -74,15 +79,25 @@ pub(super) async fn commit<J: Jobs>(
         Some(_) => submit(desk, &record.caller, description.clone(), record.number).await,
         None => Err(Refusal::new("no_such_credential", "none was kept yet")),
     };
-    if matches!(&submitted, Err(refusal) if refusal.code == "no_such_credential") {
+    // What was kept for it may have gone since.
+    let gone = ["no_such_credential", "no_such_upload"];
+    if matches!(&submitted, Err(refusal) if gone.contains(&refusal.code.as_str())) {
         let subject = hall.known_subject(&record.caller.subject).await;
         let tls = match subject {
             Ok(subject) => subject.current(desk).await,
             Err(why) => Err(why),
         };
         let tls = tls.map_err(|_| GramCode::DELEGATION_FAILED)?;
-        let ready = with_credential(desk, &record.caller, description, &tls.credential).await;
-        submitted = match ready {
+        let remote_io = record.remote_io.as_deref();
+        let made = ready(
+            desk,
+            &record.caller,
+            description,
+            &tls.credential,
+            remote_io,
+        )
+        .await;
+        submitted = match made {
             Ok(description) => {
                 let kept = entry.change(|record| {
                     record.stage = Stage::Uncommitted {

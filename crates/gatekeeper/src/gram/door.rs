@@ -22,6 +22,8 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(30);
 const TURN_AWAY_WITHIN: Duration = Duration::from_secs(10);
 /// The services: all of them start jobs on the site's one host.
 const SERVICES: [&str; 3] = ["jobmanager", "jobmanager-fork", "jobmanager-fork-poll"];
+/// Before the name of the site's batch system: that of GT's gatekeepers with it.
+const SERVICE_OF: &str = "jobmanager-";
 
 /// What a client with TLS 1.3 waits for before it goes on (G3).
 pub(crate) async fn greet<L: AsyncWrite + Unpin>(link: &mut L) -> std::io::Result<()> {
@@ -124,7 +126,8 @@ async fn exchange<J: Jobs, L: Link>(
             return end(link, &reply.encode()).await;
         }
     };
-    if !SERVICES.contains(&asked.service.as_str()) {
+    let service = asked.service.as_str();
+    if !SERVICES.contains(&service) && service.strip_prefix(SERVICE_OF) != Some(hall.config.batch) {
         return end(link, &refusal(Status::NotFound)).await;
     }
     if asked

@@ -2,6 +2,7 @@
 
 use super::hall::Hall;
 use super::outcome::{Told, told};
+use super::remote_io;
 use super::store::{Record, Registered, Stage};
 use super::tell;
 use crate::desk::Desk;
@@ -73,6 +74,25 @@ impl Entry {
             Stage::Submitted { job } => Some(job),
             _ => None,
         }
+    }
+
+    /// The job finds another address in its file; the caller keeps the record.
+    pub async fn change_remote_io<J: Jobs>(
+        &self,
+        desk: &Desk<J>,
+        url: &str,
+    ) -> Result<Record, GramCode> {
+        // A commit makes the file of what the record says.
+        let _deciding = self.deciding.lock().await;
+        let record = self.record();
+        if record.remote_io.is_none() {
+            // The job was never told of a file.
+            return Err(GramCode::RSL_REMOTE_IO_URL);
+        }
+        if let Stage::Submitted { job } = record.stage {
+            remote_io::change(desk, &record.caller, job, url).await?;
+        }
+        Ok(self.change(|record| record.remote_io = Some(url.to_owned())))
     }
 
     /// What is the case now.

@@ -13,6 +13,7 @@ mod helpers;
 mod incoming;
 mod outcome;
 mod query;
+mod remote_io;
 mod store;
 mod subject;
 mod submit;
@@ -41,6 +42,8 @@ pub struct Gram {
     pub host: String,
     /// Kind of the keys of delegated credentials. P-256, unless jobs delegate on to servers of GT, which take RSA only.
     pub delegation: KeyKind,
+    /// The site's batch system, by its name: one of its services is called after it.
+    pub batch: &'static str,
     /// Where the helpers of GT's clients are, in the guest's view (GLOBUS_LOCATION).
     pub location: String,
     /// Removes an entry of the account's cache by its URL; one that is not there is no error. It blocks.

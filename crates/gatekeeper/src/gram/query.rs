@@ -188,11 +188,18 @@ impl<J: Jobs> Ask<'_, J> {
         let variables = variables(self.hall, &record.caller, &record.contact);
         let moved = rsl::parse(text)
             .and_then(|spec| rsl::stdio_update(&spec, &variables))
-            .and_then(|update| update.destinations());
-        let (stdout, stderr) = moved.map_err(|error| {
+            .and_then(|update| Ok((update.destinations()?, update.remote_io_url)));
+        let ((stdout, stderr), remote_io) = moved.map_err(|error| {
             tracing::info!("an update of stdout and stderr is refused: {error}");
             error.gram()
         })?;
+        if let Some(url) = remote_io {
+            let record = self.entry.change_remote_io(self.desk, &url).await?;
+            self.hall.keep(record).await;
+            if stdout.is_none() && stderr.is_none() {
+                return Ok(());
+            }
+        }
         self.done(
             self.desk
                 .jobs

@@ -22,6 +22,9 @@ pub(super) struct Record {
     pub caller: Caller,
     pub stages_out: bool,
     pub stage: Stage,
+    /// What its file says where its client's GASS server is, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_io: Option<String>,
     pub callbacks: Vec<Registered>,
 }
 

@@ -47,6 +47,8 @@ enum NoJob {
     Follow,
     #[error("another client cannot be told of it")]
     Callbacks(GramCode),
+    #[error("its remote_io_url cannot be changed: {0}")]
+    RemoteIo(GramCode),
 }
 
 impl NoJob {
@@ -63,7 +65,7 @@ impl NoJob {
             NoJob::Uncache(_) => GramCode::OPENING_CACHE,
             NoJob::Follow => GramCode::RSL_EXECUTABLE,
             NoJob::NoSuchContact(_) => GramCode::NO_STATE_FILE,
-            NoJob::Callbacks(code) => *code,
+            NoJob::Callbacks(code) | NoJob::RemoteIo(code) => *code,
         }
     }
 }
@@ -162,8 +164,9 @@ impl<J: Jobs> Request<'_, J> {
             None => {
                 let tls = subject.current(self.desk).await?;
                 let credential = self.credential.unwrap_or(&tls.credential);
+                let remote_io = submission.remote_io_url.as_deref();
                 let description =
-                    commit::with_credential(self.desk, caller, description, credential).await?;
+                    commit::ready(self.desk, caller, description, credential, remote_io).await?;
                 let job = commit::submit(self.desk, caller, description, number).await?;
                 (GramCode::SUCCESS, Stage::Submitted { job })
             }
@@ -175,6 +178,7 @@ impl<J: Jobs> Request<'_, J> {
             caller: caller.clone(),
             stages_out: !submission.stage_out.is_empty(),
             stage,
+            remote_io: submission.remote_io_url,
             callbacks,
         });
         self.hall.insert(entry.clone());
@@ -192,7 +196,8 @@ impl<J: Jobs> Request<'_, J> {
         submission: &Submission,
         contact: &str,
     ) -> Result<kumiko_job::description::JobDescription, RslError> {
-        let mut description = submission.describe(&self.visitor.caller.account)?;
+        let mut description =
+            submission.describe(&self.visitor.caller.account, self.hall.config.batch)?;
         let environment = [
             ("GLOBUS_GRAM_JOB_CONTACT", contact),
             ("GLOBUS_LOCATION", &self.hall.config.location),
@@ -272,6 +277,10 @@ impl<J: Jobs> Request<'_, J> {
         let record = entry.record();
         let (stdout, stderr) = restart.update.destinations()?;
         let uncommitted = matches!(record.stage, Stage::Uncommitted { .. });
+        if let Some(url) = &restart.update.remote_io_url {
+            let changed = entry.change_remote_io(self.desk, url).await;
+            self.hall.keep(changed.map_err(NoJob::RemoteIo)?).await;
+        }
         if let (Stage::Submitted { job }, true) =
             (record.stage, stdout.is_some() || stderr.is_some())
         {

@@ -95,6 +95,7 @@ codes! {
     NO_STATE_FILE = 121, "the job to take up is not known";
     TTL_EXPIRED = 125, "it was kept for as long as was promised";
     RSL_REMOTE_IO_URL = 127, "remote_io_url cannot be used";
+    WRITING_REMOTE_IO_URL = 128, "the file with its remote_io_url could not be written";
     STDIO_SIZE = 129, "the client has not received all of the output";
     MANAGER_STOPPED = 130, "nobody is told of it any more (it goes on)";
     PROXY_EXPIRED = 131, "its credential has ended (it goes on)";

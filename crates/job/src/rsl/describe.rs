@@ -15,6 +15,10 @@ const SECONDS_A_MINUTE: u64 = 60;
 /// What the variable HOME stands for: the job's own directory.
 pub const HOME: &str = kumiko_policy::JOB_DIRECTORY;
 const CACHE: &str = "x-gass-cache:";
+/// The batch system that `job_type=condor` asks for, as [`crate::contract::BatchSystem`] names it.
+const CONDOR: &str = "condor";
+/// Below the job's own directory: the file that GLOBUS_REMOTE_IO_URL names, with `remote_io_url` and a line feed in it.
+pub const REMOTE_IO: &str = ".remote_io_url";
 
 /// None: as before.
 type Outputs = Option<Vec<Destination>>;
@@ -28,12 +32,12 @@ fn refuse(code: GramCode, what: impl Into<String>) -> RslError {
 }
 
 impl Submission {
-    /// The job's description, checked. `account` is the one that it will run in.
+    /// The job's description, checked. `account` is the one that it will run in, `batch` the site's batch system.
     ///
     /// # Errors
     /// What this kind of site cannot do, with GRAM's number.
-    pub fn describe(&self, account: &str) -> Result<JobDescription, RslError> {
-        self.possible(account)?;
+    pub fn describe(&self, account: &str, batch: &str) -> Result<JobDescription, RslError> {
+        self.possible(account, batch)?;
         let mut description = JobDescription::new(&self.executable, &self.arguments);
         description.directory = self.directory.clone();
         description.environment = self.environment.iter().cloned().collect();
@@ -69,6 +73,18 @@ impl Submission {
             .as_deref()
             .map(|path| below(path, GramCode::RSL_SCRATCH))
             .transpose()?;
+        description.cache = self
+            .gass_cache
+            .as_deref()
+            .map(|path| below(path, GramCode::RSL_GASS_CACHE))
+            .transpose()?;
+        if self.remote_io_url.is_some() {
+            // What the file holds is the door's: it may change while the job runs.
+            let place = format!("{HOME}/{REMOTE_IO}");
+            description
+                .environment
+                .insert("GLOBUS_REMOTE_IO_URL".to_owned(), place);
+        }
         description.count = match self.job_type {
             JobType::Single => 1,
             _ => u32::try_from(self.count).unwrap_or(u32::MAX),
@@ -130,25 +146,18 @@ impl Submission {
         Ok(policy)
     }
 
-    fn possible(&self, account: &str) -> Result<(), RslError> {
+    fn possible(&self, account: &str, batch: &str) -> Result<(), RslError> {
         if let Some(wanted) = self.username.as_deref().filter(|wanted| *wanted != account) {
             let what = format!("username is {wanted}, and the job would run as {account}");
             return Err(refuse(GramCode::INVALID_USER_NAME, what));
         }
-        match self.job_type {
-            JobType::Single | JobType::Multiple | JobType::Mpi => {}
-            JobType::Condor => {
-                // What was linked by condor_compile; HTCondor dropped it in 8.9, its other universes need no name.
-                let what = "job_type condor: HTCondor's standard universe is no more; leave it out";
-                return Err(refuse(GramCode::JOBTYPE_NOT_SUPPORTED, what));
-            }
+        // What HTCondor starts is of one kind since its standard universe is no more (8.9).
+        if self.job_type == JobType::Condor && batch != CONDOR {
+            let what = format!("job_type condor: the batch system of this site is {batch}");
+            return Err(refuse(GramCode::JOBTYPE_NOT_SUPPORTED, what));
         }
-        if self.gass_cache.is_some() {
-            let what = "gass_cache: the cache of the account has its own place; leave it out";
-            return Err(refuse(GramCode::RSL_GASS_CACHE, what));
-        }
-        if self.remote_io_url.is_some() {
-            let what = "remote_io_url: no file with it is made here; pass it in environment";
+        if self.remote_io_url.as_deref().is_some_and(not_a_line) {
+            let what = "remote_io_url: is no line of a file";
             return Err(refuse(GramCode::RSL_REMOTE_IO_URL, what));
         }
         Ok(())
@@ -173,9 +182,12 @@ impl Submission {
 
 impl StdioUpdate {
     /// Where stdout and stderr go from now on, as descriptions have it; None: as before.
+    ///
+    /// # Errors
+    /// What cannot be a destination, or an URL in a file, with GRAM's number.
     pub fn destinations(&self) -> Result<(Outputs, Outputs), RslError> {
-        if self.remote_io_url.is_some() {
-            let what = "remote_io_url: cannot be changed of a job that is there";
+        if self.remote_io_url.as_deref().is_some_and(not_a_line) {
+            let what = "remote_io_url: is no line of a file";
             return Err(refuse(GramCode::RSL_REMOTE_IO_URL, what));
         }
         let moved = |goes: &Option<Vec<Goes>>, code| {
@@ -243,6 +255,10 @@ fn stage_in(pairs: &[(String, String)], code: GramCode) -> Result<Vec<StageIn>, 
         .collect()
 }
 
+fn not_a_line(text: &str) -> bool {
+    text.is_empty() || text.contains(['\n', '\r'])
+}
+
 fn below(path: &str, code: GramCode) -> Result<String, RslError> {
     in_job_directory(path).map(str::to_owned).ok_or_else(|| {
         let what = format!("{path}: is no path below the job's own directory ($(HOME))");
@@ -278,6 +294,7 @@ fn code_of(error: &DescriptionError) -> GramCode {
         "stage_out" => GramCode::RSL_STAGE_OUT,
         "clean_up" => GramCode::RSL_CLEAN_UP,
         "scratch" => GramCode::RSL_SCRATCH,
+        "cache" => GramCode::RSL_GASS_CACHE,
         "count" => GramCode::INVALID_COUNT,
         "time_limit_s" => GramCode::INVALID_MAX_WALL_TIME,
         "queue" => GramCode::INVALID_QUEUE,

@@ -15,7 +15,7 @@ mod syntax;
 
 pub use attributes::{ATTRIBUTES, Attribute, Operation};
 pub use code::GramCode;
-pub use describe::{HOME, scratch_directory};
+pub use describe::{HOME, REMOTE_IO, scratch_directory};
 pub use error::{RslError, RslProblem};
 pub use evaluate::{Variables, evaluate};
 pub use parse::{MAX_DEPTH, MAX_RSL_BYTES, parse};

@@ -20,7 +20,7 @@ pub enum JobType {
     Multiple,
     /// Started by an MPI of the site's.
     Mpi,
-    /// Of HTCondor's "condor" universe.
+    /// As `Multiple`, by HTCondor.
     Condor,
 }
 

@@ -26,6 +26,7 @@ pub fn gram(settings: &Settings, state: &Path, listen: IpAddr, mover: Arc<Mover>
             DelegatedKeys::P256 => KeyKind::P256,
             DelegatedKeys::Rsa => KeyKind::Rsa(RSA_BITS),
         },
+        batch: settings.batch.as_str(),
         location: "/usr".to_owned(),
         uncache: Arc::new(move |url| {
             let key = url.strip_prefix(CACHE).unwrap_or(url);

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the tag is when none is given.
 pub const NO_TAG: &str = "";
@@ -46,12 +47,31 @@ pub enum CacheError {
 #[derive(Debug)]
 pub struct Cache {
     directory: PathBuf,
+    /// Of a job's own: where it is, and whose turn it is. The job may write there as well, so nothing is looked up by a
+    /// path, and nobody waits for a lock that it might hold.
+    within: Option<(Dir, Arc<Mutex<()>>)>,
 }
 
 impl Cache {
     /// The cache in a directory, which is made (0700) with the one above it.
     pub fn new(directory: PathBuf) -> Cache {
-        Cache { directory }
+        Cache {
+            directory,
+            within: None,
+        }
+    }
+
+    /// The cache in a directory that somebody else may write in as well. `named` is for messages; who has the same `turn`
+    /// changes entries one after the other.
+    pub fn within(named: PathBuf, directory: Dir, turn: Arc<Mutex<()>>) -> Cache {
+        Cache {
+            directory: named,
+            within: Some((directory, turn)),
+        }
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// One more reference of `tag` to a URL. Says whether there is content.
@@ -196,7 +216,15 @@ impl Cache {
         })
     }
 
-    fn lock(&self) -> io::Result<(Lock, Dir)> {
+    fn lock(&self) -> io::Result<(Lock<'_>, Dir)> {
+        if let Some((directory, turn)) = &self.within {
+            let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            match directory.mkdir(ENTRIES, 0o700) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+            return Ok((Lock::Turn(turn), directory.open_dir(ENTRIES)?));
+        }
         for directory in [&self.directory, &self.directory.join(ENTRIES)] {
             private(directory)?;
         }
@@ -206,7 +234,7 @@ impl Cache {
             .write(true)
             .open(self.directory.join(LOCK))?;
         spooling::wait_for_lock(&file)?;
-        Ok((Lock(file), Dir::open(&self.directory.join(ENTRIES))?))
+        Ok((Lock::File(file), Dir::open(&self.directory.join(ENTRIES))?))
     }
 }
 
@@ -216,12 +244,17 @@ fn private(directory: &Path) -> io::Result<()> {
     builder.recursive(true).mode(0o700).create(directory)
 }
 
-struct Lock(File);
+enum Lock<'a> {
+    File(File),
+    Turn(#[allow(dead_code)] MutexGuard<'a, ()>),
+}
 
-impl Drop for Lock {
+impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // Closing the file gives it back in any case.
-        let _ = spooling::unlock(&self.0);
+        if let Lock::File(file) = self {
+            // Closing the file gives it back in any case.
+            let _ = spooling::unlock(file);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file, fetched or sent (S5 to S8).
 
 use super::{Inner, blocking, parse, places, tag_of, url_copy};
+use crate::cache::Cache;
 use crate::fault::TransferError;
 use crate::gass::PIECE_BYTES;
 use crate::gass::client::{Reading, Resume, Write};
@@ -13,7 +14,7 @@ use kumiko_linux::Dir;
 use kumiko_policy::{GuestPath, Real, Seen};
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write as _};
+use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub async fn fetch(
     let part = place.join(format!("{}.part", places::name_of(how.item)));
     let source = match (how.shared, url.scheme) {
         (true, scheme) if scheme != Scheme::Cache => Some(shared(ours, job, &url, what).await?),
-        (_, Scheme::Cache) => Some(cached(ours, url.path().to_owned()).await?),
+        (_, Scheme::Cache) => Some(cached(ours.cache(job).await?, url.path().to_owned()).await?),
         (_, Scheme::File) => Some(shown(job, &url).await?),
         _ => None,
     };
@@ -259,9 +260,8 @@ fn host_file(root: &Path, beneath: &Path) -> Result<File, TransferError> {
     }
 }
 
-async fn cached(ours: &Arc<Inner>, key: String) -> Result<File, TransferError> {
-    let ours = Arc::clone(ours);
-    blocking(move || Ok(ours.cache.open(&key)?)).await
+async fn cached(cache: Arc<Cache>, key: String) -> Result<File, TransferError> {
+    blocking(move || Ok(cache.open(&key)?)).await
 }
 
 /// What many jobs name is fetched once, by whoever comes first.
@@ -273,8 +273,9 @@ async fn shared(
 ) -> Result<File, TransferError> {
     let lock = ours.filling(url.as_str());
     let _mine = lock.lock().await;
-    let (held, text, tag) = (Arc::clone(ours), url.to_string(), tag_of(job.job));
-    let there = blocking(move || Ok(held.cache.hold(&text, &tag)?)).await?;
+    let cache = ours.cache(job).await?;
+    let (held, text, tag) = (Arc::clone(&cache), url.to_string(), tag_of(job.job));
+    let there = blocking(move || Ok(held.hold(&text, &tag)?)).await?;
     if !there {
         let place = places::under_way(&ours.setup.directory, job.job);
         let part = place.join("shared.part");
@@ -282,19 +283,19 @@ async fn shared(
             Scheme::File => copy(shown(job, url).await?, part.clone()).await?,
             _ => remote(ours, job, url, &part).await?,
         }
-        let (ours, url, what) = (Arc::clone(ours), url.clone(), what.clone());
+        let (cache, url, what) = (Arc::clone(&cache), url.clone(), what.clone());
         blocking(move || {
             // What is wrong is not kept for others.
             check(&url, &what, &part).inspect_err(|_| drop(discard(&part)))?;
             let mut file = File::open(&part).map_err(TransferError::local("reading", &part))?;
-            let mut kept = ours.cache.part(url.as_str())?;
+            let mut kept = cache.part(url.as_str())?;
             io::copy(&mut file, &mut kept.file).map_err(TransferError::local("writing", &part))?;
-            ours.cache.keep(url.as_str(), kept)?;
+            cache.keep(url.as_str(), kept)?;
             discard(&part).map_err(TransferError::local("removing", &part))
         })
         .await?;
     }
-    cached(ours, url.to_string()).await
+    cached(cache, url.to_string()).await
 }
 
 pub async fn send(ours: &Arc<Inner>, job: &Work, what: &StageOut) -> Result<u64, TransferError> {
@@ -304,7 +305,7 @@ pub async fn send(ours: &Arc<Inner>, job: &Work, what: &StageOut) -> Result<u64,
     let file = blocking(move || places::made(&directory, &path)).await?;
     match url.scheme {
         Scheme::Gsiftp => url_copy::send(ours, job, file, &url).await,
-        Scheme::Cache => keep(ours, url, file).await,
+        Scheme::Cache => keep(ours.cache(job).await?, url, file).await,
         Scheme::Https | Scheme::Http | Scheme::File => {
             let client = ours.client(job)?;
             client.send(&url, Write::Put, pieces(file), |_| ()).await
@@ -336,29 +337,15 @@ fn pieces(file: File) -> impl stream::Stream<Item = Result<Bytes, TransferError>
 }
 
 /// A file becomes an entry of the cache.
-async fn keep(ours: &Arc<Inner>, url: Url, mut file: File) -> Result<u64, TransferError> {
-    let ours = Arc::clone(ours);
+async fn keep(cache: Arc<Cache>, url: Url, mut file: File) -> Result<u64, TransferError> {
     blocking(move || {
-        let key = url.path();
-        let mut to = ours.cache.grow(key, crate::cache::NO_TAG)?;
-        let copy = || {
+        let mut to = cache.grow(url.path(), crate::cache::NO_TAG)?;
+        let mut copy = || {
             let bytes = io::copy(&mut file, &mut to)?;
             to.sync_all()?;
             Ok(bytes)
         };
-        let mut copy = copy;
-        copy().map_err(|cause: io::Error| match cause.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => TransferError::Local {
-                doing: "writing",
-                path: ours.setup.cache.clone(),
-                cause,
-            },
-            _ => TransferError::Local {
-                doing: "copying to",
-                path: ours.setup.cache.clone(),
-                cause,
-            },
-        })
+        copy().map_err(TransferError::local("writing", cache.directory()))
     })
     .await
 }

@@ -72,7 +72,9 @@ pub struct Mover(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     setup: Setup,
-    cache: Cache,
+    cache: Arc<Cache>,
+    /// Whose turn it is in caches of jobs' own: a change of one is short.
+    own_caches: Arc<Mutex<()>>,
     /// Who fetches a URL into the cache has its lock; the others wait for it.
     filling: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -80,10 +82,11 @@ struct Inner {
 impl Mover {
     pub fn new(setup: Setup) -> io::Result<Mover> {
         places::private(&setup.directory)?;
-        let cache = Cache::new(setup.cache.clone());
+        let cache = Arc::new(Cache::new(setup.cache.clone()));
         Ok(Mover(Arc::new(Inner {
             setup,
             cache,
+            own_caches: Arc::default(),
             filling: Mutex::default(),
         })))
     }
@@ -132,6 +135,19 @@ impl Inner {
         }
     }
 
+    /// The cache that a job's addresses mean (C7).
+    async fn cache(&self, job: &Work) -> Result<Arc<Cache>, TransferError> {
+        let Some(path) = job.cache.clone() else {
+            return Ok(Arc::clone(&self.cache));
+        };
+        let (above, turn) = (job.directory.clone(), Arc::clone(&self.own_caches));
+        blocking(move || {
+            let directory = places::make(&above, &path)?;
+            Ok(Arc::new(Cache::within(above.join(path), directory, turn)))
+        })
+        .await
+    }
+
     fn client(&self, job: &Work) -> Result<Client, TransferError> {
         let trust = (self.setup.trust)().map_err(|cause| TransferError::Trust { cause })?;
         let credential = match &job.credential {
@@ -167,7 +183,10 @@ impl Transfer for Mover {
 
     fn make_scratch<'a>(&'a self, job: &'a Work, path: &'a str) -> Answer<'a, Done<()>> {
         let (directory, path) = (job.directory.clone(), path.to_owned());
-        Box::pin(async move { Ok(blocking(move || places::make(&directory, &path)).await?) })
+        Box::pin(async move {
+            let made = blocking(move || places::make(&directory, &path)).await;
+            Ok(made.map(drop)?)
+        })
     }
 
     fn clean_up<'a>(&'a self, job: &'a Work, paths: &'a [String]) -> Answer<'a, Done<()>> {

@@ -46,15 +46,14 @@ fn make_above(dir: &Dir, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory.
-pub fn make(directory: &Path, path: &str) -> Result<(), TransferError> {
+/// Makes a directory, if it is not there.
+pub fn make(directory: &Path, path: &str) -> Result<Dir, TransferError> {
     let path = below(path)?;
     let dir = open(directory)?;
     make_above(&dir, &path.join("-")).map_err(TransferError::local("making", path))?;
     // What is there may be a file.
     dir.open_dir(path)
-        .map_err(TransferError::local("making", path))?;
-    Ok(())
+        .map_err(TransferError::local("making", path))
 }
 
 pub fn remove(directory: &Path, paths: &[String]) -> Result<(), TransferError> {

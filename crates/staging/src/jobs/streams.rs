@@ -31,10 +31,11 @@ pub async fn stream(
     Inner::may_speak(job, &url)?;
     match url.scheme {
         Scheme::Cache => {
-            let (held, key) = (Arc::clone(ours), url.path().to_owned());
-            let tag = what.to.tag.clone().unwrap_or_else(|| NO_TAG.to_owned());
-            let file = blocking(move || Ok(held.cache.grow(&key, &tag)?)).await?;
-            write(what.bytes, from, file, &ours.setup.cache).await
+            let (cache, key) = (ours.cache(job).await?, url.path().to_owned());
+            let (held, tag) = (Arc::clone(&cache), what.to.tag.clone());
+            let tag = tag.unwrap_or_else(|| NO_TAG.to_owned());
+            let file = blocking(move || Ok(held.grow(&key, &tag)?)).await?;
+            write(what.bytes, from, file, cache.directory()).await
         }
         Scheme::Gsiftp => {
             // GridFTP's clients want a whole file.
