@@ -1,5 +1,7 @@
 package silf.jpop.bench;
 
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -8,7 +10,6 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeSet;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.LongAdder;
 import silf.jojo.JojoException;
@@ -17,8 +18,10 @@ import silf.jojo.config.NodeSpec.FaultPolicy;
 import silf.jojo.core.InOneJvm;
 import silf.jpop.Trees;
 import silf.jpop.bb.BranchAndBound;
+import silf.jpop.bb.Instances;
 import silf.jpop.bb.Problem;
 import silf.jpop.bb.Result;
+import silf.jpop.bb.Slow;
 import silf.jpop.bb.problems.Knapsack;
 import silf.jpop.bb.problems.Salesman;
 
@@ -27,7 +30,7 @@ import silf.jpop.bb.problems.Salesman;
  * {@code point CURVE X Y}, {@code note TEXT}, {@code missing SERIES WHY}. Not here: what is to be reached, and the report
  * (bench/src/jpop.rs).
  *
- * <p>Arguments: the row's key; {@code quick} for fewer rounds.
+ * <p>Arguments: the row's key; {@code quick} for fewer rounds; for {@code kills} instead the first run and the one behind the last.
  */
 public final class Main {
     private static boolean quick;
@@ -41,7 +44,7 @@ public final class Main {
                 case "sleeping" -> sleeping();
                 case "cores" -> cores();
                 case "extra" -> extra();
-                case "kills" -> kills();
+                case "kills" -> kills(args.length > 2 ? Integer.parseInt(args[1]) : 0, args.length > 2 ? Integer.parseInt(args[2]) : quick ? 40 : KILLED);
                 default -> throw new IllegalArgumentException("rows: sleeping, cores, extra, kills");
             }
         } catch (Throwable e) {
@@ -130,16 +133,23 @@ public final class Main {
                 double bare = bare(nodes, (int) (states / nodes));
                 Sleeper.SLEPT_ns.reset();
                 Sleeper.SLEPT.reset();
+                long busy_ns = -processor_ns();
                 double took = here(new Sleeper(DEEP, SLEEP_ms), Trees.local(shape)).took_ns() / 1e9;
+                busy_ns += processor_ns();
                 point("ideal", nodes, ideal);
                 point("bare", nodes, bare);
                 point("measured", nodes, took);
                 sample("share of ideal, " + nodes + " nodes", "plain", ideal / took);
                 sample("share of bare, " + nodes + " nodes", "plain", bare / took);
                 sample("share asleep, " + nodes + " nodes", "plain", Sleeper.SLEPT_ns.sum() / 1e9 / nodes / took);
+                sample("processors busy, " + nodes + " nodes", "plain", busy_ns / 1e9 / took);
                 sample("a sleep, " + nodes + " nodes", "seconds", Sleeper.SLEPT_ns.sum() / 1e9 / Sleeper.SLEPT.sum());
             }
         }
+    }
+
+    private static long processor_ns() {
+        return ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
     }
 
     /** How long so many threads take that sleep so often. */
@@ -164,23 +174,10 @@ public final class Main {
 
     // -- cores -------------------------------------------------------------------------------------------------------
 
-    private static Salesman cities(long seed, int count) {
-        SplittableRandom random = new SplittableRandom(seed);
-        int[] x = random.ints(count, 0, 1000).toArray();
-        int[] y = random.ints(count, 0, 1000).toArray();
-        long[][] ways = new long[count][count];
-        for (int i = 0; i < count; i++) {
-            for (int j = 0; j < count; j++) {
-                ways[i][j] = Math.round(Math.hypot(x[i] - x[j], y[i] - y[j]));
-            }
-        }
-        return Salesman.of(ways);
-    }
-
     /** JVMs of their own: one works, or two do; the same problems in turn. */
     private static void cores() throws JojoException {
         for (int round = 0; round < (quick ? 2 : 5); round++) {
-            Salesman cities = cities(40 + round, 30);
+            Salesman cities = Instances.cities(40 + round, 30);
             Result<Salesman.Tour> one = BranchAndBound.solve(cities, Trees.local(1));
             Result<Salesman.Tour> two = BranchAndBound.solve(cities, Trees.local(2));
             sample("one node", "seconds", one.took_ns() / 1e9);
@@ -200,105 +197,64 @@ public final class Main {
 
     // -- extra -------------------------------------------------------------------------------------------------------
 
-    static Knapsack items(long seed, int count) {
-        SplittableRandom random = new SplittableRandom(seed);
-        long[] values = new long[count];
-        long[] weights = new long[count];
-        long sum = 0;
-        for (int i = 0; i < count; i++) {
-            weights[i] = 1 + random.nextInt(1000);
-            values[i] = weights[i] + 50 + random.nextInt(20);
-            sum += weights[i];
-        }
-        return Knapsack.of(sum / 2, values, weights);
-    }
+    /** Fewer are over before all nodes have begun; more take too long. */
+    private static final long LEAST = 10_000;
+    private static final long MOST = 1_000_000;
 
-    /** What four nodes look at, over what one looks at: ten knapsacks and ten tours. */
+    /** What four nodes look at, over what one looks at: ten knapsacks and ten tours, the first that are worth a tree. */
     private static void extra() throws JojoException {
-        for (int instance = 0; instance < 20; instance++) {
-            Problem<?> problem = instance < 10 ? items(200 + instance, 80) : cities(300 + instance, 28);
-            extra(problem, instance);
+        note("the first ten instances of each kind for which one node looks at " + LEAST + " to " + MOST + " states");
+        for (int kind = 0; kind < 2; kind++) {
+            int passed = 0;
+            for (int seed = 200; passed < 10; seed++) {
+                Problem<?> problem = kind == 0 ? Instances.items(seed, 80) : Instances.cities(seed, 28);
+                passed += extra(problem, seed) ? 1 : 0;
+            }
         }
     }
 
-    private static <S> void extra(Problem<S> problem, int instance) throws JojoException {
+    private static <S> boolean extra(Problem<S> problem, int seed) throws JojoException {
         Result<S> alone = here(problem, Trees.local());
+        if (alone.expanded() < LEAST || alone.expanded() > MOST) {
+            return false;
+        }
         Result<S> four = here(problem, Trees.local(2, 2));
         same(alone, four);
         sample("states of four nodes / of one", "plain", (double) four.expanded() / alone.expanded());
-        note("instance " + instance + ": " + problem + ", " + alone.expanded() + " states alone, " + four.expanded() + " by four");
+        note(problem + " of seed " + seed + ": " + alone.expanded() + " states alone, " + four.expanded() + " by four");
+        return true;
     }
 
     // -- kills -------------------------------------------------------------------------------------------------------
 
-    /** Another problem, of whose branchings some end a node. */
-    record Deadly(Knapsack inner, int run) implements Problem<Knapsack.Load> {
-        private static final long serialVersionUID = 1;
-        static final ConcurrentHashMap<Integer, AtomicInteger> COUNT = new ConcurrentHashMap<>();
-        static volatile Set<Integer> when = Set.of();
-        static volatile List<String> names = List.of();
-        static final AtomicInteger killed = new AtomicInteger();
+    private static final int KILLED = 200;
 
-        @Override
-        public boolean maximises() {
-            return true;
-        }
-
-        @Override
-        public Knapsack.Load root() {
-            return inner.root();
-        }
-
-        @Override
-        public List<Knapsack.Load> branch(Knapsack.Load load) {
-            int count = COUNT.get(run).incrementAndGet();
-            if (when.contains(count) && InOneJvm.kill(names.get(Math.floorMod(count * 31, names.size())))) {
-                killed.incrementAndGet();
-            }
-            return inner.branch(load);
-        }
-
-        @Override
-        public long bound(Knapsack.Load load) {
-            return inner.bound(load);
-        }
-
-        @Override
-        public OptionalLong value(Knapsack.Load load) {
-            return inner.value(load);
-        }
-    }
-
-    private static NodeSpec named(NodeSpec node, String prefix, FaultPolicy faults, List<String> names) {
-        names.add(prefix + node.name());
-        return new NodeSpec(prefix + node.name(), node.host(), node.code(), node.invocation(), faults, false, node.files(),
-                node.children().stream().map(child -> named(child, prefix, faults, names)).toList());
-    }
-
-    private static void kills() throws JojoException {
+    /** Runs of which some branchings cut a node off, with all below it. */
+    private static void kills(int from, int to) throws JojoException {
         int others = 0;
-        int runs = quick ? 40 : 200;
-        for (int run = 0; run < runs; run++) {
+        AtomicInteger killed = new AtomicInteger();
+        for (int run = from; run < to; run++) {
             SplittableRandom random = new SplittableRandom(run);
-            Knapsack items = items(1_000 + run, 36);
+            Knapsack items = Instances.items(1_000 + run, 36);
             Result<Knapsack.Load> alone = here(items, Trees.local());
             FaultPolicy faults = random.nextBoolean() ? FaultPolicy.GO_ON : new FaultPolicy(FaultPolicy.Kind.RESTART, 100, 60_000, 1);
-            List<String> names = new ArrayList<>();
-            NodeSpec tree = named(Trees.local(1 + random.nextInt(3), 1 + random.nextInt(3)), "k" + run + "-", faults, names);
+            NodeSpec tree = InOneJvm.named(Trees.local(1 + random.nextInt(3), 1 + random.nextInt(3)), "k" + run + "-", faults);
+            List<String> names = InOneJvm.below(tree);
             Set<Integer> when = new TreeSet<>();
             for (int kills = 1 + random.nextInt(5); kills > 0; kills--) {
                 when.add(1 + random.nextInt((int) Math.max(2, alone.expanded())));
             }
-            Deadly.COUNT.put(run, new AtomicInteger());
-            Deadly.when = when;
-            Deadly.names = names.subList(1, names.size());
-            Result<Knapsack.Load> result = here(new Deadly(items, run), tree);
+            Result<Knapsack.Load> result = here(Slow.of(items, count -> {
+                if (when.contains(count) && InOneJvm.kill(names.get(Math.floorMod(count * 31, names.size())))) {
+                    killed.incrementAndGet();
+                }
+            }), tree);
             if (result.value() != alone.value() || !result.position().equals(alone.position())) {
                 others++;
             }
             sample("states with kills / without", "plain", (double) result.expanded() / alone.expanded());
         }
         sample("runs with another result", "plain", others);
-        note(runs + " runs, " + Deadly.killed + " nodes and subtrees cut off");
+        note(to - from + " runs, " + killed + " nodes and subtrees cut off");
     }
 }

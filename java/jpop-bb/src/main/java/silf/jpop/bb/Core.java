@@ -22,10 +22,8 @@ import silf.jpop.Said;
 final class Core<S> {
     /** In {@link Out}: not to a child. */
     static final int UP = -1;
-    /** Given away at once: from the shallow end, where most work is. A node that gets less asks sooner. */
+    /** Given away at once. A node that gets less asks sooner. */
     private static final int GIVEN_MOST = 256;
-    /** Who works asks for more when it has no more left than this: what comes meanwhile hides the way there and back. */
-    private static final int AHEAD = 1;
 
     /** What is said to a child by rank, or up. */
     record Out(int to, Said what) {}
@@ -104,7 +102,7 @@ final class Core<S> {
 
     /** Whether something waits to be said: to ask {@link #said} is of use before more work. */
     boolean isAwaited() {
-        return askedByParent || !said.isEmpty() || !isRoot && !saidHungry && pool.size() <= AHEAD;
+        return askedByParent || !said.isEmpty();
     }
 
     /** Whether the parent knows, or is about to hear, that nothing is left here and below. */
@@ -328,7 +326,7 @@ final class Core<S> {
             hungry += child.hungry ? 1 : 0;
         }
         int each = ceil(pool.size(), children.size()); // the others will want some as well
-        // Those that have nothing are first; the others have their last one yet.
+        // Those that have nothing are first; the others have something below them yet.
         for (boolean idle : new boolean[] {true, false}) {
             for (var entry : children.entrySet()) {
                 Child<S> child = entry.getValue();
@@ -346,9 +344,8 @@ final class Core<S> {
         if (hungry > 0 || askedByParent) {
             askBelow();
         }
-        boolean low = children.isEmpty()
-                ? pool.size() <= AHEAD
-                : pool.isEmpty() && (2 * hungry > children.size() || hungry == children.size());
+        // Who has children and nothing for one of them asks below and above at once: what is nearer comes first.
+        boolean low = pool.isEmpty() && (children.isEmpty() || hungry > 0);
         if (!isRoot && low && !saidHungry) {
             saidHungry = true;
             askedByParent = false;
@@ -377,22 +374,22 @@ final class Core<S> {
     }
 
     /**
-     * Takes so many out of the pool, in order of position: those with the smallest bounds, which have to be looked at most likely,
-     * and of these the largest.
+     * Takes so many out of the pool, in order of position: those that a search by one node would come to first. Of what such a search
+     * would do last, much is ruled out by then; and what lies near is large at one node and small at the next, as they are themselves.
      *
      * @param step 2 for every second one, so that what is taken and what stays are alike
      */
     private List<Open<S>> taken(int wanted, int step) {
-        List<Open<S>> order = new ArrayList<>(pool);
-        order.sort(Comparator.<Open<S>>comparingLong(open -> open.bound).thenComparingInt(open -> open.at.depth)
-                .thenComparing(open -> open.at));
-        java.util.Set<Open<S>> taken = java.util.Collections.newSetFromMap(new java.util.IdentityHashMap<>());
-        for (int i = step - 1; i < order.size() && taken.size() < Math.min(wanted, GIVEN_MOST); i += step) {
-            taken.add(order.get(i));
+        List<Open<S>> given = new ArrayList<>();
+        List<Open<S>> stays = new ArrayList<>(pool.size());
+        for (int i = pool.size() - 1; i >= 0; i--) {
+            boolean goes = (pool.size() - i) % step == 0 && given.size() < Math.min(wanted, GIVEN_MOST);
+            (goes ? given : stays).add(pool.get(i));
         }
-        pool.removeIf(taken::contains);
-        List<Open<S>> given = new ArrayList<>(taken);
-        given.sort(Comparator.comparing(open -> open.at));
+        pool.clear();
+        for (int i = stays.size() - 1; i >= 0; i--) {
+            pool.add(stays.get(i));
+        }
         return given;
     }
 

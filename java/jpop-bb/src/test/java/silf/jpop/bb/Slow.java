@@ -5,7 +5,7 @@ import java.util.OptionalLong;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** Another problem, with something that happens at some of its branchings. Only where all nodes are in one JVM. */
-record Slow<S>(Problem<S> inner, int number) implements Problem<S> {
+public record Slow<S>(Problem<S> inner, int number) implements Problem<S> {
     private static final long serialVersionUID = 1;
 
     /** What is done, by the problem's number. */
@@ -14,7 +14,7 @@ record Slow<S>(Problem<S> inner, int number) implements Problem<S> {
     private static final AtomicInteger NUMBERS = new AtomicInteger();
 
     /** @param at called with the count of branchings so far, at each of them */
-    static <S> Slow<S> of(Problem<S> inner, java.util.function.IntConsumer at) {
+    public static <S> Slow<S> of(Problem<S> inner, java.util.function.IntConsumer at) {
         Slow<S> slow = new Slow<>(inner, NUMBERS.incrementAndGet());
         AT.put(slow.number, at);
         COUNT.put(slow.number, new AtomicInteger());

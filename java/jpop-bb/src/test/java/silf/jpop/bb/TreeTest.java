@@ -22,37 +22,9 @@ public final class TreeTest {
     private static final int KILLED_TREES = Integer.getInteger("jpop.kills", 12);
     private static final AtomicInteger TREES = new AtomicInteger();
 
-    /** Random items that are hard for their number: values near weights. */
-    static Knapsack items(long seed, int count) {
-        SplittableRandom random = new SplittableRandom(seed);
-        long[] values = new long[count];
-        long[] weights = new long[count];
-        long sum = 0;
-        for (int i = 0; i < count; i++) {
-            weights[i] = 1 + random.nextInt(1000);
-            values[i] = weights[i] + 50 + random.nextInt(20); // near all alike
-            sum += weights[i];
-        }
-        return Knapsack.of(sum / 2, values, weights);
-    }
-
     /** A tree of nodes in this JVM, with names of its own. */
     private static NodeSpec tree(NodeSpec.FaultPolicy faults, int... below) {
-        return named(Trees.local(below), "t" + TREES.incrementAndGet() + "-", faults);
-    }
-
-    private static NodeSpec named(NodeSpec node, String prefix, NodeSpec.FaultPolicy faults) {
-        return new NodeSpec(prefix + node.name(), node.host(), node.code(), node.invocation(), faults, false, node.files(),
-                node.children().stream().map(child -> named(child, prefix, faults)).toList());
-    }
-
-    private static Set<String> names(NodeSpec tree) {
-        Set<String> names = new TreeSet<>();
-        for (NodeSpec child : tree.children()) {
-            names.add(child.name());
-            names.addAll(names(child));
-        }
-        return names;
+        return InOneJvm.named(Trees.local(below), "t" + TREES.incrementAndGet() + "-", faults);
     }
 
     private static <S> Result<S> solve(Problem<S> problem, NodeSpec tree, String... properties) throws JojoException {
@@ -64,7 +36,7 @@ public final class TreeTest {
     }
 
     public void every_tree_finds_the_same_solution() throws JojoException {
-        Knapsack items = items(7, 28);
+        Knapsack items = Instances.items(7, 28);
         Result<Knapsack.Load> alone = solve(items, tree(NodeSpec.FaultPolicy.FAIL));
         for (int[] shape : new int[][] {{1}, {2}, {4}, {2, 2}, {2, 1, 2}}) {
             Result<Knapsack.Load> result = solve(items, tree(NodeSpec.FaultPolicy.FAIL, shape));
@@ -77,12 +49,12 @@ public final class TreeTest {
     public void nodes_and_subtrees_die_and_the_result_is_the_same() throws JojoException {
         for (int run = 0; run < KILLED_TREES; run++) {
             SplittableRandom random = new SplittableRandom(run);
-            Knapsack items = items(100 + run, 30);
+            Knapsack items = Instances.items(100 + run, 30);
             Result<Knapsack.Load> alone = solve(items, tree(NodeSpec.FaultPolicy.FAIL));
             NodeSpec.FaultPolicy faults = random.nextBoolean() ? NodeSpec.FaultPolicy.GO_ON
                     : new NodeSpec.FaultPolicy(NodeSpec.FaultPolicy.Kind.RESTART, 100, 60_000, 1);
             NodeSpec tree = tree(faults, 1 + random.nextInt(3), 1 + random.nextInt(2));
-            List<String> names = List.copyOf(names(tree));
+            List<String> names = InOneJvm.below(tree);
             Set<Integer> when = new TreeSet<>();
             for (int kills = 1 + random.nextInt(5); kills > 0; kills--) {
                 when.add(1 + random.nextInt((int) Math.max(2, alone.expanded())));
@@ -100,7 +72,7 @@ public final class TreeTest {
 
     public void a_run_goes_on_from_its_checkpoint_when_all_of_its_tree_was_lost() throws Exception {
         Path file = Files.createTempDirectory("jpop").resolve("bb.checkpoint");
-        Knapsack items = items(11, 34);
+        Knapsack items = Instances.items(11, 34);
         Result<Knapsack.Load> alone = solve(items, tree(NodeSpec.FaultPolicy.FAIL));
         // The client fails in mid-run: its nodes end with it. Marks of an older checkpoint are what is gone on from.
         Failing failing = new Failing(items);
@@ -123,7 +95,7 @@ public final class TreeTest {
         Failing.left = 1_000;
         Check.equal(alone.value(), solve(failing, tree(NodeSpec.FaultPolicy.FAIL, 2), "jpop.checkpoint", file.toString()).value(), "again");
         JojoException other = Check.thrown(JojoException.class,
-                () -> solve(items(12, 34), tree(NodeSpec.FaultPolicy.FAIL), "jpop.checkpoint", file.toString()), "another problem");
+                () -> solve(Instances.items(12, 34), tree(NodeSpec.FaultPolicy.FAIL), "jpop.checkpoint", file.toString()), "another problem");
         Check.that(other.getMessage().contains("of another problem"), other.getMessage());
     }
 
