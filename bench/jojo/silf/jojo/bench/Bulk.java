@@ -49,8 +49,7 @@ final class Bulk {
             for (boolean ssh : new boolean[] {false, true}) {
                 String over = ssh ? "ssh" : "a pipe";
                 var how = ssh ? Trees.ssh(sshd.command()) : Trees.local();
-                String far = System.getProperty("java.home") + "/bin/java -cp " + System.getProperty("java.class.path") + " '" + RawSink.class.getName() + "'";
-                List<String> raw = ssh ? Trees.with(sshd.command(), "-T", "far", far) : List.of("sh", "-c", "exec " + far);
+                List<String> raw = ssh ? Trees.with(sshd.command(), "-T", "far", sink()) : List.of("sh", "-c", sink());
                 Process process = new ProcessBuilder(raw).redirectError(ProcessBuilder.Redirect.INHERIT).start();
                 Trees.run(List.of(Trees.node("far", Sink.class, how)), below -> {
                     double[] array = array();
@@ -81,8 +80,7 @@ final class Bulk {
     }
 
     private static void figure(String over, List<String> shell, NodeSpec.Invocation how) throws Exception {
-        String far = "exec " + System.getProperty("java.home") + "/bin/java -cp " + System.getProperty("java.class.path") + " '" + RawSink.class.getName() + "'";
-        Process process = new ProcessBuilder(Trees.with(shell, far)).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        Process process = new ProcessBuilder(Trees.with(shell, sink())).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         try {
             Trees.run(List.of(Trees.node("far", Sink.class, how)), below -> {
                 for (int size = 1 << 10; size <= 4 << 20; size <<= 2) {
@@ -209,7 +207,9 @@ final class Bulk {
     }
 
     static void beside() throws Exception {
-        Main.note("each sample is one small call over ssh while double[1M] pass without a pause, the same way");
+        Main.note("each sample is one small call over ssh while double[1M] pass without a pause, the same way; bare: "
+                + Peers.BARE_BYTES + " bytes to `ssh ... cat` and back while the same arrays pass in raw frames by an ssh of their own,"
+                + " so that what they wait for is processors, and nothing else");
         try (SshDaemon sshd = SshDaemon.start()) {
             Trees.run(List.of(Trees.node("far", Sink.class, Trees.ssh(sshd.command()))), below -> {
                 Node node = below[0];
@@ -234,7 +234,36 @@ final class Bulk {
                 over.set(true);
                 bulk.join();
             });
+            bareBeside(sshd);
         }
+    }
+
+    private static void bareBeside(SshDaemon sshd) throws Exception {
+        Process sink = new ProcessBuilder(Trees.with(sshd.command(), "-T", "far", sink())).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        try {
+            double[] array = array();
+            AtomicBoolean over = new AtomicBoolean();
+            Thread bulk = new Thread(() -> {
+                try {
+                    while (!over.get()) {
+                        raw(sink, array);
+                    }
+                } catch (Exception e) {
+                    Main.missing("bare beside bulk", e.toString());
+                }
+            });
+            bulk.start();
+            Peers.bare("bare ssh beside bulk", sshd, 1, 2000, 2000);
+            over.set(true);
+            bulk.join();
+        } finally {
+            sink.destroy();
+        }
+    }
+
+    /** The command of a JVM that takes raw frames. */
+    private static String sink() {
+        return "exec " + System.getProperty("java.home") + "/bin/java -cp " + System.getProperty("java.class.path") + " '" + RawSink.class.getName() + "'";
     }
 
     private static void calls(Node node, String series) throws Exception {

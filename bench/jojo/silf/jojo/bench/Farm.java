@@ -30,6 +30,9 @@ final class Farm {
     private static final int ASK = 1;
     private static final int TIME = 2;
 
+    /** Seventeen JVMs on two processors would compile for longer than the farm takes: without the second compiler. */
+    private static final List<String> JVM = List.of("-Xmx32m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
+
     private Farm() {}
 
     /** Gives numbers out, and knows when the first was asked for and the last result came. */
@@ -136,7 +139,7 @@ final class Farm {
         try (DelayProxy proxy = new DelayProxy(sshd.address(), FAR_MS, FAR_BYTES_PER_SECOND)) {
             List<NodeSpec> below = new ArrayList<>();
             for (int i = 0; i < workers; i++) {
-                below.add(Trees.node("w" + i, Worker.class, Trees.local("-Xmx32m")));
+                below.add(Trees.node("w" + i, Worker.class, Trees.local(JVM.toArray(String[]::new))));
             }
             NodeSpec head = Trees.node("head", Master.class, Trees.ssh(sshd.command(proxy.port())), below.toArray(NodeSpec[]::new));
             Trees.run(List.of(head), properties(jobs, 1), at -> told("3 layers", workers, jobs, (Long) at[0].call(new Message(TIME, null))));
@@ -147,7 +150,7 @@ final class Farm {
         try (DelayProxy proxy = new DelayProxy(sshd.address(), FAR_MS, FAR_BYTES_PER_SECOND)) {
             List<NodeSpec> below = new ArrayList<>();
             Invocation how = Trees.ssh(sshd.command(proxy.port()));
-            Invocation small = new Invocation(how.protocol(), how.javaPath(), List.of("-Xmx32m"), how.command(), 240_000, how.more());
+            Invocation small = new Invocation(how.protocol(), how.javaPath(), JVM, how.command(), 240_000, how.more());
             for (int i = 0; i < workers; i++) {
                 below.add(Trees.node("w" + i, Worker.class, small));
             }

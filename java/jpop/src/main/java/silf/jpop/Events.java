@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import silf.jojo.JojoException;
+import silf.jojo.core.Text;
 
 /** What a run does, as lines of JSON in a file, written while it runs (spec/jpop P3). Without a file, nothing. */
 public final class Events {
@@ -21,7 +22,7 @@ public final class Events {
         } catch (IOException | java.nio.file.InvalidPathException e) {
             throw new JojoException("the property jpop.events is " + file + ", which cannot be written: " + e, e);
         }
-        line("{\"jpop\":1,\"kind\":" + quoted(kind) + ",\"problem\":" + quoted(problem) + ",\"maximises\":" + maximises + "}");
+        line("{\"jpop\":1,\"kind\":" + Text.json(kind) + ",\"problem\":" + Text.json(problem) + ",\"maximises\":" + maximises + "}");
     }
 
     /**
@@ -38,7 +39,7 @@ public final class Events {
         text.append("{\"t\":").append(seconds()).append(",\"best\":").append(best).append(",\"left\":").append(left).append(more).append(",\"nodes\":[");
         for (int i = 0; i < nodes.size(); i++) {
             NodeStat node = nodes.get(i);
-            text.append(i == 0 ? "" : ",").append("{\"place\":").append(quoted(node.place())).append(",\"name\":").append(quoted(node.name()))
+            text.append(i == 0 ? "" : ",").append("{\"place\":").append(Text.json(node.place())).append(",\"name\":").append(Text.json(node.name()))
                     .append(",\"works\":").append(node.works()).append(",\"work\":").append(node.work())
                     .append(",\"messages\":").append(node.messages()).append(",\"bytes\":").append(node.bytes())
                     .append(",\"faults\":").append(node.faults()).append('}');
@@ -48,12 +49,12 @@ public final class Events {
 
     /** A node was lost. */
     public void lost(String name) {
-        line("{\"t\":" + seconds() + ",\"lost\":" + quoted(name) + "}");
+        line("{\"t\":" + seconds() + ",\"lost\":" + Text.json(name) + "}");
     }
 
     /** The last line. */
     public void end(String best, String how) {
-        line("{\"t\":" + seconds() + ",\"best\":" + best + ",\"end\":" + quoted(how) + "}");
+        line("{\"t\":" + seconds() + ",\"best\":" + best + ",\"end\":" + Text.json(how) + "}");
         if (out != null) {
             try {
                 out.close();
@@ -79,19 +80,5 @@ public final class Events {
         } catch (IOException e) {
             System.err.println("jpop: an event was not written: " + e);
         }
-    }
-
-    static String quoted(String text) {
-        StringBuilder out = new StringBuilder("\"");
-        for (char c : text.toCharArray()) {
-            if (c == '"' || c == '\\') {
-                out.append('\\').append(c);
-            } else if (c < ' ' || Character.isSurrogate(c)) {
-                out.append(String.format("\\u%04x", (int) c));
-            } else {
-                out.append(c);
-            }
-        }
-        return out.append('"').toString();
     }
 }

@@ -2,8 +2,9 @@ package silf.jojo.core;
 
 import java.util.ArrayList;
 import java.util.List;
+import silf.jojo.JojoException;
 
-/** A message that has come in whole, or is about to: its frames as they came, not yet decoded. */
+/** A message that has come in whole, or is about to: its frames as they came, not yet decoded, but for large arrays ({@link Filling}). */
 final class Arrived {
     final int type;
     final Inlane lane;
@@ -13,6 +14,8 @@ final class Arrived {
     private final List<byte[]> frames;
     private int[] begins;
     private int size;
+    /** Then there are no frames. */
+    private Filling filling;
     /** Credit that is due when it is handed on. */
     int cost;
     /** What it holds of its node's budget for large messages. */
@@ -34,7 +37,20 @@ final class Arrived {
         }
     }
 
+    /** There is room for all of it: a large array is put together from here on. Before there are more frames than the first. */
+    void fill() {
+        filling = Filling.begin(frames.get(0), begins[0], announced);
+        if (filling != null) {
+            frames.clear();
+        }
+    }
+
     private void add(byte[] frame, int begin) {
+        if (filling != null) {
+            filling.more(frame, begin);
+            size += frame.length - begin;
+            return;
+        }
         if (begins.length == frames.size()) {
             begins = java.util.Arrays.copyOf(begins, 2 * begins.length);
         }
@@ -63,6 +79,11 @@ final class Arrived {
     /** The same without its bytes: it was decoded. */
     Arrived emptied() {
         return new Arrived(type, lane, call, tag, 0, new byte[0], 0, true);
+    }
+
+    /** What it says. As {@link Decoder#decode}. */
+    Object value(UserClasses classes, String from) throws JojoException {
+        return filling != null ? filling.array : Decoder.decode(body(), classes, from);
     }
 
     In body() {

@@ -91,7 +91,7 @@ final class Calls {
     }
 
     Object decode(Arrived message, String name) throws JojoException {
-        Object value = Decoder.decode(message.body(), classes, "node " + name);
+        Object value = message.value(classes, "node " + name);
         if (message.type == Frame.FAIL) {
             throw Failures.read(value, name, classes);
         }

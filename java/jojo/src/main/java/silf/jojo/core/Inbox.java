@@ -175,7 +175,7 @@ final class Inbox {
     private Object handle(Arrived message) throws JojoException {
         post.handedOn(message);
         here.enter();
-        Object contents = Decoder.decode(message.body(), here.classes(), here.neighbours().nameOf(message.lane.from));
+        Object contents = message.value(here.classes(), here.neighbours().nameOf(message.lane.from));
         return code.handle(new Message(message.tag, (Serializable) contents));
     }
 

@@ -107,6 +107,9 @@ final class Inlane {
             taken(cost);
         } else if (owner.budget().take(message.announced(), () -> admit(message))) {
             message.reserved_bytes = message.announced();
+            if (number == Post.MESSAGES) {
+                message.fill();
+            }
             taken(cost);
         } else {
             message.cost = cost; // no credit for it until there is room

@@ -43,6 +43,9 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         /** A subtree below is lost, for who watches. Must not wait. */
         default void heard(Birth.Lost lost) {}
 
+        /** This node and all below it have begun. */
+        default void ready() {}
+
         /** All is done, and the nodes below are there yet. */
         default void ending() {}
 
@@ -267,6 +270,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         }
         if (ready && up != null) {
             up.send(Frame.of(Frame.READY, 0, 0, 0));
+            outside.ready();
         }
         if (go) {
             go();

@@ -161,7 +161,7 @@ final class Watch {
     }
 
     private void begin(Watcher watcher) {
-        watcher.lines.add("{\"jojo\":1,\"code\":" + quoted(node.birth.spec().code()) + ",\"places\":" + places(node.birth.spec())
+        watcher.lines.add("{\"jojo\":1,\"code\":" + Text.json(node.birth.spec().code()) + ",\"places\":" + places(node.birth.spec())
                 + ",\"pid\":" + ProcessHandle.current().pid() + ",\"t\":" + seconds() + "}");
         boolean first;
         synchronized (this) {
@@ -300,8 +300,8 @@ final class Watch {
         String comma = "";
         for (var each : places.entrySet()) {
             Place place = each.getValue();
-            out.append(comma).append("{\"place\":").append(quoted(text(each.getKey()))).append(",\"name\":").append(quoted(place.name))
-                    .append(",\"state\":").append(quoted(place.state)).append(",\"down\":").append(pair(place.down)).append(place.rest).append('}');
+            out.append(comma).append("{\"place\":").append(Text.json(text(each.getKey()))).append(",\"name\":").append(Text.json(place.name))
+                    .append(",\"state\":").append(Text.json(place.state)).append(",\"down\":").append(pair(place.down)).append(place.rest).append('}');
             comma = ",";
         }
         return out.append("]}").toString();
@@ -341,7 +341,7 @@ final class Watch {
         if (told instanceof Map<?, ?> map) {
             map.forEach((name, value) -> {
                 if (value instanceof Long || value instanceof Double number && Double.isFinite(number)) {
-                    out.append(out.length() > 1 ? "," : "").append(quoted(String.valueOf(name))).append(':').append(value);
+                    out.append(out.length() > 1 ? "," : "").append(Text.json(String.valueOf(name))).append(':').append(value);
                 }
             });
         }
@@ -376,8 +376,8 @@ final class Watch {
 
     /** A subtree is lost. */
     void lost(Birth.Lost lost) {
-        tell("{\"t\":" + seconds() + ",\"lost\":" + quoted(lost.path()) + ",\"name\":" + quoted(lost.name()) + ",\"why\":"
-                + quoted(lost.why()) + "}");
+        tell("{\"t\":" + seconds() + ",\"lost\":" + Text.json(lost.path()) + ",\"name\":" + Text.json(lost.name()) + ",\"why\":"
+                + Text.json(lost.why()) + "}");
     }
 
     private void tell(String line) {
@@ -409,7 +409,7 @@ final class Watch {
 
     /** The last event; who watches has a moment to read it. */
     void end(int status, String failed) {
-        tell("{\"t\":" + seconds() + ",\"end\":" + quoted(failed == null ? "done" : "failed: " + failed) + ",\"status\":" + status + "}");
+        tell("{\"t\":" + seconds() + ",\"end\":" + Text.json(failed == null ? "done" : "failed: " + failed) + ",\"status\":" + status + "}");
         watchers.forEach(watcher -> watcher.lines.offer(""));
         Deadline deadline = Deadline.in_ms(LAST_MOST_ms);
         synchronized (this) {
@@ -434,19 +434,5 @@ final class Watch {
 
     private String seconds() {
         return String.format(Locale.ROOT, "%.3f", (System.nanoTime() - begun_ns) / 1e9);
-    }
-
-    private static String quoted(String text) {
-        StringBuilder out = new StringBuilder("\"");
-        for (char c : text.toCharArray()) {
-            if (c == '"' || c == '\\') {
-                out.append('\\').append(c);
-            } else if (c < ' ' || Character.isSurrogate(c)) {
-                out.append(String.format("\\u%04x", (int) c));
-            } else {
-                out.append(c);
-            }
-        }
-        return out.append('"').toString();
     }
 }

@@ -90,7 +90,7 @@ public final class BytesTest {
         Arrived message = lane[0].take(frame, at, refused -> seen.add("refused"));
         if (message != null) {
             lane[0].handedOn(message);
-            Object value = Decoder.decode(message.body(), CLASSES, "a test");
+            Object value = message.value(CLASSES, "a test");
             seen.add(to + " <- " + from + " " + message.tag + " "
                     + (value != null && value.getClass().isArray() ? value.getClass().getTypeName() : value));
         }
@@ -218,6 +218,43 @@ public final class BytesTest {
             }
         }, "a flood without credit");
         Check.that(sent[0] <= told[0], sent[0] + " bytes were taken with a credit of " + told[0]);
+    }
+
+    /** J10: senders other than ours may end a frame within an element. */
+    public void arrays_are_whole_wherever_frames_cut_them() throws Exception {
+        Random random = new Random(3);
+        for (int tag = Tag.BYTES; tag <= Tag.BOOLEANS; tag++) {
+            byte[] elements = new byte[100_000 / Tag.size(tag) * Tag.size(tag)];
+            random.nextBytes(elements);
+            Object array = Elements.make(tag, elements.length / Tag.size(tag));
+            Elements.get(tag, elements, 0, array, 0, elements.length / Tag.size(tag));
+            byte[] body = Encoder.bytes(array);
+            for (boolean room : new boolean[] {true, false}) {
+                Arrived message = cut(body, room, random);
+                byte[] again = Encoder.bytes(message.value(CLASSES, "a test"));
+                Check.that(java.util.Arrays.equals(body, again), "tag " + tag + (room ? " with" : " without") + " room");
+            }
+        }
+    }
+
+    /** A message of this body in frames of any size. */
+    private static Arrived cut(byte[] body, boolean room, Random random) throws Violation {
+        Arrived message = null;
+        for (int at = 0; at < body.length; ) {
+            int size = Math.min(body.length - at, at == 0 ? 5 + random.nextInt(20) : 1 + random.nextInt(5_000));
+            byte[] frame = java.util.Arrays.copyOfRange(body, at, at + size);
+            if (message == null) {
+                message = new Arrived(Frame.SEND, null, 1, 0, body.length, frame, 0, false);
+                if (room) {
+                    message.fill();
+                }
+            } else {
+                message.more(frame, 0);
+            }
+            at += size;
+        }
+        message.end();
+        return message;
     }
 
     private static byte[] piece(long call, int announced, int size) {
