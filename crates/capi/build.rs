@@ -1,10 +1,10 @@
-//! Compiles the entries that take a variable number of arguments, which Rust cannot define.
+//! Compiles what has a variable number of arguments, which Rust cannot define: entries, and calls of the caller's functions.
 
 fn main() {
-    println!("cargo:rerun-if-changed=c/entries.c");
+    println!("cargo:rerun-if-changed=c");
     println!("cargo:rerun-if-changed=../../bindings/c/kumiko/grpc.h");
     cc::Build::new()
-        .file("c/entries.c")
+        .files(["c/entries.c", "c/callbacks.c"])
         .include("../../bindings/c/kumiko")
         .warnings(true)
         .compile("gridrpc_entries");

@@ -152,3 +152,95 @@ fn without_the_library_a_routine_begins_anew_from_the_kept_arguments() {
     call.kill().unwrap();
     call.wait().unwrap();
 }
+
+#[test]
+fn a_call_whose_process_and_whose_site_are_killed_has_one_result_and_its_record_tells() {
+    const STEPS: u64 = 400;
+    let caller = Caller::with_checkpoints(&["steps"]);
+    let call = caller.begin(&["steps/walk", &STEPS.to_string(), "10000"]);
+    caller.checkpoints(30);
+    let first = caller.routine_pid(&[]);
+    until("the first is recorded as started", || {
+        caller.count_in_log("\"started\"") == 1
+    });
+    let id = caller.open_call();
+    dead(first);
+    let second = caller.routine_pid(&[first]);
+    until("the second is recorded as started", || {
+        caller.count_in_log("\"started\"") == 2
+    });
+    caller.kill_and_start_again();
+    let result = caller.end(call);
+    let pi = result["pi"][0].as_f64().unwrap();
+    assert!((pi - std::f64::consts::PI).abs() < 1e-9, "{pi}");
+    let told: [u64; 2] = serde_json::from_value(result["told"].clone()).unwrap();
+    let [last, checkpoint] = told;
+    // It went on where it was, in the process that the killed site had started.
+    assert!(last < STEPS && checkpoint > 0, "{told:?}");
+    assert!(!Path::new(&format!("/proc/{first}")).exists() && first != second);
+    let record = caller.person.ok(["--output", "json", "rpc", "show", &id]);
+    let record: Vec<serde_json::Value> = serde_json::from_str(&record).unwrap();
+    let named = |one: &serde_json::Value| match &one["event"] {
+        serde_json::Value::String(name) => name.clone(),
+        other => other.as_object().unwrap().keys().next().unwrap().clone(),
+    };
+    let mut names: Vec<String> = record.iter().map(named).collect();
+    names.dedup();
+    let expected = [
+        "invoked",
+        "received",
+        "planned",
+        "started",
+        "checkpointed",
+        "attempt_ended",
+        "planned",
+        "started",
+        "attempt_ended",
+        "acknowledged",
+    ];
+    assert_eq!(names, expected, "{record:?}");
+    let resumed = record.iter().rfind(|one| named(one) == "planned").unwrap();
+    let number = &resumed["event"]["planned"]["checkpoint"]["number"];
+    assert_eq!(number, checkpoint);
+    assert!(record.iter().all(|one| one["at_ms"].is_u64()));
+    let text = caller.person.ok(["rpc", "show", &id]);
+    let from = format!("from checkpoint {checkpoint} of attempt 1");
+    assert!(
+        text.contains(&from) && text.contains("was killed: signal 9"),
+        "{text}"
+    );
+    caller.nothing_is_left();
+}
+
+#[test]
+fn a_routine_that_was_registered_anew_meanwhile_does_not_begin_at_a_state_of_the_old_one() {
+    let caller = Caller::with_checkpoints(&["steps"]);
+    let call = caller.begin(&["steps/walk", "300", "10000"]);
+    caller.checkpoints(30);
+    let pid = caller.routine_pid(&[]);
+    until("it is recorded as started", || {
+        caller.count_in_log("\"started\"") == 1
+    });
+    let id = caller.open_call();
+    caller.kill_and_start_again_after(|| {
+        dead(pid);
+        let idl = caller.person.home.path().join("steps.idl");
+        let text = std::fs::read_to_string(&idl).unwrap();
+        let another = text.replace("usleep((unsigned)step_us)", "usleep((unsigned)step_us / 2)");
+        assert_ne!(another, text);
+        std::fs::write(&idl, another).unwrap();
+        caller.gen_and_register("steps", &["--checkpoint"]);
+    });
+    let result = caller.end(call);
+    assert_eq!(result["told"], serde_json::json!([300, 0]));
+    let record = caller.person.ok(["rpc", "show", &id]);
+    let last = record
+        .lines()
+        .rfind(|line| line.contains("goes to"))
+        .unwrap();
+    assert!(last.contains("from the beginning"), "{record}");
+    assert!(
+        record.contains("could not begin at its checkpoint"),
+        "{record}"
+    );
+}

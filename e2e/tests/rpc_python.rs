@@ -47,7 +47,7 @@ fn arrays_go_in_and_come_back_and_whatever_is_wrong_is_an_exception() {
     if !here("arrays_go_in_and_come_back_and_whatever_is_wrong_is_an_exception") {
         return;
     }
-    let caller = Caller::with(&["linpack", "pi", "samples"]);
+    let caller = Caller::with(&["linpack", "pi", "samples", "callback", "files"]);
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/python/tests/calls.py");
     // It has a deadline of its own, and says where it hangs.
     let output = python(&caller, &[tests.to_str().unwrap(), "-v"]).output();

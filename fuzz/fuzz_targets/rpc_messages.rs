@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use kumiko_call::id::{AttemptId, CallId};
-use kumiko_wire::routine;
+use kumiko_idl::{Limits, Signature};
+use kumiko_wire::routine::{self, Said};
 use kumiko_wire::rpc::{FromSite, ToSite};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -11,10 +12,21 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         client: 7,
         sequence: 3,
     };
-    for out_bytes in [0, 8, 1 << 40] {
-        let answer = routine::answer(data, AttemptId { call, epoch: 2 }, out_bytes);
-        if let Ok(Some(small)) = answer {
-            assert!(small.len() <= 8);
+    for formals in ["", "OUT double x[1], f(IN int n)", "OUT filename f"] {
+        let text = format!("Module m; Define r({formals}) {{}}");
+        let Ok(signature) = Signature::from_text(&text) else {
+            return;
+        };
+        let heads = vec![[0; 16]; signature.formals.len()];
+        let Ok(plan) = signature.plan(&heads, Limits::WIDEST) else {
+            return;
+        };
+        match routine::hear(data, AttemptId { call, epoch: 2 }, &plan) {
+            Ok(Some(Said::Answer { small, whole, .. })) => {
+                assert!(small.len() <= 8 && whole <= data.len());
+            }
+            Ok(Some(Said::Asks { whole, .. })) => assert!(whole <= data.len()),
+            _ => {}
         }
     }
     let Some((kind, rest)) = data.split_first() else {

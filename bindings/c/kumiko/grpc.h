@@ -4,8 +4,13 @@
  * once, but for grpc_initialize, grpc_finalize, and two waits for the same session.
  *
  * Arguments of a call are as the routine's IDL says: scalars by value (complex ones by address), texts as char *, arrays by the
- * address of the whole array; NULL for an array without elements. What goes in is copied before a call returns, so it may be
- * changed then. What comes back is written only when all of it is here. */
+ * address of the whole array; NULL for an array without elements; files by their names as char *. What goes in is copied before a
+ * call returns, so it may be changed then, but for files, which are left alone until the session is waited for. What comes back is
+ * written only when all of it is here.
+ *
+ * A callback is a function that takes the address of every argument, of scalars too, and gives back nothing: for step(IN int n,
+ * IN double x[n], OUT double y[n]) it is void step(int *n, double *x, double *y). It is called on another thread, one call at a time,
+ * while the session runs, and may not wait for that. */
 #ifndef KUMIKO_GRPC_H
 #define KUMIKO_GRPC_H
 

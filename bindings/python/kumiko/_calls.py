@@ -71,6 +71,23 @@ def begin(start):
     return future
 
 
+def in_thread(work):
+    """A future of what `work` gives, in a thread of its own."""
+    future = Future()
+    future.set_running_or_notify_cancel()
+
+    def run():
+        try:
+            outcome = work()
+        except BaseException as raised:
+            future.set_exception(raised)
+        else:
+            future.set_result(outcome)
+
+    threading.Thread(target=run, name="kumiko call", daemon=True).start()
+    return future
+
+
 def attach(call, site=None):
     """A future of the result of a call that another process began, by its number; raises CallUnknown."""
     from . import _sites

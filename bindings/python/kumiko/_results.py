@@ -14,7 +14,7 @@ def _tuple_of(names):
     return collections.namedtuple("Result", names, rename=True)
 
 
-def _value(is_one, piece):
+def value(is_one, piece):
     if numpy is not None:
         array = numpy.asarray(piece)
         return array[0] if is_one else array
@@ -24,7 +24,7 @@ def _value(is_one, piece):
 
 def result(outputs):
     """Nothing: None. One output: it. More: a tuple with their names."""
-    values = [_value(is_one, piece) for _, is_one, piece in outputs]
+    values = [value(is_one, piece) for _, is_one, piece in outputs]
     if len(values) < 2:
         return values[0] if values else None
     return _tuple_of(tuple(name for name, _, _ in outputs))._make(values)

@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import inspect
+import keyword
 import os
 import threading
 import weakref
@@ -84,7 +85,10 @@ class Routine:
         return _results.result(self._native.call(given, named))
 
     def submit(self, *given, **named):
-        """A future of the result. Arrays are copied: they may change at once."""
+        """A future of the result. Arrays are copied: they may change at once; files are left alone until it is done. Functions are
+        called in a thread of its own, and the future of such a call cannot be cancelled."""
+        if self._native.has_functions:
+            return _calls.in_thread(lambda: _results.result(self._native.call(given, named, True)))
         return _calls.begin(lambda completions, key: self._native.begin(given, named, completions, key))
 
     async def async_(self, *given, **named):
@@ -99,6 +103,9 @@ def _documentation(native):
     lines = [native.documentation or "", ""]
     for name, is_in, is_out, element, sizes, told, is_one in native.parameters:
         way = {(True, False): "in", (False, True): "out", (True, True): "in and out"}.get((is_in, is_out))
+        if element in ("function", "file name"):
+            lines.append(f"{name}: {element}")
+            continue
         if way is None:
             continue
         shape = "" if is_one or not sizes else f", shape ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
@@ -112,7 +119,8 @@ def _signature(native):
     ways = [inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY]
     names = [(told, name) for name, is_in, _, _, _, told, _ in native.parameters if is_in]
     parameters = [
-        inspect.Parameter(name, ways[told], default=None if told else inspect.Parameter.empty)
+        # What is a word of Python's own is given by `**{...}`.
+        inspect.Parameter(name + "_" * keyword.iskeyword(name), ways[told], default=None if told else inspect.Parameter.empty)
         for told, name in sorted(names, key=lambda one: one[0])
     ]
     return inspect.Signature(parameters)

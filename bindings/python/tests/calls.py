@@ -6,8 +6,10 @@ import concurrent.futures
 import faulthandler
 import inspect
 import multiprocessing
+import os
 import pickle
 import signal
+import tempfile
 import threading
 import time
 import unittest
@@ -120,6 +122,53 @@ class Calls(unittest.TestCase):
             kumiko.rpc("samples/crash")(1)
         self.assertIn("signal 11", str(caught.exception))
         self.assertEqual(caught.exception.name, "routine_failed")
+
+    def test_a_routine_calls_back_and_gets_what_the_function_returns(self):
+        newton = kumiko.rpc("callback/newton")
+        given = []
+
+        def squares(n, x):
+            given.append((int(n), x.shape, threading.current_thread()))
+            return x * x - numpy.arange(2.0, 2.0 + n), 2 * x
+
+        result = newton(numpy.ones(3), squares)
+        numpy.testing.assert_allclose(result.x, numpy.sqrt([2, 3, 4]), rtol=1e-12)
+        self.assertEqual(given[0], (3, (3,), threading.current_thread()))
+        self.assertEqual(len(given), result.steps + 1)
+        self.assertIn("f: function", newton.__doc__)
+        total = kumiko.rpc("callback/count").submit(10, 0, lambda i, total: total + i)
+        self.assertEqual(total.result(DEADLINE), 45)
+
+    def test_what_a_function_raises_comes_out_of_the_call(self):
+        count = kumiko.rpc("callback/count")
+
+        def third(i, total):
+            if i == 2:
+                raise KeyError("mine")
+            return total
+
+        for call in (count, lambda *given: count.submit(*given).result(DEADLINE)):
+            with self.assertRaisesRegex(KeyError, "mine"):
+                call(5, 0, third)
+        with self.assertRaisesRegex(ValueError, "total: its shape is"):
+            count(5, 0, lambda i, total: [1, 2])
+        with self.assertRaisesRegex(kumiko.ArgumentError, "is no function"):
+            count(5, 0, 7)
+
+    def test_files_go_in_by_name_and_come_back_where_they_are_to(self):
+        with tempfile.TemporaryDirectory() as folder:
+            into, out = os.path.join(folder, "in"), os.path.join(folder, "out")
+            with open(into, "w") as file:
+                file.write("small letters " * 50_000)
+            self.assertEqual(kumiko.rpc("files/upper")(into, out), 700_000)
+            with open(out) as file:
+                self.assertEqual(file.read(), "SMALL LETTERS " * 50_000)
+            self.assertIsNone(kumiko.rpc("files/stamp")("end", into))
+            with open(into) as file:
+                self.assertTrue(file.read().endswith("letters end\n"))
+            with self.assertRaises(kumiko.CallerError) as caught:
+                kumiko.rpc("files/upper")(os.path.join(folder, "none"), out)
+            self.assertEqual(caught.exception.name, "argument_file")
 
     def test_an_executor_carries_calls_by_routine_or_name(self):
         total = kumiko.rpc("samples/sum")

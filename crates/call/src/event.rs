@@ -132,6 +132,17 @@ pub struct Record {
     pub event: Event,
 }
 
+/// An event of one call as it is told to its client (P58).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    pub number: u64,
+    /// Since 1970 by the site's clock; nothing is decided by it. None: it was recorded by an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<u64>,
+    pub event: CallEvent,
+}
+
 /// The bytes in the log are no event of this version.
 #[derive(Debug, thiserror::Error)]
 #[error("not an event of this version: {what}")]

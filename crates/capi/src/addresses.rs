@@ -35,7 +35,8 @@ pub unsafe extern "C" fn kumiko_call_async(
         let mut slots = Vec::with_capacity(count);
         for (formal, address) in formals.iter().zip(addresses) {
             let Formal::Parameter(parameter) = formal else {
-                continue; // refused when the handle was made
+                slots.push(Slot::pointer(*address));
+                continue;
             };
             // SAFETY: the address is that of what the IDL says (grpc.h).
             let slot = unsafe { Slot::of(parameter, *address) };

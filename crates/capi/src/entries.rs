@@ -175,8 +175,8 @@ pub unsafe extern "C" fn kumiko_gridrpc_begin(
         // SAFETY: `count` of them were written; of none, the address is that of an array all the same.
         let slots = unsafe { std::slice::from_raw_parts(slots, count) };
         // SAFETY: they were read as the signature's kinds say, and addresses are the caller's (grpc.h).
-        let (arguments, outputs) = unsafe { take(&function.signature, slots)? };
-        let number = library.begin(&function, handle as usize, arguments, outputs)?;
+        let given = unsafe { take(&function.signature, slots)? };
+        let number = library.begin(&function, handle as usize, given)?;
         // SAFETY: not NULL, and the caller's variable.
         unsafe { *session = number };
         Ok(())

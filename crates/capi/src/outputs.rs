@@ -2,10 +2,15 @@
 //! routine's IDL says, and stay good until the session is waited for. Not here: sessions.
 
 use crate::codes::{Failed, RPC_REFUSED};
+use crate::functions::Functions;
 use bytes::Bytes;
 use kumiko_idl::{Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Signature, Value};
-use kumiko_rpc_client::{Argument, Arguments, pack, plan, unpack};
-use std::ffi::{CStr, c_char};
+use kumiko_rpc_client::{Argument, Arguments, RpcError, pack, plan, unpack};
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::mpsc::unbounded_channel;
 
 /// One argument as c/entries.c has read it.
 #[derive(Clone, Copy)]
@@ -67,6 +72,13 @@ pub fn kind(parameter: &Parameter) -> u8 {
     }
 }
 
+impl Slot {
+    /// What is passed by its address, a function too.
+    pub fn pointer(address: *mut u8) -> Slot {
+        Slot { address }
+    }
+}
+
 /// Where one array of a result goes.
 struct Output {
     address: *mut u8,
@@ -86,17 +98,27 @@ unsafe impl Send for Outputs {}
 ///
 /// # Safety
 /// `slots` are what [`kind`] says of each formal of `signature`, and addresses are those of what the IDL says.
-pub unsafe fn take(signature: &Signature, slots: &[Slot]) -> Result<(Arguments, Outputs), Failed> {
+pub unsafe fn take(
+    signature: &Arc<Signature>,
+    slots: &[Slot],
+) -> Result<(Arguments, Outputs, Option<Functions>), Failed> {
     let wrong = |error: &dyn std::fmt::Display| Failed::new(RPC_REFUSED, error.to_string());
     let mut given = Vec::new();
-    for (formal, slot) in signature.formals.iter().zip(slots) {
-        let Formal::Parameter(parameter) = formal else {
-            continue; // refused when the handle was made
-        };
-        given.push(match parameter.is_scalar() {
+    let mut functions = Vec::new();
+    for (number, (formal, slot)) in signature.formals.iter().zip(slots).enumerate() {
+        given.push(match formal {
+            // SAFETY: a function is passed by its address.
+            Formal::Callback(_) => unsafe {
+                functions.push((number, slot.address as usize));
+                Argument::Nothing
+            },
+            Formal::Parameter(one) if one.is_scalar() && one.element == ElementType::Filename => {
+                // SAFETY: a name is passed by its address, and ends with a zero.
+                unsafe { file(one, *slot) }.map_err(|error| wrong(&error))?
+            }
             // SAFETY: the slot was read as the parameter's kind says.
-            true => unsafe { scalar(parameter, *slot) },
-            false => Argument::Nothing,
+            Formal::Parameter(one) if one.is_scalar() => unsafe { scalar(one, *slot) },
+            Formal::Parameter(_) => Argument::Nothing,
         });
     }
     let sizes = plan(signature, &given).map_err(|error| wrong(&error))?;
@@ -143,7 +165,30 @@ pub unsafe fn take(signature: &Signature, slots: &[Slot]) -> Result<(Arguments, 
         }
     }
     let arguments = Arguments::new(signature, &given).map_err(|error| wrong(&error))?;
-    Ok((arguments, Outputs(outputs)))
+    let outputs = Outputs(outputs);
+    if functions.is_empty() {
+        return Ok((arguments, outputs, None));
+    }
+    let (to, questions) = unbounded_channel();
+    let functions = Functions {
+        signature: Arc::clone(signature),
+        functions,
+        questions,
+    };
+    Ok((arguments.with_functions(to), outputs, Some(functions)))
+}
+
+/// # Safety
+/// As [`take`].
+unsafe fn file(parameter: &Parameter, slot: Slot) -> Result<Argument, RpcError> {
+    // SAFETY: of this kind.
+    let address = unsafe { slot.address }.cast::<c_char>();
+    let name = match address.is_null() {
+        true => &[],
+        // SAFETY: not NULL, so a text that ends with a zero.
+        false => unsafe { CStr::from_ptr(address) }.to_bytes(),
+    };
+    Argument::file(parameter.mode, Path::new(OsStr::from_bytes(name)))
 }
 
 /// # Safety

@@ -5,6 +5,7 @@ use crate::codes::{
     Code, FUNCTION_NOT_FOUND, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NO_ERROR,
     NOT_INITIALIZED, OTHER_ERROR_CODE, RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED,
 };
+use crate::functions::Functions;
 use crate::outputs::Outputs;
 use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
@@ -46,7 +47,7 @@ struct State {
 
 pub struct Function {
     pub name: String,
-    pub signature: Signature,
+    pub signature: Arc<Signature>,
     calls: Calls,
 }
 
@@ -146,7 +147,11 @@ fn failed(error: &RpcError) -> Failed {
             failure: Failure::Refused { .. },
             ..
         } => RPC_REFUSED,
-        RpcError::Failed { .. } | RpcError::Over { .. } => SESSION_FAILED,
+        RpcError::Failed { .. }
+        | RpcError::Function { .. }
+        | RpcError::NoFunction { .. }
+        | RpcError::File { .. }
+        | RpcError::Over { .. } => SESSION_FAILED,
         _ => COMMUNICATION_FAILED,
     };
     Failed::new(code, error.to_string())
@@ -201,7 +206,7 @@ impl Library {
         let number = state.last_handle;
         let function = Function {
             name: name.to_owned(),
-            signature,
+            signature: Arc::new(signature),
             calls,
         };
         state.handles.insert(number, Arc::new(function));
@@ -226,8 +231,7 @@ impl Library {
         self: &Arc<Self>,
         function: &Arc<Function>,
         handle: usize,
-        arguments: Arguments,
-        outputs: Outputs,
+        (arguments, outputs, functions): (Arguments, Outputs, Option<Functions>),
     ) -> Result<i32, Failed> {
         let id = self
             .runtime
@@ -249,6 +253,9 @@ impl Library {
             );
             session
         };
+        if let Some(functions) = functions {
+            self.runtime.spawn(functions.answer());
+        }
         let (library, function) = (Arc::downgrade(self), Arc::clone(function));
         self.runtime.spawn(async move {
             let came = function.calls.call(id, &function.name, &arguments).await;

@@ -21,7 +21,7 @@ const NO_TEXT: u64 = u64::MAX;
 pub struct Plan {
     /// As the formals of the signature.
     pub places: Vec<Place>,
-    /// All that travels to the routine, and back.
+    /// All that travels to the routine, and back; what comes back of files follows it, and is told in it.
     pub in_bytes: u64,
     pub out_bytes: u64,
     /// In the routine's memory, of arrays.
@@ -44,6 +44,14 @@ pub enum Place {
         /// And back; None: not OUT.
         taken: Option<Span>,
     },
+    File {
+        /// Its content; None: not IN.
+        given: Option<Span>,
+        /// Where the result tells how many bytes come back of it; None: not OUT.
+        taken: Option<u64>,
+    },
+    /// A function of the client's has no bytes.
+    Callback,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +81,13 @@ pub enum PlanError {
     Rest { routine: String, parameter: String },
 }
 
+/// What a result tells of its files is not what it holds: who made it is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the result of {bytes} bytes does not hold the files that it tells of")]
+pub struct BadFiles {
+    pub bytes: u64,
+}
+
 impl Signature {
     /// Bytes of all heads.
     pub fn heads_bytes(&self) -> u64 {
@@ -93,21 +108,46 @@ impl Signature {
     pub fn callable(&self) -> Result<(), PlanError> {
         self.formals.iter().try_for_each(|formal| {
             let what = match formal {
-                Formal::Callback(_) => "callbacks",
-                Formal::Parameter(one) if one.element == ElementType::Filename => "files",
-                Formal::Parameter(one)
-                    if one.element == ElementType::String && !one.is_scalar() =>
-                {
-                    "arrays of texts"
-                }
-                Formal::Parameter(_) => return Ok(()),
+                Formal::Callback(callback) => callback.not_built(),
+                Formal::Parameter(one) if one.is_scalar() => None,
+                Formal::Parameter(one) => match one.element {
+                    ElementType::Filename => Some("arrays of files"),
+                    ElementType::String => Some("arrays of texts"),
+                    _ => None,
+                },
             };
-            Err(PlanError::NotBuilt {
-                routine: self.name.clone(),
-                parameter: formal.name().to_owned(),
-                what,
-            })
+            match what {
+                None => Ok(()),
+                Some(what) => Err(PlanError::NotBuilt {
+                    routine: self.name.clone(),
+                    parameter: formal.name().to_owned(),
+                    what,
+                }),
+            }
         })
+    }
+
+    /// The callback that is the formal of this number, if it is one, as a routine of the client's: its arguments have the form
+    /// of a call's.
+    pub fn callback(&self, formal: usize) -> Option<Signature> {
+        let Some(Formal::Callback(callback)) = self.formals.get(formal) else {
+            return None;
+        };
+        let parameters = callback.parameters.iter().cloned();
+        Some(Signature {
+            module: self.module.clone(),
+            name: format!("{}, {}", self.name, callback.name),
+            doc: None,
+            formals: parameters.map(Formal::Parameter).collect(),
+            calc_order: None,
+            shrink: false,
+            checkpoint: false,
+        })
+    }
+
+    pub fn has_callbacks(&self) -> bool {
+        let mut formals = self.formals.iter();
+        formals.any(|formal| matches!(formal, Formal::Callback(_)))
     }
 
     /// Where the arguments of one call stand. Allocates nothing by what the heads say.
@@ -125,12 +165,10 @@ impl Signature {
         }
         let mut numbers = Vec::new();
         for (formal, head) in self.formals.iter().zip(heads) {
-            let Formal::Parameter(parameter) = formal else {
-                continue;
-            };
-            let used = match parameter.is_scalar() {
-                true => parameter.element.bytes().unwrap_or(8),
-                false => 0,
+            let (name, used) = match formal {
+                Formal::Parameter(one) if !one.is_scalar() || !one.mode.is_in() => (&one.name, 0),
+                Formal::Parameter(one) => (&one.name, one.element.bytes().unwrap_or(8)),
+                Formal::Callback(one) => (&one.name, 0),
             };
             let rest = head
                 .iter()
@@ -138,10 +176,13 @@ impl Signature {
             if rest.into_iter().any(|byte| *byte != 0) {
                 return Err(PlanError::Rest {
                     routine: self.name.clone(),
-                    parameter: parameter.name.clone(),
+                    parameter: name.clone(),
                 });
             }
-            numbers.push(number(parameter, head));
+            numbers.push(match formal {
+                Formal::Parameter(parameter) => number(parameter, head),
+                Formal::Callback(_) => None,
+            });
         }
         let layout = self.layout(&numbers, limits)?;
         self.place(heads, &layout, limits)
@@ -160,9 +201,27 @@ impl Signature {
                 },
             };
             let Formal::Parameter(parameter) = formal else {
+                places.push(Place::Callback);
                 continue;
             };
             places.push(match array {
+                None if parameter.element == ElementType::Filename => {
+                    let given = match parameter.mode.is_in() {
+                        true => {
+                            let bytes = file_bytes(head);
+                            Some(given.take(bytes, limits).ok_or_else(too_big)?)
+                        }
+                        false => None,
+                    };
+                    let taken = match parameter.mode.is_out() {
+                        true => {
+                            let head = taken.take(HEAD_BYTES as u64, limits);
+                            Some(head.ok_or_else(too_big)?.at)
+                        }
+                        false => None,
+                    };
+                    Place::File { given, taken }
+                }
                 None if parameter.element == ElementType::String => Place::Text {
                     at: match text_bytes(head) {
                         None => None,
@@ -194,6 +253,43 @@ impl Signature {
             out_bytes: taken.0,
             memory_bytes: layout.memory_bytes,
         })
+    }
+}
+
+impl Plan {
+    /// Some of the result's bytes are of files: how many, the result itself tells.
+    pub fn has_files(&self) -> bool {
+        let file = |place: &Place| matches!(place, Place::File { taken: Some(_), .. });
+        self.places.iter().any(file)
+    }
+
+    /// Where each file lies in a result of `bytes`, of which `fixed` is the beginning; by numbers of formals.
+    ///
+    /// # Errors
+    /// The result is not whole, or was made wrong.
+    pub fn files(&self, fixed: &[u8], bytes: u64) -> Result<Vec<(usize, Span)>, BadFiles> {
+        let bad = BadFiles { bytes };
+        let mut end = End(self.out_bytes);
+        let mut files = Vec::new();
+        for (number, place) in self.places.iter().enumerate() {
+            let Place::File {
+                taken: Some(at), ..
+            } = place
+            else {
+                continue;
+            };
+            let at = usize::try_from(*at).map_err(|_| bad)?;
+            let head = fixed
+                .get(at..)
+                .and_then(|rest| rest.first_chunk::<HEAD_BYTES>());
+            let [length @ .., _, _, _, _, _, _, _, _] = head.ok_or(bad)?;
+            let span = end.take(u64::from_le_bytes(*length), Limits::WIDEST);
+            files.push((number, span.ok_or(bad)?));
+        }
+        match end.0 == bytes {
+            true => Ok(files),
+            false => Err(bad),
+        }
     }
 }
 
@@ -246,6 +342,16 @@ fn text_bytes(head: &Head) -> Option<u64> {
         NO_TEXT => None,
         bytes => Some(bytes),
     }
+}
+
+fn file_bytes(head: &Head) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *head;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The head of a file of so many bytes.
+pub fn file_head(bytes: u64) -> Head {
+    text_head(Some(bytes))
 }
 
 /// The head of a text of so many bytes, without its zero; None: no text.

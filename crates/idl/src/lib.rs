@@ -21,14 +21,15 @@ pub use check::{Checked, check};
 pub use error::{IdlError, Problem};
 pub use evaluate::{Fault, Value};
 pub use image::{
-    ALIGN_BYTES, HEAD_BYTES, Head, Place as Placed, Plan, PlanError, Span, number_head, text_head,
+    ALIGN_BYTES, BadFiles, HEAD_BYTES, Head, Place as Placed, Plan, PlanError, Span, file_head,
+    number_head, text_head,
 };
 pub use layout::{Array, Layout, Limits, Run, Section, SizeError, SizeProblem};
 pub use parse::{MAX_DIMENSIONS, MAX_IDL_BYTES, MAX_NAME_BYTES, MAX_PARAMETERS, parse};
 pub use parse_expr::{MAX_DEPTH, MAX_EXPRESSION_NODES, parse_expr};
 pub use signature::{
-    BadSignature, Callback, Dimension, ElementType, Formal, MAX_SIGNATURE_BYTES, Parameter,
-    Signature,
+    BadSignature, CALLBACK_MOST, Callback, Dimension, ElementType, Formal, MAX_SIGNATURE_BYTES,
+    Parameter, Signature,
 };
 pub use stub::{Language, Stub, stubs};
 pub use syntax::{

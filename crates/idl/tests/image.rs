@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_idl::{
-    ElementType, Head, Limits, Placed, Signature, Value, check, number_head, parse, text_head,
+    ElementType, Head, Limits, Placed, Signature, Span, Value, check, file_head, number_head,
+    parse, text_head,
 };
 
 fn signature(formals: &str) -> Signature {
@@ -28,6 +29,8 @@ fn told(formals: &str, heads: &[Head]) -> Result<Told, String> {
         Placed::Scalar => (None, None),
         Placed::Text { at } => (span(at), None),
         Placed::Array { given, taken, .. } => (span(given), span(taken)),
+        Placed::File { given, taken } => (span(given), taken.map(|at| (at, 16))),
+        Placed::Callback => (None, None),
     });
     Ok((places.collect(), plan.in_bytes, plan.out_bytes))
 }
@@ -65,12 +68,65 @@ fn heads_come_first_and_data_begin_at_multiples_of_64_in_the_order_of_the_formal
         &[text_head(Some(5)), text_head(None)],
         (vec![(Some((64, 6)), None), (None, None)], 70, 0),
     );
+    // What comes back of a file is known by its routine alone: the result tells it in a head.
+    check(
+        "OUT int c[1], IN filename a, OUT filename b, INOUT filename d, f(IN int n)",
+        &[NOTHING, file_head(100), NOTHING, file_head(0), NOTHING],
+        (
+            vec![
+                (None, Some((0, 4))),
+                (Some((128, 100)), None),
+                (None, Some((64, 16))),
+                (Some((256, 0)), Some((128, 16))),
+                (None, None),
+            ],
+            256,
+            144,
+        ),
+    );
     // What is empty has a place and no bytes.
     check(
         "IN int n, IN double a[n]",
         &[int(0), NOTHING],
         (vec![(None, None), (Some((64, 0)), None)], 64, 0),
     );
+}
+
+#[test]
+fn files_stand_behind_the_result_as_it_tells_and_nothing_else_is_there() {
+    let signature = signature("OUT filename a, OUT filename b");
+    let plan = signature.plan(&[NOTHING, NOTHING], Limits::WIDEST).unwrap();
+    assert_eq!((plan.out_bytes, plan.has_files()), (80, true));
+    let fixed = |a: u64, b: u64| {
+        let mut bytes = vec![0; 80];
+        bytes[..8].copy_from_slice(&a.to_le_bytes());
+        bytes[64..72].copy_from_slice(&b.to_le_bytes());
+        bytes
+    };
+    let span = |at, bytes| Span { at, bytes };
+    assert_eq!(
+        plan.files(&fixed(5, 0), 192).unwrap(),
+        [(0, span(128, 5)), (1, span(192, 0))]
+    );
+    for (fixed, bytes) in [
+        (fixed(5, 0), 191),
+        (fixed(5, 1), 192),
+        (fixed(u64::MAX, 0), 192),
+        (fixed(1 << 47, 0), 128 + (1 << 47)),
+        (vec![0; 71], 128),
+    ] {
+        assert!(plan.files(&fixed, bytes).is_err(), "{bytes}");
+    }
+}
+
+#[test]
+fn the_arguments_of_a_callback_stand_as_those_of_a_call() {
+    let signature = signature("IN int n, f(IN int k, IN double x[k], OUT double y[k]), IN int m");
+    assert!(signature.callback(0).is_none() && signature.has_callbacks());
+    let callback = signature.callback(1).unwrap();
+    let plan = callback.plan(&[int(3), NOTHING, NOTHING], Limits::WIDEST);
+    let plan = plan.unwrap();
+    assert_eq!((plan.in_bytes, plan.out_bytes), (64 + 24, 24));
 }
 
 #[test]
@@ -104,8 +160,28 @@ fn what_cannot_be_is_said_before_anything_is_allocated() {
         &[int(1), int(1)],
         "a: bytes of its head",
     );
-    check("f(IN int n)", &[NOTHING], "callbacks are not built yet");
-    check("IN filename f", &[NOTHING], "files are not built yet");
+    check(
+        "f(IN int n, IN string s)",
+        &[NOTHING],
+        "texts and files of callbacks are not built yet",
+    );
+    check(
+        "f(IN int n, INOUT int x[n:1])",
+        &[NOTHING],
+        "sections of callbacks are not built yet",
+    );
+    check("f(IN int n)", &[int(1)], "f: bytes of its head");
+    check("OUT filename f", &[int(1)], "f: bytes of its head");
+    check(
+        "IN filename f",
+        &[file_head(1 << 50)],
+        "f: it takes more than",
+    );
+    check(
+        "IN int n, IN filename f[n]",
+        &[int(1), NOTHING],
+        "arrays of files are not built yet",
+    );
     check(
         "IN int n, IN string a[n]",
         &[int(1), NOTHING],

@@ -39,14 +39,24 @@ fn programs_have_the_text_that_stands_beside_their_idl() {
 
 #[test]
 fn a_routine_with_what_is_not_built_has_no_program_and_is_named() {
-    for (formals, expected) in [
+    for (formals, body, expected) in [
         (
-            "IN int n, cb(IN int k)",
-            "f, cb: callbacks are not built yet",
+            "IN int n, cb(IN string k)",
+            "{ }",
+            "f, cb: texts and files of callbacks are not built yet",
         ),
-        ("INOUT filename x", "f, x: files are not built yet"),
+        (
+            "INOUT filename x[3]",
+            "{ }",
+            "f, x: arrays of files are not built yet",
+        ),
+        (
+            "cb(IN int k)",
+            "Calls \"Fortran\" f(cb);",
+            "f, Calls \"Fortran\": callbacks of Fortran are not built yet",
+        ),
     ] {
-        let idl = parse(&format!("Module m; Define f({formals}) {{ }}")).unwrap();
+        let idl = parse(&format!("Module m; Define f({formals}) {body}")).unwrap();
         let routines = check(&idl).unwrap().routines;
         let error = stubs(&idl, &routines).unwrap_err();
         assert_eq!(error.to_string(), expected);

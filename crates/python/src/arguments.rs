@@ -8,6 +8,7 @@ use kumiko_idl::{ElementType, HEAD_BYTES, Head, Parameter, Placed, Signature, Va
 use kumiko_rpc_client::{Argument, Arguments, Told, pack, plan};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
+use std::path::PathBuf;
 
 /// The arguments, and of INOUT arrays of which only a part travels the whole ones, as the formals.
 pub struct Taken {
@@ -28,6 +29,18 @@ pub fn take(
     let mut given: Vec<Argument> = Vec::with_capacity(values.len());
     for (formal, value) in signature.formals.iter().zip(values) {
         let (argument, array) = match (parameter(formal), value) {
+            (None, Some(function)) if !function.is_callable() => {
+                let what = format!("{} is no function", function.get_type());
+                return Err(wrong(py, signature, formal.name(), what));
+            }
+            (Some(one), Some(value)) if one.is_scalar() && one.element == ElementType::Filename => {
+                let path: PathBuf = value.extract().map_err(|_| {
+                    let what = format!("{} is given, and it takes a path", value.get_type());
+                    wrong(py, signature, &one.name, what)
+                })?;
+                let file = Argument::file(one.mode, &path);
+                (file.map_err(|error| errors::rpc(py, &error))?, None)
+            }
             (Some(one), Some(value)) if one.is_scalar() => {
                 let argument = scalar(one, value);
                 let argument = argument.map_err(|what| wrong(py, signature, &one.name, what))?;
@@ -59,8 +72,9 @@ pub fn take(
             *argument = Argument::Number(Value::Integer(*size as i128));
         }
     }
-    let formals = || signature.formals.iter().filter_map(parameter);
+    let formals = || signature.formals.iter().map(parameter);
     for (one, argument) in formals().zip(&given) {
+        let Some(one) = one else { continue };
         if one.mode.is_in() && one.is_scalar() && matches!(argument, Argument::Nothing) {
             let what = "no array tells it: give it".to_owned();
             return Err(wrong(py, signature, &one.name, what));
@@ -69,7 +83,7 @@ pub fn take(
     let sizes = plan(signature, &given).map_err(|error| errors::rpc(py, &error))?;
     let mut wholes = vec![None; values.len()];
     for (index, ((one, place), array)) in formals().zip(&sizes.places).zip(held).enumerate() {
-        let (Placed::Array { array: of, .. }, Some(array)) = (place, array) else {
+        let (Placed::Array { array: of, .. }, Some(array), Some(one)) = (place, array, one) else {
             continue;
         };
         array

@@ -1,7 +1,7 @@
 //! Which of Python's arguments is for which parameter. Not here: whether it can be (`arguments`).
 
 use crate::errors;
-use kumiko_idl::{Formal, Parameter, Signature};
+use kumiko_idl::{ElementType, Formal, Parameter, Signature};
 use kumiko_rpc_client::{RpcError, Told};
 use pyo3::PyErr;
 use pyo3::prelude::*;
@@ -26,6 +26,16 @@ pub fn parameter(formal: &Formal) -> Option<&Parameter> {
     }
 }
 
+/// What Python gives: what goes in, names of files, functions.
+pub fn is_given(formal: &Formal) -> bool {
+    match formal {
+        Formal::Parameter(one) => {
+            one.mode.is_in() || (one.is_scalar() && one.element == ElementType::Filename)
+        }
+        Formal::Callback(_) => true,
+    }
+}
+
 /// By name first, the others in order; sizes that arrays tell may all be left out.
 pub fn bind<'py>(
     signature: &Signature,
@@ -35,7 +45,6 @@ pub fn bind<'py>(
 ) -> PyResult<Values<'py>> {
     let py = given.py();
     let mut values: Values<'py> = vec![None; signature.formals.len()];
-    let is_in = |formal: &Formal| parameter(formal).is_some_and(|one| one.mode.is_in());
     let is_told = |index: &usize| told.iter().any(|one| one.scalar == *index);
     let is_told_name = |name: &str| {
         let mut formals = signature.formals.iter().enumerate();
@@ -44,7 +53,7 @@ pub fn bind<'py>(
     for (name, value) in named.into_iter().flatten() {
         let name: String = name.extract()?;
         let mut formals = signature.formals.iter().zip(&mut values);
-        let found = formals.find(|(formal, _)| formal.name() == name && is_in(formal));
+        let found = formals.find(|(formal, _)| formal.name() == name && is_given(formal));
         match found {
             // Left out, as the signature shows it.
             Some((formal, _)) if value.is_none() && is_told_name(formal.name()) => {}
@@ -57,7 +66,7 @@ pub fn bind<'py>(
     }
     let open: Vec<usize> = (0..values.len())
         .filter(|index| {
-            signature.formals.get(*index).is_some_and(is_in)
+            signature.formals.get(*index).is_some_and(is_given)
                 && values.get(*index).is_some_and(Option::is_none)
         })
         .collect();

@@ -159,13 +159,16 @@ fn outputs(form: &Form, result: Bytes) -> Option<Outputs> {
     // Its only owner, so this copies nothing.
     let result = Vec::from(result);
     let mut parts = Vec::new();
-    let formals = form.signature.formals.iter().filter_map(parameter);
+    let formals = form.signature.formals.iter().map(parameter);
     for (index, (one, place)) in formals.zip(&form.plan.places).enumerate() {
-        let Placed::Array {
-            array,
-            taken: Some(span),
-            ..
-        } = place
+        let (
+            Some(one),
+            Placed::Array {
+                array,
+                taken: Some(span),
+                ..
+            },
+        ) = (one, place)
         else {
             continue;
         };

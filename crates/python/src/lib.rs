@@ -8,6 +8,7 @@ mod bind;
 mod buffers;
 mod call;
 mod errors;
+mod functions;
 mod pieces;
 mod routine;
 mod runtime;

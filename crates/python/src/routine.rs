@@ -1,18 +1,20 @@
 //! A routine as Python calls it. Not here: its documentation as text (bindings/python).
 
 use crate::arguments::{Taken, take};
-use crate::bind::{bind, parameter};
+use crate::bind::{bind, is_given, parameter};
 use crate::buffers;
 use crate::call::{Call, Completions, Form, Outputs, finish, is_one};
 use crate::errors;
-use crate::runtime::{runtime, wait, wait_or};
+use crate::functions::Functions;
+use crate::runtime::{runtime, wait, wait_asked};
 use crate::site::Shared;
 use kumiko_call::id::CallId;
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Note, Told, told};
+use kumiko_rpc_client::{Note, RpcError, Told, told};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
+use tokio::sync::mpsc::unbounded_channel;
 
 #[pyclass(frozen)]
 #[derive(Debug)]
@@ -44,6 +46,7 @@ impl Routine {
         let id = wait(py, shared.calls.number())?.map_err(|error| errors::rpc(py, &error))?;
         if let Some(notes) = &shared.notes {
             let note = Note::new(shared.address.clone(), &self.signature, &taken.heads);
+            let note = note.with_files(taken.arguments.targets());
             py.detach(|| notes.write(&note, id))
                 .map_err(|error| errors::note(py, &error))?;
         }
@@ -81,33 +84,43 @@ impl Routine {
     fn parameters(&self) -> Vec<Described> {
         let formals = self.signature.formals.iter().enumerate();
         formals
-            .filter_map(|(index, formal)| {
-                let one = parameter(formal)?;
+            .map(|(index, formal)| {
+                let Some(one) = parameter(formal) else {
+                    let name = formal.name().to_owned();
+                    return (name, true, false, "function", Vec::new(), false, false);
+                };
                 let sizes = one.dims.iter().map(|dim| dim.size.to_string());
-                Some((
+                (
                     one.name.clone(),
-                    one.mode.is_in(),
+                    is_given(formal),
                     one.mode.is_out(),
                     buffers::name(one.element),
                     sizes.collect(),
                     self.told.iter().any(|told| told.scalar == index),
                     is_one(one),
-                ))
+                )
             })
             .collect()
     }
 
-    /// Waits for the result. Arrays are sent from where they lie.
-    #[pyo3(signature = (given, named=None))]
+    /// It has functions of its caller's do some of its work: `begin` does not call them.
+    #[getter]
+    fn has_functions(&self) -> bool {
+        self.signature.has_callbacks()
+    }
+
+    /// Waits for the result. Arrays are sent from where they lie, unless they are to be copied. Functions are called in this thread.
+    #[pyo3(signature = (given, named=None, copy=false))]
     fn call(
         &self,
         py: Python<'_>,
         given: &Bound<'_, PyTuple>,
         named: Option<&Bound<'_, PyDict>>,
+        copy: bool,
     ) -> PyResult<Outputs> {
         self.shared.process.check()?;
         let values = bind(&self.signature, &self.told, given, named)?;
-        let mut taken = take(py, &self.signature, &self.told, &values, false)?;
+        let mut taken = take(py, &self.signature, &self.told, &values, copy)?;
         let id = self.number(py, &taken)?;
         let form = self.form(&mut taken);
         let name = self.full_name();
@@ -115,9 +128,22 @@ impl Routine {
         // Known here, so that this is a word to its own conversation and waits for nothing.
         let runtime = runtime()?;
         let stop = || drop(runtime.block_on(calls.cancel(id)));
-        let came = wait_or(py, calls.call(id, &name, &taken.arguments), stop);
-        drop(taken);
+        let (to, mut questions) = unbounded_channel();
+        let arguments = match self.signature.has_callbacks() {
+            true => taken.arguments.with_functions(to),
+            false => taken.arguments,
+        };
+        let mut functions = Functions::new(&self.signature, &values);
+        let call = calls.call(id, &name, &arguments);
+        let came = wait_asked(py, call, stop, &mut questions, |py, question| {
+            functions.answer(py, question);
+        });
+        drop(arguments);
         buffers::give_back(py);
+        if let (Ok(Err(RpcError::Function { .. })), Some(raised)) = (&came, functions.raised) {
+            self.shared.forget(id);
+            return Err(raised);
+        }
         match came {
             Ok(came) => finish(py, &self.shared, id, &form, came),
             Err((raised, ended)) => {

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Threads of the runtime: one writes while another reads.
 const THREADS: usize = 2;
@@ -57,6 +58,13 @@ impl Process {
     }
 }
 
+/// What a moment of waiting brought.
+enum Slice<T, Q> {
+    Done(T),
+    Asked(Q),
+    Over,
+}
+
 /// Other threads of Python go on; a signal's handler that raises ends the waiting.
 pub fn wait<T: Send>(py: Python<'_>, future: impl Future<Output = T> + Send) -> PyResult<T> {
     wait_or(py, future, || ()).map_err(|(error, _)| error)
@@ -69,20 +77,45 @@ pub fn wait_or<T: Send>(
     future: impl Future<Output = T> + Send,
     stop: impl FnOnce(),
 ) -> Result<T, (PyErr, Option<T>)> {
+    let (_, mut none) = unbounded_channel::<()>();
+    wait_asked(py, future, stop, &mut none, |_, ()| ())
+}
+
+/// As [`wait_or`]; what is asked meanwhile is answered in this thread.
+pub fn wait_asked<'py, T: Send, Q: Send>(
+    py: Python<'py>,
+    future: impl Future<Output = T> + Send,
+    stop: impl FnOnce(),
+    questions: &mut UnboundedReceiver<Q>,
+    mut answer: impl FnMut(Python<'py>, Q),
+) -> Result<T, (PyErr, Option<T>)> {
     let runtime = runtime().map_err(|error| (error, None))?;
     let mut future = pin!(future);
     let mut slice = |length| {
-        let slice =
-            || runtime.block_on(async { tokio::time::timeout(length, future.as_mut()).await });
-        py.detach(slice).ok()
+        let slice = || {
+            runtime.block_on(async {
+                tokio::select! {
+                    done = future.as_mut() => Slice::Done(done),
+                    Some(question) = questions.recv() => Slice::Asked(question),
+                    () = tokio::time::sleep(length) => Slice::Over,
+                }
+            })
+        };
+        py.detach(slice)
     };
     loop {
-        if let Some(done) = slice(SLICE) {
-            return Ok(done);
+        match slice(SLICE) {
+            Slice::Done(done) => return Ok(done),
+            Slice::Asked(question) => answer(py, question),
+            Slice::Over => {}
         }
         if let Err(raised) = py.check_signals() {
             stop();
-            return Err((raised, slice(STOP_WITHIN)));
+            let came = match slice(STOP_WITHIN) {
+                Slice::Done(done) => Some(done),
+                Slice::Asked(_) | Slice::Over => None,
+            };
+            return Err((raised, came));
         }
     }
 }

@@ -170,9 +170,10 @@ impl Site {
             signature: Arc::new(signature),
             plan,
         };
-        let calls = shared.calls.clone();
+        let (calls, targets) = (shared.calls.clone(), note.files().to_vec());
+        let whole = form.plan.clone();
         let came = async move {
-            let result = calls.attach(id).await?;
+            let result = calls.attach_to(id, &whole, &targets).await?;
             match result.len() as u64 {
                 got if got == expected => Ok(result),
                 got => Err(RpcError::Result {

@@ -1,10 +1,19 @@
-//! The arguments of one call, and its result, as bytes that travel (spec/idl I40 to I44). Pure. Not here: the conversation.
+//! The arguments of one call, and its result, as bytes that travel (spec/idl I40 to I45). Not here: the conversation.
 
 use crate::RpcError;
+use crate::functions::Question;
+use crate::staging::Target;
 use bytes::{Bytes, BytesMut};
 use kumiko_idl::{
-    Array, Formal, HEAD_BYTES, Head, Limits, Placed, Plan, Signature, Value, number_head, text_head,
+    Array, ElementType, Formal, HEAD_BYTES, Head, Limits, Mode, Placed, Plan, Signature, Value,
+    file_head, number_head, text_head,
 };
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedSender;
 
 /// One argument, in the order of the formals.
 #[derive(Clone, Debug)]
@@ -17,8 +26,80 @@ pub enum Argument {
     Text(Option<Bytes>),
     /// The elements that travel, side by side (see [`pack`]); as C has them in memory.
     Array(Bytes),
-    /// OUT and WORK: there is nothing to send.
+    /// Where its content is, if it goes in, and where what comes back goes.
+    File {
+        from: Option<Content>,
+        to: Option<PathBuf>,
+    },
+    /// OUT and WORK: there is nothing to send. Of a callback: the functions are given beside ([`Arguments::with_functions`]).
     Nothing,
+}
+
+/// A file's bytes, as many as there were when it was opened. It is left alone until the call is over.
+#[derive(Clone, Debug)]
+pub struct Content {
+    file: Arc<File>,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Content {
+    /// # Errors
+    /// It cannot be read, or is no file.
+    pub fn open(path: &Path) -> Result<Content, RpcError> {
+        let wrong = |cause| RpcError::File {
+            path: path.to_owned(),
+            cause,
+        };
+        let file = File::open(path).map_err(wrong)?;
+        let meta = file.metadata().map_err(wrong)?;
+        if !meta.is_file() {
+            return Err(wrong(io::Error::other("it is no file")));
+        }
+        Ok(Content {
+            file: Arc::new(file),
+            path: path.to_owned(),
+            bytes: meta.len(),
+        })
+    }
+
+    fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), RpcError> {
+        self.file.read_exact_at(to, offset).map_err(|cause| {
+            let path = self.path.clone();
+            RpcError::File { path, cause }
+        })
+    }
+}
+
+impl Argument {
+    /// Of a `filename` of this mode: INOUT comes back to where it was.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn file(mode: Mode, path: &Path) -> Result<Argument, RpcError> {
+        let from = match mode.is_in() {
+            true => Some(Content::open(path)?),
+            false => None,
+        };
+        let to = mode.is_out().then(|| path.to_owned());
+        Ok(Argument::File { from, to })
+    }
+}
+
+/// Bytes that travel.
+#[derive(Clone, Debug)]
+enum Source {
+    Memory(Bytes),
+    File(Content),
+}
+
+impl Source {
+    fn bytes(&self) -> u64 {
+        match self {
+            Source::Memory(bytes) => bytes.len() as u64,
+            Source::File(content) => content.bytes,
+        }
+    }
 }
 
 /// All arguments, ready to be sent in blocks.
@@ -26,7 +107,9 @@ pub enum Argument {
 pub struct Arguments {
     pub plan: Plan,
     /// Where they begin, in order, without overlaps; between them is nothing but zeros.
-    pieces: Vec<(u64, Bytes)>,
+    pieces: Vec<(u64, Source)>,
+    targets: Vec<Target>,
+    functions: Option<UnboundedSender<Question>>,
 }
 
 impl Arguments {
@@ -35,12 +118,31 @@ impl Arguments {
     pub fn new(signature: &Signature, arguments: &[Argument]) -> Result<Arguments, RpcError> {
         let heads = heads(signature, arguments)?;
         let plan = signature.plan(&heads, Limits::WIDEST)?;
-        let mut pieces = vec![(0, Bytes::from(heads.concat()))];
-        for ((place, argument), formal) in plan.places.iter().zip(arguments).zip(&signature.formals)
+        let mut pieces = vec![(0, Source::Memory(Bytes::from(heads.concat())))];
+        let mut targets = Vec::new();
+        for (number, ((place, argument), formal)) in plan
+            .places
+            .iter()
+            .zip(arguments)
+            .zip(&signature.formals)
+            .enumerate()
         {
             match (place, argument) {
                 (Placed::Text { at: Some(span) }, Argument::Text(Some(text))) => {
-                    pieces.push((span.at, text.clone()));
+                    pieces.push((span.at, Source::Memory(text.clone())));
+                }
+                (Placed::File { given, taken }, Argument::File { from, to }) => {
+                    if let (Some(span), Some(content)) = (given, from) {
+                        pieces.push((span.at, Source::File(content.clone())));
+                    }
+                    match (taken, to) {
+                        (Some(_), Some(path)) => targets.push((number, path.clone())),
+                        (Some(_), None) => {
+                            let what = "where does the file that comes back go?".to_owned();
+                            return Err(wrong(signature, formal, what));
+                        }
+                        (None, _) => {}
+                    }
                 }
                 (Placed::Array { given: None, .. }, _) => {}
                 (
@@ -57,7 +159,7 @@ impl Arguments {
                         );
                         return Err(wrong(signature, formal, what));
                     }
-                    pieces.push((span.at, bytes.clone()));
+                    pieces.push((span.at, Source::Memory(bytes.clone())));
                 }
                 (
                     Placed::Array {
@@ -70,34 +172,60 @@ impl Arguments {
                 _ => {}
             }
         }
-        Ok(Arguments { plan, pieces })
+        Ok(Arguments {
+            plan,
+            pieces,
+            targets,
+            functions: None,
+        })
+    }
+
+    /// Who answers for the caller's functions.
+    #[must_use]
+    pub fn with_functions(self, to: UnboundedSender<Question>) -> Arguments {
+        let functions = Some(to);
+        Arguments { functions, ..self }
+    }
+
+    pub(crate) fn functions(&self) -> Option<UnboundedSender<Question>> {
+        self.functions.clone()
+    }
+
+    /// Where files that come back go.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
     }
 
     /// One block of all that travels.
-    pub(crate) fn block(&self, number: u64, block_bytes: u64) -> Bytes {
+    pub(crate) fn block(&self, number: u64, block_bytes: u64) -> Result<Bytes, RpcError> {
         let from = number.saturating_mul(block_bytes);
         let to = from.saturating_add(block_bytes).min(self.plan.in_bytes);
         let after = self
             .pieces
-            .partition_point(|(at, bytes)| at + bytes.len() as u64 <= from);
+            .partition_point(|(at, source)| at + source.bytes() <= from);
         let pieces = self.pieces.get(after..).unwrap_or_default();
-        if let Some((at, bytes)) = pieces.first() {
+        if let Some((at, Source::Memory(bytes))) = pieces.first() {
             // Most blocks lie in one piece, and need no copy.
             if *at <= from && to <= at + bytes.len() as u64 {
-                return bytes.slice(index(from - at)..index(to - at));
+                return Ok(bytes.slice(index(from - at)..index(to - at)));
             }
         }
         let mut block = BytesMut::zeroed(index(to.saturating_sub(from)));
-        for (at, bytes) in pieces.iter().take_while(|(at, _)| *at < to) {
+        for (at, source) in pieces.iter().take_while(|(at, _)| *at < to) {
             let begin = from.max(*at);
-            let end = to.min(at + bytes.len() as u64);
-            let source = bytes.get(index(begin - at)..index(end - at));
+            let end = to.min(at + source.bytes());
             let target = block.get_mut(index(begin - from)..index(end - from));
-            if let (Some(target), Some(source)) = (target, source) {
-                target.copy_from_slice(source);
+            let Some(target) = target else { continue };
+            match source {
+                Source::Memory(bytes) => {
+                    if let Some(source) = bytes.get(index(begin - at)..index(end - at)) {
+                        target.copy_from_slice(source);
+                    }
+                }
+                Source::File(content) => content.read(begin - at, target)?,
             }
         }
-        block.freeze()
+        Ok(block.freeze())
     }
 }
 
@@ -131,12 +259,19 @@ pub fn heads(signature: &Signature, arguments: &[Argument]) -> Result<Vec<Head>,
     let mut heads = Vec::new();
     for (formal, argument) in signature.formals.iter().zip(arguments) {
         let Formal::Parameter(parameter) = formal else {
-            continue; // refused by `callable`
+            heads.push([0; HEAD_BYTES]);
+            continue;
         };
-        let is_text = parameter.element == kumiko_idl::ElementType::String;
+        let is_text = parameter.element == ElementType::String;
+        let is_file = parameter.element == ElementType::Filename;
         heads.push(match argument {
-            Argument::Head(head) if parameter.is_scalar() && !is_text => *head,
-            Argument::Number(value) if parameter.is_scalar() && !is_text => {
+            Argument::File { from, .. } if is_file => match (from, parameter.mode.is_in()) {
+                (Some(content), true) => file_head(content.bytes),
+                (None, false) => [0; HEAD_BYTES],
+                _ => return Err(wrong(signature, formal, "it takes a file".to_owned())),
+            },
+            Argument::Head(head) if parameter.is_scalar() && !is_text && !is_file => *head,
+            Argument::Number(value) if parameter.is_scalar() && !is_text && !is_file => {
                 number_head(parameter.element, *value).ok_or_else(|| {
                     let what = format!("{value:?} does not fit into its type");
                     wrong(signature, formal, what)
@@ -150,9 +285,10 @@ pub fn heads(signature: &Signature, arguments: &[Argument]) -> Result<Vec<Head>,
                 text_head(text.as_ref().map(|text| text.len() as u64))
             }
             _ if parameter.is_scalar() => {
-                let what = match is_text {
-                    true => "it takes a text",
-                    false => "it takes a number",
+                let what = match (is_text, is_file) {
+                    (true, _) => "it takes a text",
+                    (_, true) => "it takes a file",
+                    _ => "it takes a number",
                 };
                 return Err(wrong(signature, formal, what.to_owned()));
             }

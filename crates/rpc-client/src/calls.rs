@@ -2,25 +2,25 @@
 //! from what is heard (kumiko-call's client).
 
 use crate::arguments::Arguments;
+use crate::conversation::{BLOCK_BYTES, Given, Left, about, hear, once, say};
 use crate::error::RpcError;
+use crate::functions::Functions;
+use crate::staging::{Staging, Target};
 use bytes::Bytes;
-use kumiko_call::client::{ClientAction, ClientCall, NoResult, Phase};
-use kumiko_call::event::Invocation;
+use kumiko_call::client::{ClientCall, Phase};
+use kumiko_call::event::{Invocation, Recorded};
 use kumiko_call::id::CallId;
-use kumiko_call::message::{FromClient, Status, ToClient};
+use kumiko_call::message::{FromClient, Status};
 use kumiko_client::Client;
-use kumiko_idl::Signature;
-use kumiko_job::contract::Refusal;
-use kumiko_session::{Draft, Receiver, Sender, SessionError};
+use kumiko_idl::{Plan, Signature};
+use kumiko_session::{Receiver, Sender, SessionError};
 use kumiko_wire::rpc::{Durability, FromSite, ToSite};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 
-/// Some blocks are on their way at once; one is held in memory at either end.
-const BLOCK_BYTES: u64 = 256 << 10;
 /// A result is kept for whoever does not fetch it at once: a day.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 /// How long a site may refuse for what passes, or be away, before a call is given up here.
@@ -33,8 +33,6 @@ const IDLE_STREAMS: usize = 64;
 const BUSY_STREAMS: usize = 128;
 /// How long a program that ends waits for a site that does not read.
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Refusals that pass.
-const PASSING: [&str; 2] = ["rpc_log_unwritable", "rpc_too_many_calls"];
 
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -114,18 +112,6 @@ impl Drop for Open<'_> {
     }
 }
 
-/// How a conversation on one stream ended.
-enum Left {
-    Done(Bytes),
-    /// The stream is gone: another one goes on.
-    Lost(SessionError),
-    /// The site forgot the client: it ended, and with it calls that were not to outlive it.
-    Forgotten,
-    /// Try again after a while.
-    Passing(Refusal),
-    Failed(RpcError),
-}
-
 impl Calls {
     pub fn new(client: Client, settings: Settings) -> Calls {
         Calls {
@@ -176,6 +162,28 @@ impl Calls {
         }
         self.keep(stream);
         Ok(signatures)
+    }
+
+    /// What the site has recorded of a call, in order; nothing, if that was not to be.
+    ///
+    /// # Errors
+    /// It is not known there, or is another's; or the link is lost.
+    pub async fn record(&self, call: CallId) -> Result<Vec<Recorded>, RpcError> {
+        let mut stream = self.stream().await?;
+        say(&mut stream.sender, ToSite::Record { call }).await?;
+        let mut all = Vec::new();
+        loop {
+            match hear(&mut stream.receiver).await? {
+                FromSite::Recorded { one: Some(one), .. } => all.push(one),
+                FromSite::Recorded { one: None, .. } => break,
+                FromSite::Refused { refusal, .. } => return Err(refusal.into()),
+                // Of a call before on this stream.
+                FromSite::Status { .. } => {}
+                _ => return Err(RpcError::Unexpected),
+            }
+        }
+        self.keep(stream);
+        Ok(all)
     }
 
     async fn stream(&self) -> Result<Busy<'_>, RpcError> {
@@ -269,11 +277,14 @@ impl Calls {
         };
         let first_open = lock(&self.inner.count).open.first().copied().unwrap_or(1);
         let call = ClientCall::invoke(id, first_open, invocation);
-        let mut open = Open::new(&self.inner, id);
-        let unwanted = &mut open.unwanted;
-        let bytes = self.converse(call, Some(arguments), unwanted).await?;
-        let (got, expected) = (bytes.len() as u64, arguments.plan.out_bytes);
-        match got == expected {
+        let form = Form {
+            arguments: Some(arguments),
+            plan: Some(&arguments.plan),
+            targets: arguments.targets(),
+        };
+        let (bytes, got) = self.converse(call, form).await?;
+        let expected = arguments.plan.out_bytes;
+        match bytes.len() as u64 == expected {
             true => Ok(bytes),
             false => Err(RpcError::Result {
                 call: id,
@@ -288,19 +299,38 @@ impl Calls {
     /// # Errors
     /// There is no result, and why.
     pub async fn attach(&self, id: CallId) -> Result<Bytes, RpcError> {
-        let mut open = Open::new(&self.inner, id);
-        let call = ClientCall::attach(id);
-        self.converse(call, None, &mut open.unwanted).await
+        let form = Form {
+            arguments: None,
+            plan: None,
+            targets: &[],
+        };
+        let (bytes, _) = self.converse(ClientCall::attach(id), form).await?;
+        Ok(bytes)
+    }
+
+    /// As [`Calls::attach`], of a call whose files go to the targets.
+    ///
+    /// # Errors
+    /// There is no result, and why.
+    pub async fn attach_to(
+        &self,
+        id: CallId,
+        plan: &Plan,
+        targets: &[Target],
+    ) -> Result<Bytes, RpcError> {
+        let form = Form {
+            arguments: None,
+            plan: Some(plan),
+            targets,
+        };
+        let (bytes, _) = self.converse(ClientCall::attach(id), form).await?;
+        Ok(bytes)
     }
 
     /// Says that the result is where it belongs (P42), or that nobody wants it. Best effort: it expires otherwise.
     pub async fn acknowledge(&self, call: CallId) {
-        let message = FromClient::Acknowledge { call };
         if let Ok(mut stream) = self.stream().await {
-            let said = ToSite::Call {
-                message,
-                data: Bytes::new(),
-            };
+            let said = about(FromClient::Acknowledge { call });
             if say(&mut stream.sender, said).await.is_ok() {
                 self.keep(stream);
             }
@@ -318,10 +348,7 @@ impl Calls {
             return Ok(());
         }
         let mut stream = self.stream().await?;
-        let said = ToSite::Call {
-            message: FromClient::Cancel { call },
-            data: Bytes::new(),
-        };
+        let said = about(FromClient::Cancel { call });
         say(&mut stream.sender, said).await?;
         self.keep(stream);
         Ok(())
@@ -348,10 +375,7 @@ impl Calls {
     /// The link is lost.
     pub async fn until_over(&self, call: CallId) -> Result<(), RpcError> {
         let mut stream = self.stream().await?;
-        let said = ToSite::Call {
-            message: FromClient::Acknowledge { call },
-            data: Bytes::new(),
-        };
+        let said = about(FromClient::Acknowledge { call });
         say(&mut stream.sender, said).await?;
         loop {
             match hear(&mut stream.receiver).await? {
@@ -372,31 +396,35 @@ impl Calls {
     async fn converse(
         &self,
         mut call: ClientCall,
-        arguments: Option<&Arguments>,
-        unwanted: &mut watch::Receiver<bool>,
-    ) -> Result<Bytes, RpcError> {
+        form: Form<'_>,
+    ) -> Result<(Bytes, u64), RpcError> {
+        let mut open = Open::new(&self.inner, call.id);
+        let unwanted = &mut open.unwanted;
         let mut give_up = Instant::now() + GIVE_UP;
         // As long as what was asked for says; what a site says by itself reserves nothing.
-        let expected = arguments.map_or(0, |arguments| arguments.plan.out_bytes);
-        let mut staging = Vec::new();
-        let _ = staging.try_reserve_exact(usize::try_from(expected).unwrap_or(0));
+        let mut staging = Staging::new(form.plan.map_or(0, |plan| plan.out_bytes), form.targets);
+        let mut functions = Functions::new(form.arguments.and_then(Arguments::functions));
         let mut first = true;
         loop {
             let mut stream = self.stream().await?;
             let begun = Instant::now();
             // The first time nothing of it can be there: blocks follow at once.
             let ahead = std::mem::take(&mut first) && call.invocation.is_some();
-            let sending = Sending {
-                arguments,
+            let given = Given {
+                arguments: form.arguments,
                 ahead,
                 unwanted,
+                functions: &mut functions,
+                staging: &mut staging,
             };
-            let left = once(&mut stream, &mut call, sending, &mut staging).await;
+            let both = (&mut stream.sender, &mut stream.receiver);
+            let left = once(both, &mut call, given).await;
             match left {
-                Left::Done(bytes) => {
+                Left::Done => {
+                    let done = staging.finish(form.plan)?;
                     call.committed();
                     self.keep(stream);
-                    return Ok(bytes);
+                    return Ok(done);
                 }
                 Left::Failed(error) => {
                     // What of it is on its way on this stream is nobody's; of a failure the site needs no longer know.
@@ -404,7 +432,13 @@ impl Calls {
                         self.keep(stream);
                         self.acknowledge(call.id).await;
                     }
-                    return Err(error);
+                    return Err(match functions.failed.take() {
+                        Some(what) => RpcError::Function {
+                            call: call.id,
+                            what,
+                        },
+                        None => error,
+                    });
                 }
                 Left::Lost(cause) => {
                     if begun.elapsed() > PAUSE {
@@ -455,165 +489,9 @@ impl Calls {
     }
 }
 
-/// What goes out of one conversation.
-struct Sending<'a> {
+/// What goes in, and how what comes back is understood.
+struct Form<'a> {
     arguments: Option<&'a Arguments>,
-    /// Blocks follow the call at once.
-    ahead: bool,
-    unwanted: &'a mut watch::Receiver<bool>,
-}
-
-/// Comes when the caller wants the call no more.
-async fn no_more(unwanted: &mut watch::Receiver<bool>) {
-    if unwanted.wait_for(|unwanted| *unwanted).await.is_err() {
-        std::future::pending().await
-    }
-}
-
-/// The conversation on one stream.
-async fn once(
-    stream: &mut Busy<'_>,
-    call: &mut ClientCall,
-    given: Sending<'_>,
-    staging: &mut Vec<u8>,
-) -> Left {
-    let Sending {
-        arguments,
-        ahead,
-        unwanted,
-    } = given;
-    let (sender, receiver) = (&mut stream.sender, &mut stream.receiver);
-    let id = call.id;
-    let Some(message) = call.next() else {
-        return Left::Failed(RpcError::Unexpected);
-    };
-    let data = Bytes::new();
-    if let Err(error) = say(sender, ToSite::Call { message, data }).await {
-        return Left::Lost(error);
-    }
-    let (wanted, wants) = watch::channel(ahead.then_some(0));
-    let blocks = call.invocation.as_ref().map_or(0, Invocation::blocks);
-    let fetching = call.phase.clone();
-    let sending = async {
-        // What the site does not send by itself any more is asked for.
-        if let Phase::Fetching { next, blocks, .. } = fetching {
-            for number in next + 1..blocks {
-                let message = FromClient::Fetch { call: id, number };
-                let data = Bytes::new();
-                if let Err(error) = say(sender, ToSite::Call { message, data }).await {
-                    return error;
-                }
-            }
-        }
-        let mut wants = wants;
-        let from = async {
-            let first = wants.wait_for(Option::is_some).await.map(|first| *first);
-            match (arguments, first) {
-                (Some(arguments), Ok(first)) => (arguments, first.unwrap_or(0)),
-                _ => std::future::pending().await,
-            }
-        };
-        let wanted = tokio::select! {
-            biased;
-            () = no_more(unwanted) => None,
-            from = from => Some(from),
-        };
-        if let Some((arguments, from)) = wanted {
-            for number in from..blocks {
-                if *unwanted.borrow() {
-                    break;
-                }
-                let message = FromClient::Block { call: id, number };
-                let data = arguments.block(number, BLOCK_BYTES);
-                if let Err(error) = say(sender, ToSite::Call { message, data }).await {
-                    return error;
-                }
-            }
-            no_more(unwanted).await;
-        }
-        let message = FromClient::Cancel { call: id };
-        let data = Bytes::new();
-        match say(sender, ToSite::Call { message, data }).await {
-            Err(error) => error,
-            Ok(()) => std::future::pending().await,
-        }
-    };
-    let hearing = async {
-        loop {
-            let message = match hear(receiver).await {
-                Ok(message) => message,
-                Err(RpcError::Stream(error)) => return Left::Lost(error),
-                Err(RpcError::Refused(refusal)) => return Left::Passing(refusal),
-                Err(error) => return Left::Failed(error),
-            };
-            let (heard, data) = match message {
-                FromSite::Refused { call, refusal } if call == Some(id) || call.is_none() => {
-                    return match refusal.code.as_str() {
-                        "rpc_no_client" => Left::Forgotten,
-                        code if PASSING.contains(&code) => Left::Passing(refusal),
-                        _ => Left::Failed(refusal.into()),
-                    };
-                }
-                FromSite::Status { call, status } => {
-                    if let (true, Status::Wants { block }) = (call == id, &status) {
-                        wanted.send_if_modified(|wanted| match wanted {
-                            None => {
-                                *wanted = Some(*block);
-                                true
-                            }
-                            Some(_) => false,
-                        });
-                    }
-                    (ToClient::Status { call, status }, Bytes::new())
-                }
-                FromSite::Part { call, number, data } => (ToClient::Part { call, number }, data),
-                _ => continue, // of a call before on this stream
-            };
-            let mut action = call.heard(&heard);
-            if let Some(ClientAction::Store { number }) = action {
-                staging.extend_from_slice(&data);
-                action = call.stored(number);
-            }
-            match action {
-                Some(ClientAction::Commit { .. }) => {
-                    return Left::Done(Bytes::from(std::mem::take(staging)));
-                }
-                Some(ClientAction::Fail(why)) => return Left::Failed(no_result(id, why)),
-                Some(ClientAction::Store { .. }) | None => {}
-            }
-        }
-    };
-    tokio::select! {
-        left = hearing => left,
-        error = sending => Left::Lost(error),
-    }
-}
-
-fn no_result(call: CallId, why: NoResult) -> RpcError {
-    let over = |what| RpcError::Over { call, what };
-    match why {
-        NoResult::Failed(failure) => RpcError::Failed { call, failure },
-        NoResult::Expired => over("it was not fetched in time"),
-        NoResult::Taken => over("its result was taken by another client"),
-        NoResult::NoArguments => over("its arguments never arrived, and this client has none"),
-        NoResult::Refused(refusal) => {
-            RpcError::Refused(Refusal::new("rpc_no_call", refusal.to_string()))
-        }
-    }
-}
-
-async fn say(sender: &mut Sender, message: ToSite) -> Result<(), SessionError> {
-    let (kind, [first, data]) = message.encode();
-    let mut drafts = VecDeque::from([Draft { kind, first, data }]);
-    sender.send_all(&mut drafts).await
-}
-
-async fn hear(receiver: &mut Receiver) -> Result<FromSite, RpcError> {
-    match receiver.recv().await? {
-        Some(message) if message.kind == kumiko_wire::api::kind::REFUSED => {
-            Err(kumiko_wire::api::refusal(&message.data).into())
-        }
-        Some(message) => Ok(FromSite::decode(message.kind, message.data)?),
-        None => Err(SessionError::Closed.into()),
-    }
+    plan: Option<&'a Plan>,
+    targets: &'a [Target],
 }

@@ -3,9 +3,11 @@
 use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
 use kumiko_client::ClientError;
-use kumiko_idl::{BadSignature, PlanError};
+use kumiko_idl::{BadFiles, BadSignature, PlanError};
 use kumiko_job::contract::Refusal;
 use kumiko_session::SessionError;
+use std::io;
+use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RpcError {
@@ -30,6 +32,14 @@ pub enum RpcError {
         parameter: String,
         what: String,
     },
+    #[error("{}: {cause}", path.display())]
+    File { path: PathBuf, cause: io::Error },
+    #[error("the result of a call: {0}")]
+    Files(#[from] BadFiles),
+    #[error("call {call} was ended, for a function that its routine needs failed: {what}")]
+    Function { call: CallId, what: String },
+    #[error("call {call} needs a function of its caller's, which is not here")]
+    NoFunction { call: CallId },
     #[error("call {call} {}", failed(failure))]
     Failed { call: CallId, failure: Failure },
     #[error("call {call} is over: {what}")]
@@ -72,6 +82,7 @@ impl RpcError {
             | RpcError::Message(_)
             | RpcError::Signature(_)
             | RpcError::Unexpected
+            | RpcError::Files(_)
             | RpcError::Result { .. } => "bad_reply",
             RpcError::Arguments(_) | RpcError::Argument { .. } => "bad_arguments",
             RpcError::Failed {
@@ -84,6 +95,8 @@ impl RpcError {
             } => "routine_not_begun",
             RpcError::Failed { .. } => "routine_failed",
             RpcError::Over { .. } => "result_gone",
+            RpcError::File { .. } => "argument_file",
+            RpcError::Function { .. } | RpcError::NoFunction { .. } => "callback_failed",
         }
     }
 
@@ -91,7 +104,10 @@ impl RpcError {
     pub fn is_final(&self) -> bool {
         matches!(
             self,
-            RpcError::Failed { .. } | RpcError::Over { .. } | RpcError::Refused(_)
+            RpcError::Failed { .. }
+                | RpcError::Function { .. }
+                | RpcError::Over { .. }
+                | RpcError::Refused(_)
         )
     }
 }

@@ -6,13 +6,18 @@
 mod arguments;
 mod calls;
 mod contact;
+mod conversation;
 mod error;
+mod functions;
 mod notes;
+mod staging;
 mod told;
 
-pub use arguments::{Argument, Arguments, heads, pack, plan, unpack};
+pub use arguments::{Argument, Arguments, Content, heads, pack, plan, unpack};
 pub use calls::{Calls, Settings};
 pub use contact::{Contact, ContactError, durability, home};
 pub use error::RpcError;
+pub use functions::Question;
 pub use notes::{Note, NoteError, Notes, call_id};
+pub use staging::Target;
 pub use told::{Told, told};

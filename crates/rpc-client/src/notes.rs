@@ -2,6 +2,7 @@
 //! before the call begins, and gone when the result is where it belongs. Not here: when that is.
 
 use crate::RpcError;
+use crate::staging::Target;
 use kumiko_call::id::CallId;
 use kumiko_idl::{HEAD_BYTES, Head, Limits, Plan, Signature};
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ pub struct Note {
     pub site: String,
     signature: String,
     heads: Vec<u8>,
+    /// Where files that come back go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    files: Vec<Target>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +55,23 @@ impl Note {
             site,
             signature: signature.to_text(),
             heads: heads.concat(),
+            files: Vec::new(),
         }
+    }
+
+    /// With where files that come back go; a folder that is not named is the one where the call is made.
+    #[must_use]
+    pub fn with_files(self, targets: &[Target]) -> Note {
+        let absolute = |(formal, path): &Target| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            (*formal, path)
+        };
+        let files = targets.iter().map(absolute).collect();
+        Note { files, ..self }
+    }
+
+    pub fn files(&self) -> &[Target] {
+        &self.files
     }
 
     /// By which the result is understood.

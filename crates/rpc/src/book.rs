@@ -4,7 +4,7 @@
 use crate::log::{Log, LogError};
 use kumiko_call::call::{Call, Stage};
 use kumiko_call::decide::{Action, new_actions};
-use kumiko_call::event::{Event, Record};
+use kumiko_call::event::{Event, Record, Recorded};
 use kumiko_call::id::CallId;
 use kumiko_call::ledger::{Known, Ledger};
 use kumiko_call::respond::Answer;
@@ -229,6 +229,20 @@ impl Book {
             Ok(Err(error)) => tracing::warn!(%error, "the log of calls cannot be pruned"),
             Err(error) => tracing::warn!(%error, "the log of calls was not pruned"),
         }
+    }
+
+    /// What is recorded of a call; nothing, where nothing is.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub async fn history(&self, call: CallId) -> Result<Vec<Recorded>, LogError> {
+        let Some(log) = &self.log else {
+            return Ok(Vec::new());
+        };
+        let log = Arc::clone(log);
+        let read = tokio::task::spawn_blocking(move || log.history(call));
+        // It ends early only when the site does.
+        read.await.unwrap_or(Ok(Vec::new()))
     }
 
     /// Waits until what was decided by is on the disk, be it news or not.

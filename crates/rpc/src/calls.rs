@@ -1,9 +1,11 @@
 //! The site's calls: what clients say is decided by `kumiko-call`, recorded, and then done (spec/rpc P24, P50 to P68). Recovery is replay: what the
 //! states ask for is done again. Not here: streams (`talk`), processes (`worker`).
 
+mod asked;
 mod recover;
 
 use crate::book::{Book, Told, Unrecorded, VOLATILE};
+use crate::callbacks::Asked;
 use crate::log::LogError;
 use crate::pool::{Ask, Pool};
 use crate::registry::{Registry, Routine};
@@ -30,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 /// How often it is looked whether somebody has been away for too long.
@@ -100,9 +103,15 @@ pub(crate) struct Inner<B> {
 /// A run, and what is heard of it.
 struct Made {
     run: Run,
-    started: oneshot::Receiver<()>,
-    done: oneshot::Receiver<Done>,
+    heard: Hearing,
     order: Order,
+}
+
+/// What is heard of a run.
+struct Hearing {
+    started: oneshot::Receiver<()>,
+    asks: UnboundedReceiver<Asked>,
+    done: oneshot::Receiver<Done>,
 }
 
 /// A call that is not done.
@@ -117,6 +126,7 @@ pub(crate) struct Live {
     /// It is not wanted any more.
     cancelled: watch::Sender<bool>,
     result: Mutex<Option<Held>>,
+    asked: asked::Open,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -339,6 +349,7 @@ impl<B: BatchSystem> Inner<B> {
             changes: watch::channel(0).0,
             cancelled: watch::channel(false).0,
             result: Mutex::new(None),
+            asked: asked::Open::default(),
         });
         lock(&self.live).insert(id, Arc::clone(&live));
         Ok(live)
@@ -484,30 +495,29 @@ impl<B: BatchSystem> Inner<B> {
                     let begin = Begin::New(made.order, run);
                     worker::begin(&self.shop, number, begin);
                 }
-                self.follow(attempt, made.started, made.done).await;
+                self.follow(attempt, made.heard).await;
             }
         }
     }
 
-    async fn follow(
-        self: &Arc<Self>,
-        attempt: AttemptId,
-        mut started: oneshot::Receiver<()>,
-        mut done: oneshot::Receiver<Done>,
-    ) {
+    async fn follow(self: &Arc<Self>, attempt: AttemptId, mut heard: Hearing) {
         let mut may_start = true;
         let done = loop {
             tokio::select! {
                 biased;
-                done = &mut done => break done,
-                begun = &mut started, if may_start => {
+                done = &mut heard.done => break done,
+                begun = &mut heard.started, if may_start => {
                     may_start = false;
                     if begun.is_ok() {
                         self.host(&FromHost::Beat { attempt }).await;
                     }
                 }
+                Some(asked) = heard.asks.recv() => self.asks(attempt, asked).await,
             }
         };
+        if let Some(live) = self.live(attempt.call) {
+            live.asked.close(attempt.epoch);
+        }
         let end = match done {
             // The site goes down: the next one finds the worker again.
             Err(_) => return,
@@ -561,11 +571,15 @@ impl<B: BatchSystem> Inner<B> {
         };
         let (is_started, started) = oneshot::channel();
         let (is_done, done) = oneshot::channel();
+        let (asking, asks) = unbounded_channel();
+        let (say, said) = unbounded_channel();
+        live.asked.begin(attempt.epoch, say);
         let client = attempt.call.client;
         let run = match plan(&order.routine, &live.arriving, self.setup.limits) {
             Err(message) => return Some(Err(End::Refused { message })),
             Ok(plan) => Run {
                 attempt,
+                program: order.routine.digest.clone(),
                 plan,
                 arguments: live.arriving.held(),
                 checkpoints: order.routine.signature.checkpoint,
@@ -575,17 +589,19 @@ impl<B: BatchSystem> Inner<B> {
                 }),
                 in_memory: !self.book(client).is_logged(),
                 sync: self.is_synced(client),
+                asks: asking,
+                said,
                 cancelled: live.cancelled.subscribe(),
                 started: is_started,
                 done: is_done,
             },
         };
-        Some(Ok(Made {
-            run,
+        let heard = Hearing {
             started,
+            asks,
             done,
-            order,
-        }))
+        };
+        Some(Ok(Made { run, heard, order }))
     }
 
     /// Bytes of this client's calls are to outlive the machine.
@@ -664,6 +680,11 @@ fn unusable(error: &dyn fmt::Display) -> Refusal {
 impl Live {
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    /// What its routine asks its caller's functions now, and in which attempt.
+    pub(crate) fn asked(&self) -> Option<(u32, Asked)> {
+        self.asked.now()
     }
 
     pub(crate) fn arriving(&self) -> &Arriving {

@@ -5,7 +5,7 @@ use kumiko_call::id::CallId;
 use kumiko_checkpoint::{BadCheckpoint, Kept, Name, apply};
 use kumiko_linux::Dir;
 use std::fs::DirBuilder;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,8 @@ pub enum Unreadable {
     Io(#[from] io::Error),
     #[error("{}", told(.0))]
     Bad(Vec<(Name, BadCheckpoint)>),
+    #[error("another program made it: the routine was registered anew")]
+    Program,
 }
 
 fn told(bad: &[(Name, BadCheckpoint)]) -> String {
@@ -44,6 +46,11 @@ fn told(bad: &[(Name, BadCheckpoint)]) -> String {
         false => all.join("; "),
     }
 }
+
+/// In a call's folder the digest of the program whose state is in its checkpoints.
+const PROGRAM: &str = "program";
+/// More than its digits.
+const PROGRAM_MOST_BYTES: u64 = 1024;
 
 /// Where a routine's process has them, in its own folder (spec/rpc P80).
 fn folder_of(call: CallId) -> String {
@@ -59,8 +66,8 @@ impl Checkpoints {
         Ok(Checkpoints { root })
     }
 
-    /// Of a process that has ended, or never began: what it was given comes back too.
-    pub fn take(&self, call: CallId, job: &Path, given: u64) -> io::Result<Left> {
+    /// Of a process of this program that has ended, or never began: what it was given comes back too.
+    pub fn take(&self, call: CallId, job: &Path, given: u64, program: &str) -> io::Result<Left> {
         let (root, job) = (Dir::open(&self.root)?, Dir::open(job)?);
         let name = call.to_string();
         match job.stat(folder_of(call)) {
@@ -70,6 +77,9 @@ impl Checkpoints {
         root.remove_all(&name)?;
         job.rename(folder_of(call), &root, &name)?;
         let dir = root.open_dir(&name)?;
+        dir.remove_all(PROGRAM)?;
+        dir.create_file(PROGRAM, 0o600)?
+            .write_all(program.as_bytes())?;
         let mut made = scan(&dir)?.numbers();
         made.retain(|number| *number > given);
         made.truncate(GENERATIONS);
@@ -84,11 +94,24 @@ impl Checkpoints {
         })
     }
 
-    /// All of the checkpoint is read first; what is newer is removed.
-    pub fn give(&self, call: CallId, number: u64, job: &Path) -> Result<(), Unreadable> {
+    /// To a process of this program. All of the checkpoint is read first; what is newer is removed.
+    pub fn give(
+        &self,
+        call: CallId,
+        number: u64,
+        job: &Path,
+        program: &str,
+    ) -> Result<(), Unreadable> {
         let root = Dir::open(&self.root)?;
         let name = call.to_string();
         let dir = root.open_dir(&name)?;
+        let mut made_by = String::new();
+        dir.open_file(PROGRAM)?
+            .take(PROGRAM_MOST_BYTES)
+            .read_to_string(&mut made_by)?;
+        if made_by != program {
+            return Err(Unreadable::Program);
+        }
         let kept = scan(&dir)?;
         let mut bad = Vec::new();
         let mut chains = kept.chains(number).into_iter();
@@ -198,17 +221,19 @@ mod tests {
     #[test]
     fn what_an_attempt_made_is_taken_and_given_to_the_next() {
         let site = site();
-        let nothing = site.checkpoints.take(CALL, &site.job, 0).unwrap();
+        let nothing = site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
         assert_eq!((nothing.made.len(), nothing.points), (0, 0));
         site.made("1.whole", None);
         site.made("2.part", Some(1));
         site.made("3.part", Some(2));
-        let left = site.checkpoints.take(CALL, &site.job, 0).unwrap();
+        let left = site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
         assert_eq!((left.made, left.points), (vec![2, 3], 41));
         assert_eq!(site.checkpoints.calls().unwrap(), ["7-3"]);
-        site.checkpoints.give(CALL, 3, &site.job).unwrap();
+        let error = site.checkpoints.give(CALL, 3, &site.job, "b").unwrap_err();
+        assert!(matches!(error, Unreadable::Program), "{error}");
+        site.checkpoints.give(CALL, 3, &site.job, "a").unwrap();
         // It made none of its own.
-        let left = site.checkpoints.take(CALL, &site.job, 3).unwrap();
+        let left = site.checkpoints.take(CALL, &site.job, 3, "a").unwrap();
         assert_eq!(left.made, [0; 0]);
         site.checkpoints.erase("7-3").unwrap();
         assert_eq!(site.checkpoints.calls().unwrap(), [""; 0]);
@@ -219,15 +244,15 @@ mod tests {
         let site = site();
         site.made("1.whole", None);
         site.made("2.part", Some(1));
-        site.checkpoints.take(CALL, &site.job, 0).unwrap();
+        site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
         let torn = site.checkpoints.root.join("7-3/2.part");
         let bytes = std::fs::read(&torn).unwrap();
         std::fs::write(&torn, &bytes[..bytes.len() - 1]).unwrap();
-        let error = site.checkpoints.give(CALL, 2, &site.job).unwrap_err();
+        let error = site.checkpoints.give(CALL, 2, &site.job, "a").unwrap_err();
         assert_eq!(error.to_string(), "2.part: it breaks off");
-        site.checkpoints.give(CALL, 1, &site.job).unwrap();
+        site.checkpoints.give(CALL, 1, &site.job, "a").unwrap();
         assert!(!site.job.join("7-3.checkpoint/2.part").exists());
-        let error = site.checkpoints.give(CALL, 1, &site.job).unwrap_err();
+        let error = site.checkpoints.give(CALL, 1, &site.job, "a").unwrap_err();
         assert!(matches!(error, Unreadable::Io(_)), "{error}");
     }
 
@@ -237,8 +262,8 @@ mod tests {
         let other = site.job.join("other");
         std::fs::create_dir(&other).unwrap();
         std::os::unix::fs::symlink(&other, site.job.join("7-3.checkpoint")).unwrap();
-        assert!(site.checkpoints.take(CALL, &site.job, 0).is_err());
-        assert!(site.checkpoints.give(CALL, 1, &site.job).is_err());
+        assert!(site.checkpoints.take(CALL, &site.job, 0, "a").is_err());
+        assert!(site.checkpoints.give(CALL, 1, &site.job, "a").is_err());
         assert!(other.exists());
     }
 }

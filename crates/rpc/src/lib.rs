@@ -2,9 +2,10 @@
 //! streams of sessions ([`Calls`]), recorded, and computed by warm routines, which are attempts of a batch system.
 //!
 //! What a call is and what follows from what is said is `kumiko-call`'s; `book` keeps it, with its log; `pool` and `worker` run
-//! routines; `talk` speaks with clients. Not here: checkpoints, callbacks, other hosts; who the client is (the gatekeeper).
+//! routines; `talk` speaks with clients. Not here: other hosts; who the client is (the gatekeeper).
 
 mod book;
+mod callbacks;
 mod calls;
 mod checkpoints;
 mod log;

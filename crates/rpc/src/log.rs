@@ -1,20 +1,21 @@
 //! The log of calls: SQLite in WAL mode, one writer, many events in one commit (spec/rpc P23). The only file here that speaks SQL.
 //! Not here: what events mean (kumiko-call).
 
-use kumiko_call::event::{BadEvent, Event, Record};
+use kumiko_call::event::{BadEvent, Event, Record, Recorded};
+use kumiko_call::id::CallId;
 use kumiko_call::ledger::{Illegal, Ledger};
 use kumiko_call::needs::Needs;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
 /// "kmrp", in `PRAGMA application_id`.
 const APPLICATION_ID: i64 = 0x6b6d_7270;
 /// Raised with every change of tables or events that an older program would misread.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 /// Between two tries to write what could not be written: a disk does not get room in less.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -48,7 +49,8 @@ const PRUNE_AT_ONCE: usize = 500;
 /// What the writing thread is asked for.
 #[derive(Debug)]
 enum Ask {
-    Write(Record),
+    /// With the wall clock's time, which nothing is decided by.
+    Write(Record, i64),
     Forget(Vec<i64>),
 }
 
@@ -86,6 +88,7 @@ impl Log {
         };
         match (number("application_id")?, number("user_version")?) {
             (APPLICATION_ID, SCHEMA) => {}
+            (APPLICATION_ID, 1) => with_times(&connection).map_err(sql)?,
             (0, 0) => create(&connection).map_err(sql)?,
             _ => {
                 return Err(LogError::Foreign {
@@ -115,8 +118,10 @@ impl Log {
 
     /// Takes records in the order of their numbers; `written` tells when they are on the disk.
     pub fn write(&self, record: Record) {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let at_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0));
         // The thread ends only after this side has gone.
-        let _ = self.asks.send(Ask::Write(record));
+        let _ = self.asks.send(Ask::Write(record, at_ms));
     }
 
     /// It is time to look for records that are not needed any more.
@@ -152,6 +157,44 @@ impl Log {
     pub fn written(&self) -> watch::Receiver<Written> {
         self.written.clone()
     }
+
+    /// What is recorded of a call, in order. Blocking.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn history(&self, call: CallId) -> Result<Vec<Recorded>, LogError> {
+        let log = || self.path.clone();
+        let sql = |cause| LogError::Sql { log: log(), cause };
+        let connection = connect(&self.path).map_err(sql)?;
+        let CallId { client, sequence } = call;
+        // As serde writes it, which is the only form in this log.
+        let begins =
+            format!("{{\"call\":{{\"call\":{{\"client\":{client},\"sequence\":{sequence}}},%");
+        let mut statement = connection
+            .prepare("SELECT number, body, at_ms FROM records WHERE body LIKE ?1 ORDER BY number")
+            .map_err(sql)?;
+        let mut rows = statement.query([begins]).map_err(sql)?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next().map_err(sql)? {
+            let number: u64 = row.get::<_, i64>(0).map_err(sql)?.unsigned_abs();
+            let body: String = row.get(1).map_err(sql)?;
+            let at_ms: Option<i64> = row.get(2).map_err(sql)?;
+            let event = Event::from_json(body.as_bytes()).map_err(|cause| LogError::Event {
+                log: log(),
+                number,
+                cause,
+            })?;
+            if let Event::Call { event, .. } = event {
+                let at_ms = at_ms.map(i64::unsigned_abs);
+                all.push(Recorded {
+                    number,
+                    at_ms,
+                    event,
+                });
+            }
+        }
+        Ok(all)
+    }
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
@@ -165,8 +208,18 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
-         CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY, body TEXT NOT NULL);
+         CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY, body TEXT NOT NULL, at_ms INTEGER);
          PRAGMA application_id = {APPLICATION_ID};
+         PRAGMA user_version = {SCHEMA};
+         COMMIT;"
+    ))
+}
+
+/// Records of version 1 have no times.
+fn with_times(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+         ALTER TABLE records ADD COLUMN at_ms INTEGER;
          PRAGMA user_version = {SCHEMA};
          COMMIT;"
     ))
@@ -213,7 +266,7 @@ fn keep(mut connection: Connection, asked: &Receiver<Ask>, tell: &watch::Sender<
             std::thread::sleep(AGAIN);
         }
         let last = batch.iter().rev().find_map(|ask| match ask {
-            Ask::Write(record) => Some(record.number),
+            Ask::Write(record, _) => Some(record.number),
             Ask::Forget(_) => None,
         });
         tell.send_modify(|written| {
@@ -226,14 +279,14 @@ fn keep(mut connection: Connection, asked: &Receiver<Ask>, tell: &watch::Sender<
 fn write(connection: &mut Connection, batch: &[Ask]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
-        let mut insert =
-            transaction.prepare_cached("INSERT INTO records (number, body) VALUES (?1, ?2)")?;
+        let mut insert = transaction
+            .prepare_cached("INSERT INTO records (number, body, at_ms) VALUES (?1, ?2, ?3)")?;
         let mut delete = transaction.prepare_cached("DELETE FROM records WHERE number = ?1")?;
         for ask in batch {
             match ask {
-                Ask::Write(record) => {
+                Ask::Write(record, at_ms) => {
                     let number = i64::try_from(record.number).unwrap_or(i64::MAX);
-                    insert.execute(params![number, record.event.to_json()])?;
+                    insert.execute(params![number, record.event.to_json(), at_ms])?;
                 }
                 Ask::Forget(numbers) => {
                     for number in numbers {
@@ -252,7 +305,6 @@ mod tests {
 
     use super::*;
     use kumiko_call::event::{CallEvent, Invocation};
-    use kumiko_call::id::CallId;
 
     fn invoked(client: u64, sequence: u64) -> [Event; 3] {
         let call = CallId { client, sequence };
@@ -296,6 +348,45 @@ mod tests {
         let log = connect(path).unwrap();
         log.query_row("SELECT count(*) FROM records", [], |row| row.get(0))
             .unwrap()
+    }
+
+    #[test]
+    fn what_is_recorded_of_one_call_is_told_in_order_and_a_log_without_times_gets_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.db");
+        let (log, mut ledger) = Log::open(&path).unwrap();
+        write(&log, &mut ledger, [registered(1)]);
+        write(&log, &mut ledger, invoked(1, 1));
+        write(&log, &mut ledger, invoked(1, 11));
+        close(log, &path);
+        let old = connect(&path).unwrap();
+        old.execute_batch("ALTER TABLE records DROP COLUMN at_ms; PRAGMA user_version = 1;")
+            .unwrap();
+        drop(old);
+        let (log, mut ledger) = Log::open(&path).unwrap();
+        write(&log, &mut ledger, invoked(1, 12));
+        let mut written = log.written();
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let last = ledger.last_record;
+        runtime
+            .unwrap()
+            .block_on(written.wait_for(|written| written.record == last))
+            .unwrap();
+        let check = |sequence, numbers: &[u64], timed| {
+            let told = log
+                .history(CallId {
+                    client: 1,
+                    sequence,
+                })
+                .unwrap();
+            let found: Vec<u64> = told.iter().map(|one| one.number).collect();
+            assert_eq!(found, numbers);
+            assert!(told.iter().all(|one| one.at_ms.is_some() == timed));
+        };
+        check(1, &[2, 3, 4], false);
+        check(11, &[5, 6, 7], false);
+        check(12, &[8, 9, 10], true);
+        check(2, &[], true);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Bytes of calls: arguments and results, in memory or in files of the site (spec/rpc P65). Not here: which calls there are.
 
+use crate::callbacks::Callbacks;
 use crate::checkpoints::Checkpoints;
 use bytes::Bytes;
 use kumiko_call::id::{AttemptId, CallId};
@@ -31,10 +32,11 @@ enum To {
     File(Arc<File>, PathBuf),
 }
 
-/// The folders: `arguments`, `results` and `checkpoints`, of all calls.
+/// The folders: `arguments`, `results`, `checkpoints` and `callbacks`, of all calls.
 #[derive(Debug)]
 pub struct Store {
     pub checkpoints: Checkpoints,
+    pub callbacks: Callbacks,
     arguments: PathBuf,
     results: PathBuf,
 }
@@ -43,6 +45,7 @@ impl Store {
     pub fn open(root: &Path) -> io::Result<Store> {
         let store = Store {
             checkpoints: Checkpoints::open(root.join("checkpoints"))?,
+            callbacks: Callbacks::open(root.join("callbacks"))?,
             arguments: root.join("arguments"),
             results: root.join("results"),
         };
@@ -120,7 +123,8 @@ impl Store {
     /// All that lies of a call.
     pub fn erase(&self, call: CallId, epochs: u32) {
         let results = (1..=epochs).map(|epoch| self.result(AttemptId { call, epoch }));
-        for path in results.chain([self.arguments(call)]) {
+        let callbacks = self.callbacks.path(&call.to_string());
+        for path in results.chain([self.arguments(call), callbacks]) {
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(path = %path.display(), %error, "what is left of a call is not removed");
@@ -146,6 +150,11 @@ impl Store {
                 if !known(call) {
                     let _ = std::fs::remove_file(entry.path());
                 }
+            }
+        }
+        for call in self.callbacks.calls().unwrap_or_default() {
+            if !known(&call) {
+                let _ = std::fs::remove_file(self.callbacks.path(&call));
             }
         }
         for call in self.checkpoints.calls().unwrap_or_default() {

@@ -2,6 +2,7 @@
 //! streams may speak of the same calls. Not here: what follows from a message (`calls`).
 
 use crate::book::Unrecorded;
+use crate::callbacks::Asked;
 use crate::calls::{Calls, Inner};
 use bytes::Bytes;
 use kumiko_call::call::Stage;
@@ -30,6 +31,7 @@ impl<B: BatchSystem> Service for Calls<B> {
             peer,
             sender,
             watched: None,
+            asked: None,
         };
         Box::pin(async move {
             match talk.go_on(receiver).await {
@@ -51,6 +53,8 @@ struct Talk<B> {
     sender: Sender,
     /// The call whose outcome is awaited here, and its changes.
     watched: Option<(CallId, watch::Receiver<u64>)>,
+    /// What was asked here last of its caller's functions: call, epoch and number.
+    asked: Option<(CallId, u32, u64)>,
 }
 
 impl<B: BatchSystem> Talk<B> {
@@ -100,6 +104,19 @@ impl<B: BatchSystem> Talk<B> {
                 }
             }
             ToSite::Signature { routine } => self.signatures(&routine).await,
+            ToSite::Record { call } => self.record(call).await,
+            ToSite::Said {
+                call,
+                epoch,
+                number,
+                data,
+            } => {
+                let (subject, which) = (&self.peer.subject, (call, epoch, number));
+                match self.calls.said(subject, which, data).await {
+                    Ok(()) => Ok(()),
+                    Err(refusal) => self.refuse(Some(call), refusal).await,
+                }
+            }
             ToSite::Call { message, data } => self.call(message, data).await,
         }
     }
@@ -119,6 +136,32 @@ impl<B: BatchSystem> Talk<B> {
         }
         let signature = String::new();
         self.say(FromSite::Routine { signature }).await
+    }
+
+    async fn record(&mut self, call: CallId) -> Result<(), SessionError> {
+        let book = self.calls.book(call.client);
+        match book.subject(call.client) {
+            Some(subject) if subject == self.peer.subject => {}
+            other => {
+                let client = call.client;
+                let refusal = match other {
+                    Some(_) => message::Refusal::Foreign,
+                    None => message::Refusal::NoClient { client },
+                };
+                return self.refuse(Some(call), told(&refusal)).await;
+            }
+        }
+        let all = match book.history(call).await {
+            Ok(all) => all,
+            Err(error) => {
+                let refusal = Refusal::new("rpc_unreadable", error.to_string());
+                return self.refuse(Some(call), refusal).await;
+            }
+        };
+        for one in all.into_iter().map(Some).chain([None]) {
+            self.say(FromSite::Recorded { call, one }).await?;
+        }
+        Ok(())
     }
 
     async fn call(&mut self, message: FromClient, data: Bytes) -> Result<(), SessionError> {
@@ -175,7 +218,7 @@ impl<B: BatchSystem> Talk<B> {
         let call = self.calls.book(id.client).call(id);
         let waits = |stage: &Stage| !matches!(stage, Stage::Kept(_) | Stage::Done { .. });
         if call.as_ref().is_some_and(|call| waits(&call.stage)) {
-            return Ok(());
+            return self.ask(id).await;
         }
         self.watched = None;
         let ask = FromClient::Ask { call: id };
@@ -196,6 +239,33 @@ impl<B: BatchSystem> Talk<B> {
             self.answer(ToClient::Part { call, number }).await?;
         }
         Ok(())
+    }
+
+    /// Once on each stream that follows the call, what its routine asks.
+    async fn ask(&mut self, call: CallId) -> Result<(), SessionError> {
+        let asked = self.calls.live(call).and_then(|live| live.asked());
+        let Some((
+            epoch,
+            Asked {
+                number,
+                formal,
+                data,
+            },
+        )) = asked
+        else {
+            return Ok(());
+        };
+        if self.asked.replace((call, epoch, number)) == Some((call, epoch, number)) {
+            return Ok(());
+        }
+        self.say(FromSite::Asks {
+            call,
+            epoch,
+            number,
+            formal,
+            data,
+        })
+        .await
     }
 
     async fn answer(&mut self, answer: ToClient) -> Result<(), SessionError> {
@@ -324,7 +394,7 @@ fn unrecorded(error: Unrecorded) -> Refusal {
 }
 
 /// As it is told.
-fn told(refusal: &message::Refusal) -> Refusal {
+pub(crate) fn told(refusal: &message::Refusal) -> Refusal {
     Refusal::new(code(refusal), refusal.to_string())
 }
 

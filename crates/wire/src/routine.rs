@@ -1,16 +1,23 @@
-//! What a routine's program is told, and what it answers (spec/rpc P60 to P63). What it answers was written by a guest. Not here:
+//! What a routine's program is told, and what it says (spec/rpc P60 to P69). What it answers was written by a guest. Not here:
 //! pipes and files.
 
 use kumiko_call::id::AttemptId;
-use kumiko_idl::{Placed, Plan, Span};
+use kumiko_idl::{Limits, Placed, Plan, Span};
 
 /// Arguments, or a result, of at most so many bytes stand beside the words: less than two files cost.
 pub const SMALL_BYTES: u64 = 32 << 10;
 /// Bytes of an answer, without a small result.
 pub const ANSWER_BYTES: usize = 40;
 
+/// Bytes of the words before what goes to a callback.
+pub const ASK_BYTES: usize = 56;
+/// Most bytes that go to a callback, or come back: they stand in pipes, and in memory at both ends.
+pub const CALLBACK_BYTES: u64 = 1 << 20;
+
 const CALL: u64 = u64::from_le_bytes(*b"kkmcall1");
 const DONE: u64 = u64::from_le_bytes(*b"kkmdone1");
+const BACK: u64 = u64::from_le_bytes(*b"kkmback1");
+const SAID: u64 = u64::from_le_bytes(*b"kkmsaid1");
 const ARGUMENTS_SMALL: u64 = 1;
 const RESULT_SMALL: u64 = 2;
 /// It does not travel so.
@@ -19,7 +26,11 @@ const NONE: u64 = u64::MAX;
 /// The words of a call, without small arguments.
 pub fn call(attempt: AttemptId, plan: &Plan) -> Vec<u8> {
     let small = |bytes, flag| if bytes <= SMALL_BYTES { flag } else { 0 };
-    let flags = small(plan.in_bytes, ARGUMENTS_SMALL) | small(plan.out_bytes, RESULT_SMALL);
+    let result = match plan.has_files() {
+        true => 0,
+        false => small(plan.out_bytes, RESULT_SMALL),
+    };
+    let flags = small(plan.in_bytes, ARGUMENTS_SMALL) | result;
     let mut words = vec![
         CALL,
         attempt.call.client,
@@ -35,6 +46,11 @@ pub fn call(attempt: AttemptId, plan: &Plan) -> Vec<u8> {
         match place {
             Placed::Scalar => words.extend([0, NONE, NONE, 0, 0, 0, 0]),
             Placed::Text { at: span } => words.extend([1, at(span), NONE, 0, 0, 0, 0]),
+            Placed::File { given, taken } => {
+                let bytes = given.map_or(0, |span| span.bytes);
+                words.extend([3, at(given), taken.unwrap_or(NONE), 0, bytes, 0, 0]);
+            }
+            Placed::Callback => words.extend([4, NONE, NONE, 0, 0, 0, 0]),
             Placed::Array {
                 array,
                 memory_bytes,
@@ -55,11 +71,29 @@ pub fn call(attempt: AttemptId, plan: &Plan) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// What the routine's program is told of a callback that was answered.
+pub fn said(attempt: AttemptId, number: u64, data: &[u8]) -> Vec<u8> {
+    let words = [
+        SAID,
+        attempt.call.client,
+        attempt.call.sequence,
+        u64::from(attempt.epoch),
+        number,
+        data.len() as u64,
+    ];
+    let words = words.iter().flat_map(|word| word.to_le_bytes());
+    words.chain(data.iter().copied()).collect()
+}
+
 /// The first bytes of the answer to this call.
 pub fn answer_to(attempt: AttemptId) -> [u8; 32] {
+    begin(DONE, attempt)
+}
+
+fn begin(magic: u64, attempt: AttemptId) -> [u8; 32] {
     let mut bytes = [0; 32];
     let words = [
-        DONE,
+        magic,
         attempt.call.client,
         attempt.call.sequence,
         u64::from(attempt.epoch),
@@ -74,31 +108,98 @@ pub fn answer_to(attempt: AttemptId) -> [u8; 32] {
 #[error("the routine's program answers what it was not asked")]
 pub struct BadAnswer;
 
-/// Bytes of the result beside the answer that stands at the beginning of `bytes`; None: it is not complete.
+/// What it says; `whole`: bytes of all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said<'a> {
+    /// It has computed. A result that is not beside it lies in a file.
+    Answer {
+        out_bytes: u64,
+        small: &'a [u8],
+        whole: usize,
+    },
+    /// It wants its caller's function to do its work.
+    Asks {
+        number: u64,
+        formal: u64,
+        data: &'a [u8],
+        whole: usize,
+    },
+}
+
+/// What stands at the beginning of `bytes`; None: it is not complete.
 ///
 /// # Errors
-/// It is no answer to this call.
-pub fn answer(
-    bytes: &[u8],
+/// It is nothing that belongs to this call.
+pub fn hear<'a>(
+    bytes: &'a [u8],
     attempt: AttemptId,
-    out_bytes: u64,
-) -> Result<Option<&[u8]>, BadAnswer> {
+    plan: &Plan,
+) -> Result<Option<Said<'a>>, BadAnswer> {
+    let asks = begin(BACK, attempt);
+    let there = bytes.len().min(asks.len());
+    if there > 0 && bytes.get(..there) == asks.get(..there) {
+        return ask(bytes, plan);
+    }
+    answer(bytes, attempt, plan)
+}
+
+fn ask<'a>(bytes: &'a [u8], plan: &Plan) -> Result<Option<Said<'a>>, BadAnswer> {
+    let Some(head) = bytes.get(..ASK_BYTES) else {
+        return Ok(None);
+    };
+    let word = |at: usize| {
+        let word = head.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        word.map_or(0, |word| u64::from_le_bytes(*word))
+    };
+    let (number, formal, length) = (word(32), word(40), word(48));
+    let place = usize::try_from(formal)
+        .ok()
+        .and_then(|at| plan.places.get(at));
+    if place != Some(&Placed::Callback) || length > CALLBACK_BYTES || number == 0 {
+        return Err(BadAnswer);
+    }
+    let whole = ASK_BYTES + usize::try_from(length).map_err(|_| BadAnswer)?;
+    let data = bytes.get(ASK_BYTES..whole);
+    Ok(data.map(|data| Said::Asks {
+        number,
+        formal,
+        data,
+        whole,
+    }))
+}
+
+fn answer<'a>(
+    bytes: &'a [u8],
+    attempt: AttemptId,
+    plan: &Plan,
+) -> Result<Option<Said<'a>>, BadAnswer> {
     let begins = answer_to(attempt);
     let there = bytes.len().min(begins.len());
     if bytes.get(..there) != begins.get(..there) {
         return Err(BadAnswer);
     }
-    let Some(said) = bytes.get(begins.len()..ANSWER_BYTES) else {
+    let said = bytes
+        .get(begins.len()..)
+        .and_then(|rest| rest.first_chunk());
+    let Some(out_bytes) = said.map(|said| u64::from_le_bytes(*said)) else {
         return Ok(None);
     };
-    if said != out_bytes.to_le_bytes() {
+    let fits = match plan.has_files() {
+        true => (plan.out_bytes..=Limits::WIDEST.call_bytes).contains(&out_bytes),
+        false => out_bytes == plan.out_bytes,
+    };
+    if !fits {
         return Err(BadAnswer);
     }
-    let small = if out_bytes <= SMALL_BYTES {
-        out_bytes
-    } else {
-        0
+    let small = match plan.has_files() || out_bytes > SMALL_BYTES {
+        true => 0,
+        false => usize::try_from(out_bytes).map_err(|_| BadAnswer)?,
     };
-    let small = usize::try_from(small).map_err(|_| BadAnswer)?;
-    Ok(bytes.get(ANSWER_BYTES..ANSWER_BYTES + small))
+    let whole = ANSWER_BYTES + small;
+    let small = bytes.get(ANSWER_BYTES..whole);
+    Ok(small.map(|small| Said::Answer {
+        out_bytes,
+        small,
+        whole,
+    }))
 }

@@ -2,7 +2,7 @@
 //! `kumiko-call`'s. Not here: the frames that carry them, and what stands in the arguments.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use kumiko_call::event::{Failure, Invocation};
+use kumiko_call::event::{Failure, Invocation, Recorded};
 use kumiko_call::id::CallId;
 use kumiko_call::message::{FromClient, Status};
 use kumiko_job::contract::Refusal;
@@ -17,11 +17,15 @@ pub mod kind {
     pub const FETCH: u8 = 0x45;
     pub const ACKNOWLEDGE: u8 = 0x46;
     pub const CANCEL: u8 = 0x47;
+    pub const RECORD: u8 = 0x48;
+    pub const SAID: u8 = 0x49;
     pub const REGISTERED: u8 = 0x60;
     pub const ROUTINE: u8 = 0x61;
     pub const STATUS: u8 = 0x62;
     pub const PART: u8 = 0x63;
     pub const REFUSED: u8 = 0x64;
+    pub const RECORDED: u8 = 0x65;
+    pub const ASKS: u8 = 0x66;
 }
 
 /// How much of a client's calls outlives what (P50).
@@ -66,6 +70,17 @@ pub enum ToSite {
     Signature {
         routine: String,
     },
+    /// What is recorded of a call.
+    Record {
+        call: CallId,
+    },
+    /// What the caller's function gives back; the answer to [`FromSite::Asks`].
+    Said {
+        call: CallId,
+        epoch: u32,
+        number: u64,
+        data: Bytes,
+    },
     /// Of a call; `data` is the block's.
     Call {
         message: FromClient,
@@ -95,6 +110,19 @@ pub enum FromSite {
     Refused {
         call: Option<CallId>,
         refusal: Refusal,
+    },
+    /// The routine wants its caller's function, which is the formal of this number, to do its work.
+    Asks {
+        call: CallId,
+        epoch: u32,
+        number: u64,
+        formal: u64,
+        data: Bytes,
+    },
+    /// One event of the call. After all of them one that is none.
+    Recorded {
+        call: CallId,
+        one: Option<Recorded>,
     },
 }
 
@@ -138,6 +166,21 @@ impl ToSite {
             }
             ToSite::Signature { routine } => {
                 return (kind::SIGNATURE, [Bytes::from(routine), Bytes::new()]);
+            }
+            ToSite::Said {
+                call,
+                epoch,
+                number,
+                data,
+            } => {
+                let (kind, mut out) = of(kind::SAID, call, &[]);
+                out.put_u32_le(epoch);
+                out.put_u64_le(number);
+                return (kind, [out.freeze(), data]);
+            }
+            ToSite::Record { call } => {
+                let (kind, out) = of(kind::RECORD, call, &[]);
+                return one(kind, out);
             }
             ToSite::Call { message, data } => (message, data),
         };
@@ -189,6 +232,19 @@ impl ToSite {
             kind::SIGNATURE => {
                 let routine = input.text("routine")?;
                 return Ok(ToSite::Signature { routine });
+            }
+            kind::SAID => {
+                return Ok(ToSite::Said {
+                    call: input.call()?,
+                    epoch: u32::from_le_bytes(input.take("epoch")?),
+                    number: input.number("number")?,
+                    data: input.data,
+                });
+            }
+            kind::RECORD => {
+                let call = input.call()?;
+                input.end()?;
+                return Ok(ToSite::Record { call });
             }
             kind::INVOKE => FromClient::Invoke {
                 call: input.call()?,
@@ -258,6 +314,26 @@ impl FromSite {
                 out.put_slice(&crate::api::json(&refusal));
                 one(kind::REFUSED, out)
             }
+            FromSite::Asks {
+                call,
+                epoch,
+                number,
+                formal,
+                data,
+            } => {
+                let mut out = head(&[call.client, call.sequence]);
+                out.put_u32_le(epoch);
+                out.put_u64_le(number);
+                out.put_u64_le(formal);
+                (kind::ASKS, [out.freeze(), data])
+            }
+            FromSite::Recorded { call, one: event } => {
+                let mut out = head(&[call.client, call.sequence]);
+                if let Some(event) = &event {
+                    out.put_slice(&crate::api::json(event));
+                }
+                one(kind::RECORDED, out)
+            }
         }
     }
 
@@ -290,6 +366,24 @@ impl FromSite {
                     call: (call != NO_CALL).then_some(call),
                     refusal: refusal.map_err(|_| input.value("refusal"))?,
                 })
+            }
+            kind::ASKS => Ok(FromSite::Asks {
+                call: input.call()?,
+                epoch: u32::from_le_bytes(input.take("epoch")?),
+                number: input.number("number")?,
+                formal: input.number("formal")?,
+                data: input.data,
+            }),
+            kind::RECORDED => {
+                let call = input.call()?;
+                let one = match input.data.is_empty() {
+                    true => None,
+                    false => {
+                        let told = crate::api::reply(&input.data);
+                        Some(told.map_err(|_| input.value("event"))?)
+                    }
+                };
+                Ok(FromSite::Recorded { call, one })
             }
             kind => Err(RpcError::Kind { kind }),
         }

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bytes::Bytes;
-use kumiko_call::event::{Failure, Invocation};
+use kumiko_call::event::{CallEvent, Failure, Invocation, Recorded};
 use kumiko_call::id::{AttemptId, CallId};
 use kumiko_call::message::{FromClient, Status};
 use kumiko_job::contract::Refusal;
-use kumiko_wire::routine;
+use kumiko_wire::routine::{self, Said};
 use kumiko_wire::rpc::{Durability, FromSite, Pieces, ToSite};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -112,6 +112,16 @@ fn messages_of_clients_are_the_bytes_of_the_vectors() {
         ),
         ("acknowledge", call(FromClient::Acknowledge { call: CALL })),
         ("cancel", call(FromClient::Cancel { call: CALL })),
+        ("record", ToSite::Record { call: CALL }),
+        (
+            "said",
+            ToSite::Said {
+                call: CALL,
+                epoch: 2,
+                number: 5,
+                data: Bytes::from_static(b"what its caller's function says"),
+            },
+        ),
     ];
     let mut names = BTreeSet::new();
     for (name, message) in rows {
@@ -147,6 +157,12 @@ fn messages_of_sites_are_the_bytes_of_the_vectors() {
         call,
         refusal: Refusal::new("no_routine", "there is none"),
     };
+    let started = Recorded {
+        number: 12,
+        at_ms: Some(1_700_000_000_000),
+        event: CallEvent::Started { epoch: 2 },
+    };
+    let recorded = |one| FromSite::Recorded { call: CALL, one };
     let result = Status::Result {
         blocks: 2,
         out_bytes: 300_000,
@@ -174,6 +190,18 @@ fn messages_of_sites_are_the_bytes_of_the_vectors() {
         ("part", part),
         ("refused", refused(None)),
         ("refused-call", refused(Some(CALL))),
+        (
+            "asks",
+            FromSite::Asks {
+                call: CALL,
+                epoch: 2,
+                number: 5,
+                formal: 1,
+                data: Bytes::from_static(b"its arguments"),
+            },
+        ),
+        ("recorded", recorded(Some(started))),
+        ("recorded-end", recorded(None)),
     ];
     let mut names = BTreeSet::new();
     for (name, message) in rows {
@@ -223,6 +251,11 @@ fn what_is_no_message_is_refused_by_the_field_where_it_fails() {
             "ends before its number",
         ),
         (
+            "said-short",
+            numbers(0x49, &[7, 3], &[2, 0, 0, 0, 5]),
+            "ends before its number",
+        ),
+        (
             "ask-long",
             numbers(0x44, &[7, 3], &[0]),
             "1 bytes after its last field",
@@ -260,6 +293,16 @@ fn what_is_no_message_is_refused_by_the_field_where_it_fails() {
             "refusal of a message",
         ),
         (
+            "recorded-event",
+            numbers(0x65, &[7, 3], b"{}"),
+            "event of a message",
+        ),
+        (
+            "asks-short",
+            numbers(0x66, &[7, 3], &[2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]),
+            "ends before its formal",
+        ),
+        (
             "part-short",
             numbers(0x63, &[7], &[]),
             "ends before its count",
@@ -287,25 +330,77 @@ fn a_routine_answers_its_call_and_no_other() {
         [&bytes.collect::<Vec<u8>>(), rest].concat()
     };
     let done = u64::from_le_bytes(*b"kkmdone1");
-    type TestRow = (&'static str, &'static str, Vec<u8>, Result<bool, ()>);
-    let rows: [TestRow; 6] = [
+    let back = u64::from_le_bytes(*b"kkmback1");
+    let ask = |words: [u64; 7], rest: &[u8]| {
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+        [&bytes.collect::<Vec<u8>>(), rest].concat()
+    };
+    let text = "Module m; Define f(OUT double x[1], g(IN int n)) { }";
+    let signature = kumiko_idl::check(&kumiko_idl::parse(text).unwrap()).unwrap();
+    let plan = signature.routines[0]
+        .plan(&[[0; 16], [0; 16]], kumiko_idl::Limits::WIDEST)
+        .unwrap();
+    type TestRow = (
+        &'static str,
+        &'static str,
+        Vec<u8>,
+        Result<Option<Vec<u8>>, ()>,
+    );
+    let result = || Ok(Some(b"8 bytes.".to_vec()));
+    let rows: [TestRow; 12] = [
         (
             "valid",
             "whole",
             words([done, 7, 3, 2, 8], b"8 bytes."),
-            Ok(true),
+            result(),
         ),
         (
             "valid",
             "and-more",
             words([done, 7, 3, 2, 8], b"8 bytes.and more"),
-            Ok(true),
+            result(),
         ),
         (
             "valid",
             "begun",
             words([done, 7, 3, 2, 8], b"8 by"),
-            Ok(false),
+            Ok(None),
+        ),
+        (
+            "valid",
+            "asks",
+            ask([back, 7, 3, 2, 5, 1, 3], b"its"),
+            Ok(Some(b"5 1 its".to_vec())),
+        ),
+        (
+            "valid",
+            "asks-begun",
+            ask([back, 7, 3, 2, 5, 1, 3], b"it"),
+            Ok(None),
+        ),
+        (
+            "invalid",
+            "asks-no-callback",
+            ask([back, 7, 3, 2, 5, 0, 3], b"its"),
+            Err(()),
+        ),
+        (
+            "invalid",
+            "asks-elsewhere",
+            ask([back, 7, 3, 2, 5, 2, 3], b"its"),
+            Err(()),
+        ),
+        (
+            "invalid",
+            "asks-much",
+            ask([back, 7, 3, 2, 5, 1, 1 << 21], b"its"),
+            Err(()),
+        ),
+        (
+            "invalid",
+            "asks-none",
+            ask([back, 7, 3, 2, 0, 1, 3], b"its"),
+            Err(()),
         ),
         (
             "invalid",
@@ -323,11 +418,26 @@ fn a_routine_answers_its_call_and_no_other() {
     ];
     for (kind, name, ours, expected) in rows {
         let bytes = vector(kind, &format!("{name}.answer"), &ours);
-        let found = routine::answer(&bytes, attempt, 8);
-        match (found, expected) {
-            (Ok(Some(small)), Ok(true)) => assert_eq!(small, b"8 bytes.", "{name}"),
-            (Ok(None), Ok(false)) | (Err(_), Err(())) => {}
-            (found, _) => panic!("{name}: {found:?}"),
-        }
+        let found = routine::hear(&bytes, attempt, &plan).map_err(|_| ());
+        let found = found.map(|said| {
+            said.map(|said| match said {
+                Said::Answer {
+                    out_bytes, small, ..
+                } => {
+                    assert_eq!(out_bytes, 8);
+                    small.to_vec()
+                }
+                Said::Asks {
+                    number,
+                    formal,
+                    data,
+                    whole,
+                } => {
+                    assert_eq!(whole, bytes.len());
+                    [format!("{number} {formal} ").as_bytes(), data].concat()
+                }
+            })
+        });
+        assert_eq!(found, expected, "{name}");
     }
 }

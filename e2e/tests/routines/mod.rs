@@ -58,14 +58,19 @@ impl Caller {
                 let output = finish(cc.current_dir(home));
                 assert!(output.status.success(), "{}", told(&output));
             }
-            let idl = format!("{name}.idl");
-            let mut words = vec!["rpc", "gen", &idl];
-            words.extend(options);
-            let made = caller.person.ok(words);
-            let mut words = vec!["rpc", "register"];
-            words.extend(made.lines());
-            caller.person.ok(words);
+            caller.gen_and_register(name, options);
         }
+    }
+
+    /// Of an IDL file that is here.
+    pub fn gen_and_register(&self, name: &str, options: &[&str]) {
+        let idl = format!("{name}.idl");
+        let mut words = vec!["rpc", "gen", &idl];
+        words.extend(options);
+        let made = self.person.ok(words);
+        let mut words = vec!["rpc", "register"];
+        words.extend(made.lines());
+        self.person.ok(words);
     }
 
     /// As an argument.

@@ -1,6 +1,8 @@
 //! The program of a routine as text (spec/idl I50 to I56): what the IDL says, around `runtime.c`, and how it is compiled and
 //! linked. Not here: compilers, files, and what the program is told (spec/rpc).
 
+mod callbacks;
+
 use crate::image::PlanError;
 use crate::signature::{ElementType, Formal, Parameter, Signature};
 use crate::syntax::{Body, Idl, Item, Opt, Routine, Setting};
@@ -67,6 +69,14 @@ fn stub(idl: &Idl, routine: &Routine, signature: &Signature) -> Result<Stub, Pla
         Body::Calls { convention, .. } => convention.as_deref(),
         Body::Code(_) => None,
     };
+    let fortran = called.is_some_and(|text| text.eq_ignore_ascii_case("fortran"));
+    if fortran && signature.has_callbacks() {
+        return Err(PlanError::NotBuilt {
+            routine: signature.name.clone(),
+            parameter: "Calls \"Fortran\"".to_owned(),
+            what: "callbacks of Fortran",
+        });
+    }
     let is_cpp = [option("Language"), called].contains(&Some("C++"));
     let language = if is_cpp { Language::Cpp } else { Language::C };
     let default = match language {
@@ -111,14 +121,12 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
             line(&mut out, code.text.trim());
         }
     }
-    let parameters: Vec<&Parameter> = signature
-        .formals
-        .iter()
-        .filter_map(|formal| match formal {
-            Formal::Parameter(parameter) => Some(parameter),
-            Formal::Callback(_) => None,
-        })
-        .collect();
+    let formals = &signature.formals;
+    for (number, formal) in formals.iter().enumerate() {
+        if let Formal::Callback(callback) = formal {
+            line(&mut out, &callbacks::function(number, callback));
+        }
+    }
     let call = match &routine.body {
         Body::Code(code) => {
             let text = code.text.trim_matches('\n').trim_end();
@@ -132,8 +140,8 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
             function,
             arguments,
         } => {
-            let named = |name: &str| parameters.iter().find(|one| one.name == name).copied();
-            let arguments: Vec<&Parameter> = arguments
+            let named = |name: &str| formals.iter().find(|one| one.name() == name);
+            let arguments: Vec<&Formal> = arguments
                 .iter()
                 .filter_map(|name| named(&name.text))
                 .collect();
@@ -150,10 +158,13 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
         line(&mut out, declaration);
     }
     out.push_str("\nstatic void kumiko_routine(struct kumiko_value *kumiko_values) {\n");
-    for (number, parameter) in parameters.iter().enumerate() {
+    for (number, formal) in formals.iter().enumerate() {
+        let Formal::Parameter(parameter) = formal else {
+            continue;
+        };
         let (name, c) = (&parameter.name, c_type(parameter.element));
         let declared = match (parameter.is_scalar(), parameter.element) {
-            (true, ElementType::String) => {
+            (true, ElementType::String | ElementType::Filename) => {
                 format!("char *{name} = (char *)kumiko_values[{number}].memory;")
             }
             (true, _) => format!("{c} {name} = *({c} *)kumiko_values[{number}].memory;"),
@@ -161,14 +172,14 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
         };
         line(&mut out, &format!("    {declared} (void){name};"));
     }
-    if parameters.is_empty() {
+    if formals.is_empty() {
         line(&mut out, "    (void)kumiko_values;");
     }
     line(&mut out, &call.text);
     // A body may leave by it (idl-spec of Ninf-G).
     out.push_str("    goto ng_stub_end;\nng_stub_end:\n    return;\n}\n\n");
     out.push_str("int main(int argc, char **argv) {\n");
-    let count = parameters.len();
+    let count = formals.len();
     line(
         &mut out,
         &format!("    return kumiko_main(argc, argv, {count}, kumiko_routine);"),
@@ -182,20 +193,28 @@ struct Call {
     text: String,
 }
 
+/// The type by which C passes it.
+fn passed(parameter: &Parameter) -> String {
+    match (parameter.is_scalar(), parameter.element) {
+        (true, element) if element.bytes().is_some() => c_type(element).to_owned(),
+        (_, element) => format!("{} *", c_type(element)),
+    }
+}
+
 /// Scalars by value. What Globals declare is not declared again.
-fn c_call(function: &str, arguments: &[&Parameter], globals: bool) -> Call {
+fn c_call(function: &str, arguments: &[&Formal], globals: bool) -> Call {
     let types: Vec<String> = arguments
         .iter()
-        .map(|one| match (one.is_scalar(), one.element) {
-            (true, element) if element != ElementType::String => c_type(element).to_owned(),
-            (_, element) => format!("{} *", c_type(element)),
+        .map(|one| match one {
+            Formal::Parameter(parameter) => passed(parameter),
+            Formal::Callback(callback) => format!("void (*)({})", callbacks::types(callback)),
         })
         .collect();
     let types = match types.is_empty() {
         true => "void".to_owned(),
         false => types.join(", "),
     };
-    let names: Vec<&str> = arguments.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = arguments.iter().map(|one| one.name()).collect();
     Call {
         declaration: (!globals).then(|| format!("extern void {function}({types});")),
         text: format!("    {function}({});", names.join(", ")),
@@ -203,7 +222,7 @@ fn c_call(function: &str, arguments: &[&Parameter], globals: bool) -> Call {
 }
 
 /// Everything by address; lengths of texts by value, after all or after each (gfortran: after all, as size_t).
-fn fortran_call(idl: &Idl, function: &str, arguments: &[&Parameter]) -> Call {
+fn fortran_call(idl: &Idl, function: &str, arguments: &[&Formal]) -> Call {
     let setting = idl.items.iter().find_map(|item| match item {
         Item::Setting {
             setting: Setting::FortranFormat,
@@ -221,10 +240,13 @@ fn fortran_call(idl: &Idl, function: &str, arguments: &[&Parameter]) -> Call {
         .replace("%l", &function.to_uppercase());
     let (mut types, mut given) = (Vec::new(), Vec::new());
     let (mut last_types, mut last) = (Vec::new(), Vec::new());
-    for one in arguments {
+    for formal in arguments {
+        let Formal::Parameter(one) = formal else {
+            continue; // refused
+        };
         let name = &one.name;
         types.push(format!("{} *", c_type(one.element)));
-        let is_text = one.is_scalar() && one.element == ElementType::String;
+        let is_text = one.is_scalar() && one.element.bytes().is_none();
         given.push(match one.is_scalar() && !is_text {
             true => format!("&{name}"),
             false => name.clone(),

@@ -1,5 +1,5 @@
 /* What every routine's program has: it reads which call is wanted from its first descriptor, computes it, and says so on
- * its second (spec/rpc P60 to P64). Arguments and results lie in files that it maps, or stand beside the words when they
+ * its second (spec/rpc P60 to P69). Arguments and results lie in files that it maps, or stand beside the words when they
  * are small. It is C and C++ at once. */
 
 #include <errno.h>
@@ -14,11 +14,14 @@
 
 #define KUMIKO_CALL 0x316c6c61636d6b6bull   /* "kkmcall1", little-endian */
 #define KUMIKO_DONE 0x31656e6f646d6b6bull   /* "kkmdone1" */
+#define KUMIKO_BACK 0x316b6361626d6b6bull   /* "kkmback1" */
+#define KUMIKO_SAID 0x31646961736d6b6bull   /* "kkmsaid1" */
+#define KUMIKO_CALLBACK_MOST (1 << 20)      /* bytes that go to a callback, or come back */
 #define KUMIKO_NONE UINT64_MAX
 #define KUMIKO_DIMENSIONS 15
 
 struct kumiko_value {
-    uint64_t kind;                          /* 0 scalar, 1 text, 2 array */
+    uint64_t kind;                          /* 0 scalar, 1 text, 2 array, 3 file, 4 callback */
     uint64_t in_at, out_at;                 /* KUMIKO_NONE: it does not travel so */
     uint64_t memory_bytes, moved_bytes, element_bytes, dimensions;
     uint64_t section[KUMIKO_DIMENSIONS][4]; /* size, start, step, count; outermost first */
@@ -27,6 +30,9 @@ struct kumiko_value {
 };
 
 static const char *kumiko_arguments;        /* the folder of arguments */
+static int kumiko_say;                      /* what is said there is heard by the site */
+static uint64_t kumiko_this[3];             /* the call: client, count, epoch */
+static uint64_t kumiko_asked;               /* callbacks of this call so far, from its beginning */
 
 #ifndef KUMIKO_CHECKPOINT                   /* made without the library: a safe point is nothing */
 #define KUMIKO_WEAK __attribute__((weak))
@@ -100,10 +106,16 @@ static char *kumiko_section(const struct kumiko_value *v, uint64_t dimension, ch
 
 /* Gives each value its memory. Whole IN arrays are where they came (private: what was sent stays), whole OUT arrays where
  * they go. */
+static void kumiko_give_file(struct kumiko_value *v, char *in, uint64_t number);
+
 static void kumiko_give(struct kumiko_value *v, char *in, char *out, uint64_t number) {
     v->owned = 0;
     if (v->kind == 0) {
         v->memory = in + 16 * number;
+    } else if (v->kind == 3) {
+        kumiko_give_file(v, in, number);
+    } else if (v->kind == 4) {
+        v->memory = NULL;
     } else if (v->kind == 1) {
         v->memory = v->in_at == KUMIKO_NONE ? NULL : in + v->in_at;
     } else if (v->memory_bytes == 0) {
@@ -117,6 +129,117 @@ static void kumiko_give(struct kumiko_value *v, char *in, char *out, uint64_t nu
         v->owned = 1;
         if (v->in_at != KUMIKO_NONE && v->moved_bytes)
             kumiko_section(v, 0, (char *)v->memory, v->memory_bytes, in + v->in_at, 0);
+    }
+}
+
+/* A file's content as a file of its own, which the routine may do with as it likes. */
+static void kumiko_give_file(struct kumiko_value *v, char *in, uint64_t number) {
+    char folder[3072], *path = (char *)malloc(sizeof folder + 128);
+    if (!path) kumiko_fail("memory");
+    if (!getcwd(folder, sizeof folder)) kumiko_fail("its own folder");
+    sprintf(path, "%s/%llu-%llu.%llu.file%llu", folder, (unsigned long long)kumiko_this[0], (unsigned long long)kumiko_this[1],
+            (unsigned long long)kumiko_this[2], (unsigned long long)number);
+    unlink(path);
+    v->memory = path;
+    if (v->in_at == KUMIKO_NONE) return;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) kumiko_fail(path);
+    kumiko_write(fd, in + v->in_at, (size_t)v->moved_bytes);
+    if (close(fd) < 0) kumiko_fail(path);
+}
+
+/* Behind the rest of the result; of a file that is not there, nothing. Gives the result's end. */
+static uint64_t kumiko_take_file(struct kumiko_value *v, char *out, int result, uint64_t end) {
+    static char piece[1 << 18];
+    const char *path = (const char *)v->memory;
+    int fd = v->out_at == KUMIKO_NONE ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (v->out_at != KUMIKO_NONE) {
+        uint64_t bytes = 0, at = (end + 63) / 64 * 64;
+        struct stat meta;
+        if (fd >= 0 && (fstat(fd, &meta) < 0 || !S_ISREG(meta.st_mode))) kumiko_fail(path);
+        while (fd >= 0) {
+            ssize_t count = read(fd, piece, sizeof piece);
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0) kumiko_fail(path);
+            if (count == 0) break;
+            if (lseek(result, (off_t)(at + bytes), SEEK_SET) < 0) kumiko_fail("its result");
+            kumiko_write(result, piece, (size_t)count);
+            bytes += (uint64_t)count;
+        }
+        memcpy(out + v->out_at, &bytes, sizeof bytes);
+        end = at + bytes;
+        if (ftruncate(result, (off_t)end) < 0) kumiko_fail("its result");
+    }
+    if (fd >= 0) close(fd);
+    unlink(path);
+    free(v->memory);
+    return end;
+}
+
+/* One argument of a callback. */
+struct kumiko_part {
+    int in, out, scalar;
+    void *memory;
+    uint64_t bytes;
+};
+
+static uint64_t kumiko_times(uint64_t bytes, long long count) {
+    if (count < 0 || (bytes && (uint64_t)count > KUMIKO_CALLBACK_MOST / bytes)) {
+        errno = EMSGSIZE;
+        kumiko_fail("a callback's array");
+    }
+    return bytes * (uint64_t)count;
+}
+
+static long long kumiko_power(long long base, long long exponent) {
+    long long result = 1;
+    while (exponent-- > 0)
+        if (__builtin_mul_overflow(result, base, &result)) kumiko_fail("a callback's size");
+    return result;
+}
+
+/* Has the caller's function do its work: what goes there has the form of a call's arguments, what comes that of a result. */
+static void kumiko_ask(uint64_t formal, struct kumiko_part *parts, uint64_t count) {
+    static const char zeros[64];
+    uint64_t in_bytes = 16 * count, out_bytes = 0, at;
+    for (uint64_t i = 0; i < count; i++) {
+        if (parts[i].scalar) continue;
+        if (parts[i].in) in_bytes = (in_bytes + 63) / 64 * 64 + parts[i].bytes;
+        if (parts[i].out) out_bytes = (out_bytes + 63) / 64 * 64 + parts[i].bytes;
+    }
+    if (in_bytes > KUMIKO_CALLBACK_MOST || out_bytes > KUMIKO_CALLBACK_MOST) {
+        errno = EMSGSIZE;
+        kumiko_fail("a callback's arguments");
+    }
+    uint64_t words[7] = {KUMIKO_BACK, kumiko_this[0], kumiko_this[1], kumiko_this[2], ++kumiko_asked, formal, in_bytes};
+    kumiko_write(kumiko_say, words, sizeof words);
+    for (uint64_t i = 0; i < count; i++) {
+        char head[16] = {0};
+        if (parts[i].scalar) memcpy(head, parts[i].memory, (size_t)parts[i].bytes);
+        kumiko_write(kumiko_say, head, sizeof head);
+    }
+    at = 16 * count;
+    for (uint64_t i = 0; i < count; i++) {
+        if (parts[i].scalar || !parts[i].in) continue;
+        uint64_t from = (at + 63) / 64 * 64;
+        kumiko_write(kumiko_say, zeros, (size_t)(from - at));
+        kumiko_write(kumiko_say, parts[i].memory, (size_t)parts[i].bytes);
+        at = from + parts[i].bytes;
+    }
+    uint64_t said[6]; /* magic, client, count, epoch, number, bytes */
+    if (!kumiko_read(said, sizeof said)) _exit(0); /* the call is not wanted any more */
+    if (said[0] != KUMIKO_SAID || said[4] != kumiko_asked || said[5] != out_bytes) {
+        errno = 0;
+        kumiko_fail("an answer to another callback");
+    }
+    at = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (parts[i].scalar || !parts[i].out) continue;
+        char gap[64];
+        uint64_t from = (at + 63) / 64 * 64;
+        if (from > at && !kumiko_read(gap, (size_t)(from - at))) _exit(0);
+        if (parts[i].bytes && !kumiko_read(parts[i].memory, (size_t)parts[i].bytes)) _exit(0);
+        at = from + parts[i].bytes;
     }
 }
 
@@ -137,20 +260,24 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
     }
     kumiko_arguments = argv[1];
     /* What the routine prints is no word of ours. */
-    int say = dup(1);
-    if (say < 0 || dup2(2, 1) < 0) kumiko_fail("setting its output apart");
-    fcntl(say, F_SETFD, FD_CLOEXEC);
+    kumiko_say = dup(1);
+    if (kumiko_say < 0 || dup2(2, 1) < 0) kumiko_fail("setting its output apart");
+    fcntl(kumiko_say, F_SETFD, FD_CLOEXEC);
     struct kumiko_value *values = (struct kumiko_value *)calloc(count ? count : 1, sizeof *values);
     if (!values) kumiko_fail("memory");
     uint64_t head[8]; /* magic, client, sequence, epoch, flags, in_bytes, out_bytes, arguments */
     while (kumiko_read(head, sizeof head)) {
         errno = 0;
         if (head[0] != KUMIKO_CALL || head[7] != count) kumiko_fail("a call of another routine");
+        int files = 0, callbacks = 0, result = -1;
+        memcpy(kumiko_this, head + 1, sizeof kumiko_this);
         for (uint64_t i = 0; i < count; i++) {
             struct kumiko_value *v = &values[i];
             kumiko_read(&v->kind, 7 * sizeof(uint64_t));
             if (v->dimensions > KUMIKO_DIMENSIONS) kumiko_fail("too many dimensions");
             for (uint64_t d = 0; d < v->dimensions; d++) kumiko_read(v->section[d], sizeof v->section[d]);
+            files |= v->kind == 3;
+            callbacks |= v->kind == 4;
         }
         char name[4096];
         size_t in_bytes = (size_t)head[5], out_bytes = (size_t)head[6];
@@ -177,18 +304,25 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
             if (fd < 0) kumiko_fail(name);
             if (posix_fallocate(fd, 0, (off_t)out_bytes) != 0 && ftruncate(fd, (off_t)out_bytes) != 0) kumiko_fail(name);
             out = (char *)kumiko_map(out_bytes, MAP_SHARED, fd);
-            close(fd);
+            if (files) result = fd; else close(fd);
         }
         for (uint64_t i = 0; i < count; i++) kumiko_give(&values[i], in, out, i);
         snprintf(name, sizeof name, "%llu-%llu.checkpoint", (unsigned long long)head[1], (unsigned long long)head[2]);
         kumiko_ckpt_begin(name);
+        kumiko_asked = 0;
+        /* One that goes on where it was goes on with its callbacks too. */
+        if (callbacks) kumiko_ckpt_state("kumiko.callbacks", &kumiko_asked, sizeof kumiko_asked);
         routine(values);
         kumiko_ckpt_end();
-        for (uint64_t i = 0; i < count; i++) kumiko_take(&values[i], out);
-        uint64_t done[5] = {KUMIKO_DONE, head[1], head[2], head[3], head[6]};
         fflush(NULL);
-        kumiko_write(say, done, sizeof done);
-        if (out && out_small) kumiko_write(say, out, out_bytes);
+        uint64_t end = head[6];
+        for (uint64_t i = 0; i < count; i++) kumiko_take(&values[i], out);
+        for (uint64_t i = 0; i < count; i++)
+            if (values[i].kind == 3) end = kumiko_take_file(&values[i], out, result, end);
+        if (result >= 0) close(result);
+        uint64_t done[5] = {KUMIKO_DONE, head[1], head[2], head[3], end};
+        kumiko_write(kumiko_say, done, sizeof done);
+        if (out && out_small) kumiko_write(kumiko_say, out, out_bytes);
         if (in && in_small) free(in); else if (in) munmap(in, in_bytes);
         if (out && out_small) free(out); else if (out) munmap(out, out_bytes);
     }

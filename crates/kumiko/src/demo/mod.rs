@@ -2,9 +2,10 @@
 //! as such, and the tour fails where one does not do what it shows.
 
 mod grid;
+mod routine;
 
 use crate::fail::{Failure, While};
-use crate::home::Home;
+use crate::home::{Home, Running};
 use crate::output::say;
 use crate::site::Throwaway;
 use std::io::Write;
@@ -133,22 +134,7 @@ impl Tour {
         let job = self.last_job()?;
         let directory = self.home()?.state().join("jobs").join(&job);
         self.until("the job has begun", || directory.join("starts").exists())?;
-        let running = self
-            .home()?
-            .read_running()?
-            .ok_or_else(|| Failure::from_text("run/site.json is missing"))?;
-        say!("$ kill -9 {}   # the site", running.pid)?;
-        let pid = i32::try_from(running.pid)
-            .map_err(|_| Failure::from_text("run/site.json names no process"))?;
-        let process = kumiko_linux::process::pidfd(pid)?;
-        kumiko_linux::process::signal(std::os::fd::AsFd::as_fd(&process), 9)?;
-        let gone = || {
-            !Path::new("/proc")
-                .join(pid.to_string())
-                .join("exe")
-                .exists()
-        };
-        self.until("the site is gone", gone)?;
+        self.kill_site()?;
         say!("$ touch go         # the job, without any site, goes on and ends")?;
         std::fs::write(directory.join("go"), "")?;
         self.shows(
@@ -160,6 +146,7 @@ impl Tour {
         self.shows(&["job", "wait", &job], "", 5, "")?;
         self.shows(&["job", "log", &job], "", 0, "done after 1 start")?;
         self.shows(&["job", "explain", &job], "", 0, "")?;
+        self.routine()?;
         self.shows(&["site", "stop"], "", 0, "")?;
         self.grid()
     }
@@ -203,8 +190,28 @@ impl Tour {
         Ok(())
     }
 
-    fn run(&self, args: &[&str], input: &str) -> Result<Output, Failure> {
-        let mut child = Command::new(std::env::current_exe()?)
+    fn running(&self) -> Result<Running, Failure> {
+        let running = self.home()?.read_running()?;
+        running.ok_or_else(|| Failure::from_text("run/site.json is missing"))
+    }
+
+    /// As a crash would.
+    fn kill_site(&self) -> Result<(), Failure> {
+        let pid = i32::try_from(self.running()?.pid)
+            .map_err(|_| Failure::from_text("run/site.json names no process"))?;
+        routine::kill(pid, "the site")?;
+        let gone = || {
+            !Path::new("/proc")
+                .join(pid.to_string())
+                .join("exe")
+                .exists()
+        };
+        self.until("the site is gone", gone)
+    }
+
+    fn command(&self, args: &[&str]) -> Result<Command, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
             .args(args)
             .current_dir(&self.place.0)
             .env("KUMIKO_HOME", self.home()?.root())
@@ -213,8 +220,12 @@ impl Tour {
             .env_remove("KUMIKO_OUTPUT")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+            .stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    fn run(&self, args: &[&str], input: &str) -> Result<Output, Failure> {
+        let mut child = self.command(args)?.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(input.as_bytes())?;
         }
@@ -231,7 +242,7 @@ impl Tour {
         Home::find(Some(&self.place.0.join("home")))
     }
 
-    fn until(&self, what: &str, so: impl Fn() -> bool) -> Result<(), Failure> {
+    fn until(&self, what: &str, mut so: impl FnMut() -> bool) -> Result<(), Failure> {
         let begun = Instant::now();
         while !so() {
             if begun.elapsed() > DEADLINE {

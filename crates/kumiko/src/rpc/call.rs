@@ -50,11 +50,12 @@ async fn call_at(
     home: &Home,
 ) -> Result<u8, Failure> {
     let targets = targets(&asked.results, signature)?;
-    let given = values::arguments(signature, &asked.arguments)?;
+    let given = values::arguments(signature, &asked.arguments, &targets)?;
     let heads = kumiko_rpc_client::heads(signature, &given)?;
     let arguments = Arguments::new(signature, &given)?;
     let id = calls.number().await?;
     let note = Note::new(client.address().to_string(), signature, &heads);
+    let note = note.with_files(arguments.targets());
     let notes = Notes::of(home.root());
     notes.write(&note, id)?;
     if std::io::stderr().is_terminal() {
@@ -79,10 +80,11 @@ pub async fn attach(
     connect::with(site, home, async |client| {
         let address = client.address().to_string();
         let notes = Notes::of(home.root());
-        let (signature, plan) = notes.read(&address, id)?.plan()?;
+        let note = notes.read(&address, id)?;
+        let (signature, plan) = note.plan()?;
         let targets = targets(results, &signature)?;
         let calls = Calls::new(client.clone(), Settings::default());
-        let came = calls.attach(id).await;
+        let came = calls.attach_to(id, &plan, note.files()).await;
         let forget = || notes.forget(&address, id);
         finish(&calls, id, forget, came, |result| {
             if result.len() as u64 != plan.out_bytes {

@@ -72,7 +72,7 @@ pub enum Rpc {
 pub struct Call {
     /// MODULE/NAME.
     pub routine: String,
-    /// What goes in, in order: numbers, texts, @FILE.npy for arrays. Sizes that arrays tell may be left out.
+    /// What goes in, in order: numbers, texts, @FILE.npy for arrays, names of files. Sizes that arrays tell may be left out.
     #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
     pub arguments: Vec<String>,
     #[command(flatten)]
@@ -88,8 +88,8 @@ pub struct Call {
 
 #[derive(Debug, Args)]
 pub struct Results {
-    /// Write an array that comes back to a file instead of printing it.
-    #[arg(long = "out", value_name = "NAME=FILE.npy")]
+    /// Write an array that comes back to a file of NumPy instead of printing it; where a file that comes back goes.
+    #[arg(long = "out", value_name = "NAME=FILE")]
     pub out: Vec<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::fail::{Failure, While};
 use kumiko_idl::{Array, ElementType, Formal, Parameter, Placed, Plan, Signature, Value, npy};
-use kumiko_rpc_client::{Argument, pack};
+use kumiko_rpc_client::{Argument, Content, pack};
 use serde_json::{Number, Value as Json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,17 @@ enum Typed<'a> {
 ///
 /// # Errors
 /// Which word cannot be what the routine takes.
-pub fn arguments(signature: &Signature, words: &[String]) -> Result<Vec<Argument>, Failure> {
+pub fn arguments(
+    signature: &Signature,
+    words: &[String],
+    targets: &[(String, PathBuf)],
+) -> Result<Vec<Argument>, Failure> {
+    if signature.has_callbacks() {
+        return Err(Failure::misuse(format!(
+            "{}/{} calls its caller back: call it from C or Python",
+            signature.module, signature.name
+        )));
+    }
     let parameters = parameters(signature);
     let taken: Vec<&Parameter> = parameters
         .iter()
@@ -83,7 +93,11 @@ pub fn arguments(signature: &Signature, words: &[String]) -> Result<Vec<Argument
     let mut given = Vec::new();
     for one in &parameters {
         let value = typed.remove(one.name.as_str()).unwrap_or(Typed::Nothing);
-        let argument = argument(one, value).doing(|| format!("{name}, {}", one.name))?;
+        let argument = match one.element {
+            ElementType::Filename => file(one, value, targets),
+            _ => argument(one, value),
+        };
+        let argument = argument.doing(|| format!("{name}, {}", one.name))?;
         given.push(argument);
     }
     sections(signature, given)
@@ -107,6 +121,32 @@ fn read(path: &Path) -> Result<File, Failure> {
         npy,
         bytes,
     })
+}
+
+/// What goes in is typed; what comes back goes where `--out` says, else to where it was.
+fn file(
+    parameter: &Parameter,
+    typed: Typed<'_>,
+    targets: &[(String, PathBuf)],
+) -> Result<Argument, Failure> {
+    let given = match typed {
+        Typed::Word(word) => Some(PathBuf::from(word)),
+        _ => None,
+    };
+    let from = given.as_deref().map(Content::open).transpose()?;
+    let named = targets.iter().find(|(name, _)| *name == parameter.name);
+    let to = match (parameter.mode.is_out(), named, given) {
+        (false, ..) => None,
+        (true, Some((_, path)), _) => Some(path.clone()),
+        (true, None, Some(path)) => Some(path),
+        (true, None, None) => {
+            let name = &parameter.name;
+            return Err(Failure::misuse(format!(
+                "it comes back as a file: say where it goes by --out {name}=FILE"
+            )));
+        }
+    };
+    Ok(Argument::File { from, to })
 }
 
 fn argument(parameter: &Parameter, typed: Typed<'_>) -> Result<Argument, Failure> {

@@ -62,7 +62,7 @@ impl<B: BatchSystem> Inner<B> {
                     theirs.push(number);
                     let begin = Begin::Adopt(Box::new(made.run), attempt.started);
                     worker::begin(&self.shop, number, begin);
-                    tokio::spawn(async move { calls.follow(id, made.started, made.done).await });
+                    tokio::spawn(async move { calls.follow(id, made.heard).await });
                     continue;
                 }
                 Some(Err(end)) => end,
@@ -93,7 +93,10 @@ impl<B: BatchSystem> Inner<B> {
                 let absent_ms = book.silent_ms(id);
                 let told = book.ask(|ledger| {
                     let event = match ledger.find(id) {
-                        Known::Call(_, call) => respond::to_absence(call, absent_ms),
+                        Known::Call(client, call) => {
+                            let absence = respond::to_absence(call, absent_ms);
+                            absence.or_else(|| self.not_answered(client, call, absent_ms))
+                        }
                         _ => None,
                     };
                     let events = event.into_iter().collect();

@@ -1,13 +1,14 @@
 //! What a routine's process says: answers among what it prints, and how its end is told (spec/rpc P62 and P64). A guest wrote it.
 
 use super::{Done, Run, Worker};
+use crate::callbacks::Asked;
 use crate::store::Held;
 use bytes::Bytes;
 use kumiko_call::event::End;
 use kumiko_job::attempt::{AttemptCommand, EngineCause, NOT_BEGUN, Outcome, OutputStream};
 use kumiko_job::contract::BatchSystem;
 use kumiko_linux::spooling;
-use kumiko_wire::routine::{self as words, ANSWER_BYTES, SMALL_BYTES};
+use kumiko_wire::routine::{self as words, SMALL_BYTES, Said};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -20,6 +21,47 @@ const CONSUME_BYTES: u64 = 256 << 10;
 const TAIL_BYTES: u64 = 1024;
 /// Signals that a program brings upon itself (signal(7)): ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
 const OWN_SIGNALS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
+
+/// A result of so many bytes; those of a small one.
+pub(super) struct Answered {
+    out_bytes: u64,
+    small: Bytes,
+}
+
+pub(super) enum Heard {
+    Result(Answered),
+    Asks(Asked),
+}
+
+impl Heard {
+    /// With the bytes that it had.
+    fn of(said: Said<'_>) -> (Heard, usize) {
+        match said {
+            Said::Answer {
+                out_bytes,
+                small,
+                whole,
+            } => {
+                let small = Bytes::copy_from_slice(small);
+                (Heard::Result(Answered { out_bytes, small }), whole)
+            }
+            Said::Asks {
+                number,
+                formal,
+                data,
+                whole,
+            } => {
+                let data = Bytes::copy_from_slice(data);
+                let asked = Asked {
+                    number,
+                    formal,
+                    data,
+                };
+                (Heard::Asks(asked), whole)
+            }
+        }
+    }
+}
 
 impl<B: BatchSystem> Worker<B> {
     /// Frees what was read of stdout, and all of stderr but its end.
@@ -64,29 +106,29 @@ impl<B: BatchSystem> Worker<B> {
         Ok(())
     }
 
-    pub(super) fn read_answer(&mut self, run: &Run) -> Result<Option<Bytes>, End> {
+    /// The next that it says.
+    pub(super) fn hear(&mut self, run: &Run) -> Result<Option<Heard>, End> {
         let unreadable = |error: io::Error| End::Killed {
             cause: format!("its answer cannot be read: {error}"),
         };
         self.read_more().map_err(unreadable)?;
-        let out_bytes = run.plan.out_bytes;
-        let found = words::answer(&self.waiting, run.attempt, out_bytes)
-            .map(|small| small.map(Bytes::copy_from_slice));
-        match found {
-            Ok(Some(small)) => {
-                self.waiting.drain(..ANSWER_BYTES + small.len());
-                Ok(Some(small))
+        let said = words::hear(&self.waiting, run.attempt, &run.plan);
+        let (heard, whole) = match said {
+            Ok(None) => return Ok(None),
+            Ok(Some(said)) => Heard::of(said),
+            Err(error) => {
+                return Err(End::Crashed {
+                    cause: error.to_string(),
+                    point: 0,
+                });
             }
-            Ok(None) => Ok(None),
-            Err(error) => Err(End::Crashed {
-                cause: error.to_string(),
-                point: 0,
-            }),
-        }
+        };
+        self.waiting.drain(..whole);
+        Ok(Some(heard))
     }
 
     /// Among answers to calls before, of which there may be pieces.
-    pub(super) fn find_answer(&mut self, run: &Run) -> Option<Bytes> {
+    pub(super) fn find_answer(&mut self, run: &Run) -> Option<Answered> {
         self.read_more().ok()?;
         let begins = words::answer_to(run.attempt);
         let at = self
@@ -94,19 +136,23 @@ impl<B: BatchSystem> Worker<B> {
             .windows(begins.len())
             .position(|window| window == begins)?;
         let answer = self.waiting.get(at..)?;
-        let small = words::answer(answer, run.attempt, run.plan.out_bytes);
-        small.ok().flatten().map(Bytes::copy_from_slice)
+        let said = words::hear(answer, run.attempt, &run.plan).ok()??;
+        match Heard::of(said) {
+            (Heard::Result(result), _) => Some(result),
+            (Heard::Asks(_), _) => None,
+        }
     }
 
-    pub(super) async fn result(&self, run: &Run, small: Bytes) -> Done {
-        let out_bytes = run.plan.out_bytes;
-        if run.in_memory && out_bytes <= SMALL_BYTES {
+    pub(super) async fn result(&self, run: &Run, answered: Answered) -> Done {
+        let Answered { out_bytes, small } = answered;
+        let beside = out_bytes <= SMALL_BYTES && !run.plan.has_files();
+        if run.in_memory && beside {
             return Done::Finished(Held::Memory(small), out_bytes);
         }
         let store = Arc::clone(&self.shop.store);
         let (attempt, sync) = (run.attempt, run.sync);
         let folder = self.job();
-        let kept = tokio::task::spawn_blocking(move || match out_bytes <= SMALL_BYTES {
+        let kept = tokio::task::spawn_blocking(move || match beside {
             true => store.put_result(attempt, &small, sync),
             false => store.take_result(attempt, &folder, out_bytes, sync),
         });

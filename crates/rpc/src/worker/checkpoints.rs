@@ -1,7 +1,7 @@
 //! Checkpoints of the call that a worker computes: given to its process before, taken from it after (spec/rpc P80 to P83). What is looked
 //! at is `crate::checkpoints`.
 
-use super::{Done, Run, Worker};
+use super::{Done, PROGRAM, Run, Worker};
 use crate::checkpoints::{Left, Unreadable};
 use kumiko_call::event::End;
 use kumiko_call::id::{AttemptId as CallAttempt, CheckpointId};
@@ -15,8 +15,8 @@ impl<B: BatchSystem> Worker<B> {
             return Ok(());
         };
         let (store, job) = (Arc::clone(&self.shop.store), self.job());
-        let call = run.attempt.call;
-        let given = move || store.checkpoints.give(call, number, &job);
+        let (call, program) = (run.attempt.call, run.program.clone());
+        let given = move || store.checkpoints.give(call, number, &job, &program);
         let given = tokio::task::spawn_blocking(given).await;
         given.unwrap_or_else(|error| Err(io::Error::other(error).into()))
     }
@@ -29,7 +29,12 @@ impl<B: BatchSystem> Worker<B> {
         let (store, job) = (Arc::clone(&self.shop.store), self.job());
         let call = run.attempt.call;
         let given = run.checkpoint.map_or(0, |checkpoint| checkpoint.number);
-        let taken = move || store.checkpoints.take(call, &job, given);
+        // One that was found again may be of a program that was registered before.
+        let program = self.folder().join(PROGRAM);
+        let taken = move || {
+            let program = std::fs::read_to_string(program)?;
+            store.checkpoints.take(call, &job, given, &program)
+        };
         let taken = tokio::task::spawn_blocking(taken).await;
         let left = match taken.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(left) => left,

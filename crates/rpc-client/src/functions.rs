@@ -1,0 +1,176 @@
+//! Functions of the caller's, which a routine has do some of its work (spec/rpc P68): each question is put to them once, however often
+//! the site asks. Not here: how a function is called (the interfaces for C and Python).
+
+use crate::conversation::about;
+use crate::error::RpcError;
+use bytes::Bytes;
+use kumiko_call::id::CallId;
+use kumiko_call::message::FromClient;
+use kumiko_idl::{Limits, Plan, Signature};
+use kumiko_wire::routine::CALLBACK_BYTES;
+use kumiko_wire::rpc::ToSite;
+use std::future::pending;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// While a function works the site hears so often that its caller lives; it waits ten times as long (spec/rpc P68).
+const BEAT: Duration = Duration::from_secs(60);
+
+/// What a function is asked.
+#[derive(Debug)]
+pub struct Question {
+    /// Which formal of the routine it is.
+    pub formal: usize,
+    /// Its arguments, in the form of a call's.
+    pub data: Bytes,
+    /// The result in the form of a call's, or what went wrong, which is the end of the call.
+    pub reply: oneshot::Sender<Result<Bytes, String>>,
+}
+
+impl Question {
+    /// The function as a routine, and where everything stands in its arguments.
+    ///
+    /// # Errors
+    /// The routine does not ask as its signature says.
+    pub fn plan(&self, routine: &Signature) -> Result<(Signature, Plan), RpcError> {
+        let function = routine.callback(self.formal).ok_or(RpcError::Unexpected)?;
+        let heads = function.heads(&self.data).ok_or(RpcError::Unexpected)?;
+        let limits = Limits {
+            array_bytes: CALLBACK_BYTES,
+            call_bytes: CALLBACK_BYTES,
+        };
+        let plan = function.plan(&heads, limits)?;
+        match plan.in_bytes == self.data.len() as u64 {
+            true => Ok((function, plan)),
+            false => Err(RpcError::Unexpected),
+        }
+    }
+}
+
+/// Those of one call.
+#[derive(Debug, Default)]
+pub struct Functions {
+    to: Option<UnboundedSender<Question>>,
+    /// A function works.
+    working: Option<Working>,
+    /// What was said last: a site that was killed before it kept that asks again.
+    last: Option<(Same, Bytes)>,
+    /// Why the call is to end.
+    pub failed: Option<String>,
+}
+
+/// By which a question is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Same {
+    number: u64,
+    formal: u64,
+    data: Bytes,
+}
+
+#[derive(Debug)]
+struct Working {
+    epoch: u32,
+    same: Same,
+    reply: oneshot::Receiver<Result<Bytes, String>>,
+    beat: Instant,
+}
+
+impl Functions {
+    pub fn new(to: Option<UnboundedSender<Question>>) -> Functions {
+        Functions {
+            to,
+            ..Functions::default()
+        }
+    }
+
+    /// What is said to the site at once.
+    pub fn asked(
+        &mut self,
+        call: CallId,
+        epoch: u32,
+        number: u64,
+        formal: u64,
+        data: Bytes,
+    ) -> Result<Option<ToSite>, RpcError> {
+        if self.failed.is_some() {
+            return Ok(Some(about(FromClient::Cancel { call })));
+        }
+        let same = Same {
+            number,
+            formal,
+            data,
+        };
+        match (&mut self.working, &self.last) {
+            (Some(working), _) if working.same == same => {
+                working.epoch = epoch;
+                return Ok(None);
+            }
+            (_, Some((last, data))) if *last == same => {
+                let data = data.clone();
+                return Ok(Some(ToSite::Said {
+                    call,
+                    epoch,
+                    number,
+                    data,
+                }));
+            }
+            _ => {}
+        }
+        let no_function = RpcError::NoFunction { call };
+        let Some(to) = &self.to else {
+            return Err(no_function);
+        };
+        let (reply, replied) = oneshot::channel();
+        let question = Question {
+            formal: usize::try_from(formal).unwrap_or(usize::MAX),
+            data: same.data.clone(),
+            reply,
+        };
+        to.send(question).map_err(|_| no_function)?;
+        self.working = Some(Working {
+            epoch,
+            same,
+            reply: replied,
+            beat: Instant::now() + BEAT,
+        });
+        Ok(None)
+    }
+
+    /// What is to be said next to the site; never, if no function works. Cancel safe.
+    pub async fn next(&mut self, call: CallId) -> ToSite {
+        let Some(working) = &mut self.working else {
+            return pending().await;
+        };
+        let replied = tokio::select! {
+            replied = &mut working.reply => replied,
+            () = tokio::time::sleep_until(working.beat) => {
+                working.beat = Instant::now() + BEAT;
+                return about(FromClient::Ask { call });
+            }
+        };
+        let (epoch, same) = (working.epoch, working.same.clone());
+        self.working = None;
+        match replied {
+            Ok(Ok(data)) => {
+                let number = same.number;
+                self.last = Some((same, data.clone()));
+                ToSite::Said {
+                    call,
+                    epoch,
+                    number,
+                    data,
+                }
+            }
+            Ok(Err(what)) => {
+                self.failed = Some(what);
+                about(FromClient::Cancel { call })
+            }
+            Err(_) => {
+                self.failed = Some("nobody answers for it".to_owned());
+                about(FromClient::Cancel { call })
+            }
+        }
+    }
+}
