@@ -25,6 +25,8 @@ pub struct Link {
     stdin_taken: AtomicU64,
     /// Stdin is of no use any more, or nobody is there to take it.
     stdin_closed: AtomicBool,
+    /// What is held may begin: said on each connection whose runner holds it.
+    released: AtomicBool,
     /// Told when `stdin_taken` or `stdin_closed` change.
     stdin_moved: Notify,
 }
@@ -37,6 +39,7 @@ impl Link {
             writing: Turn::default(),
             stdin_taken: AtomicU64::new(0),
             stdin_closed: AtomicBool::new(false),
+            released: AtomicBool::new(false),
             stdin_moved: Notify::new(),
         }
     }
@@ -64,7 +67,7 @@ impl Link {
         mut pass: impl FnMut(AttemptReport) -> ControlFlow<()>,
     ) -> bool {
         let mut rest = Vec::new();
-        let (mut ended, mut enough) = (false, false);
+        let (mut ended, mut enough, mut held) = (false, false, false);
         while stream.readable().await.is_ok() {
             let heard = read(stream, &mut rest, |report| {
                 match &report {
@@ -73,6 +76,7 @@ impl Link {
                         self.stdin_moved.notify_waiters();
                     }
                     AttemptReport::StdinClosed => self.no_more_stdin(),
+                    AttemptReport::Held => held = true,
                     _ => (),
                 }
                 if !ended && !enough {
@@ -82,7 +86,11 @@ impl Link {
             });
             match heard {
                 Ok(()) if enough => break,
-                Ok(()) => (),
+                Ok(()) => {
+                    if std::mem::take(&mut held) && self.released.load(Ordering::Acquire) {
+                        self.send(&AttemptCommand::Release).await;
+                    }
+                }
                 Err(Hangup::Gone) => break,
                 Err(Hangup::Frame(error)) => {
                     tracing::error!(attempt = %self.id, %error, "its runner speaks wrongly");
@@ -109,6 +117,9 @@ impl Link {
 
     /// Sends a command; stdin waits until the runner has room for it, or no use.
     pub async fn command(&self, command: AttemptCommand) {
+        if command == AttemptCommand::Release {
+            self.released.store(true, Ordering::Release);
+        }
         let AttemptCommand::Stdin {
             mut offset,
             mut data,

@@ -41,6 +41,7 @@ macro_rules! all {
             a_second_start_of_an_attempt_starts_nothing
             what_cannot_run_is_accepted_and_reported_by_code
             commands_reach_the_attempt
+            what_is_held_begins_when_it_is_released_whoever_was_there_before
             a_command_to_what_has_ended_or_never_was_is_no_error
             stdin_waits_for_its_reader
             attempts_go_on_without_their_site_and_are_adopted
@@ -185,6 +186,33 @@ async fn commands_reach_the_attempt<F: Fixture>(f: F) {
         assert_eq!(record.ended(id(job)).await, expected, "{command:?}");
         system.command(id(job), AttemptCommand::Settled).await;
     }
+}
+
+async fn what_is_held_begins_when_it_is_released_whoever_was_there_before<F: Fixture>(f: F) {
+    let record = Arc::new(Record::default());
+    let system = f.open(record.clone());
+    let held = |job| AttemptSpec {
+        hold_ms: Some(600_000),
+        ..script(f.top(), job, "echo ran > ran")
+    };
+    let (first, second) = (held(1), held(2));
+    for spec in [&first, &second] {
+        system.start(spec.clone()).await.unwrap();
+        record.held(spec.id).await;
+    }
+    system
+        .command(id(2), AttemptCommand::Cancel { grace_ms: 0 })
+        .await;
+    assert_eq!(record.ended(id(2)).await, Outcome::Cancelled);
+    assert!(!second.job_directory.join("ran").exists());
+    drop(system);
+    let record = Arc::new(Record::default());
+    let after = f.open(record.clone());
+    after.adopt(id(1)).await;
+    // Said before its runner is there again.
+    after.command(id(1), AttemptCommand::Release).await;
+    assert_eq!(record.ended(id(1)).await, WELL);
+    assert!(first.job_directory.join("ran").exists());
 }
 
 async fn a_command_to_what_has_ended_or_never_was_is_no_error<F: Fixture>(f: F) {

@@ -191,6 +191,24 @@ impl Client {
         Ok(())
     }
 
+    /// Lets a job begin that was submitted to be held (spec/jobs/together.md).
+    ///
+    /// # Errors
+    /// No such job, one that is not held or has ended, or the link is lost (it may or may not be released).
+    pub async fn release(&self, job: JobId) -> Result<(), ClientError> {
+        let Done {} = self.one(&Request::Release { job }, Retry::Yes).await?;
+        Ok(())
+    }
+
+    /// Says that a job that waits for its release is to be held on.
+    ///
+    /// # Errors
+    /// No such job, or the link is lost.
+    pub async fn hold(&self, job: JobId) -> Result<(), ClientError> {
+        let Done {} = self.one(&Request::Hold { job }, Retry::Yes).await?;
+        Ok(())
+    }
+
     /// Forgets an ended job, with its output and files.
     ///
     /// # Errors

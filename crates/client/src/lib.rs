@@ -16,6 +16,7 @@ pub mod gram;
 mod pump;
 mod reading;
 mod surely;
+mod together;
 
 pub use attach::{Attached, Heard, Input};
 pub use client::{Client, fresh_key};
@@ -24,3 +25,4 @@ pub use dial::SiteAddress;
 pub use error::ClientError;
 pub use reading::{Output, Watch};
 pub use surely::NotTaken;
+pub use together::{NotTogether, Placed, Subjob, start_together};

@@ -39,6 +39,9 @@ pub struct AttemptSpec {
     /// The effective policy.
     pub policy: kumiko_policy::Policy,
     pub mechanism: Option<String>,
+    /// The program is executed only when `Release` comes, and not at all once no site has been connected for so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,6 +55,8 @@ pub enum OutputStream {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptReport {
+    /// All is ready but for the execution of the program, which waits for `Release`.
+    Held,
     Started {
         /// The runner's own, on the host.
         pid: u32,
@@ -230,6 +235,8 @@ pub enum AttemptCommand {
         stream: OutputStream,
         offset: u64,
     },
+    /// What is held may begin. Told only to a runner that has reported `Held`.
+    Release,
     /// The end is recorded: the runner may go.
     Settled,
 }

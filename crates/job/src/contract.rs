@@ -3,6 +3,7 @@
 use crate::attempt::{AttemptCommand, AttemptReport, AttemptSpec, OutputStream};
 use crate::description::{Destination, JobDescription};
 use crate::id::{AttemptId, JobId};
+use crate::together::Together;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::future::Future;
@@ -92,7 +93,8 @@ impl Refusal {
 /// 3. `output` yields the bytes of a stream from `offset` as they come, and ends when the job has ended and all is read.
 ///    Reading frees nothing of a `Flow` output: the reader says `Consumed` by `command` once the bytes have arrived,
 ///    so that one who lost the link can read again from where it was.
-/// 4. `command` for a job whose attempt is still being started waits for it; for an ended one it is no error.
+/// 4. `Release` by `command` is recorded first. `attend`, however short, holds a job on that waits to be released.
+/// 5. `command` for a job whose attempt is still being started waits for it; for an ended one it is no error.
 pub trait Jobs: Send + Sync + 'static {
     /// What operators count: name, what it is in words, and how much. Of nobody in particular.
     fn gauges(&self) -> Vec<(&'static str, &'static str, u64)> {
@@ -262,8 +264,18 @@ pub struct JobView {
     /// How far its files are, of a job that has some to move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staging: Option<StagingView>,
+    /// Of a job that starts together with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Box<Together>>,
+    /// It is ready, and waits to be released.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub held: bool,
     /// Number of the job's last event.
     pub last_event: u64,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// How far the files of a job are, in the stage that it is in.

@@ -17,7 +17,7 @@ pub enum Action {
     Limit { attempt: AttemptId, number: u64 },
     /// Tell in time that the credential of event `number` ends.
     Remind { job: JobId, number: u64 },
-    /// Tell in time that nobody has been attached to the job for `after_s`.
+    /// Tell in time that nobody has been attached to the job, or has held it on, for `after_s`.
     Attend { job: JobId, after_s: u64 },
     /// Fetch the job's files that are not there yet.
     StageIn { job: JobId },
@@ -33,6 +33,8 @@ pub enum Action {
     Unstage { job: JobId },
     /// The job has ended: no credential of it is kept.
     Discard { job: JobId },
+    /// Tell the attempt, which is held, to begin.
+    Release(AttemptId),
     /// Tell the attempt to end.
     Cancel { attempt: AttemptId, grace_ms: u64 },
     /// The attempt's end is recorded: its runner may go.
@@ -68,6 +70,8 @@ pub fn decide(job: &Job) -> Vec<Action> {
                 job.cancel_grace_ms
                     .map(|grace_ms| Action::Cancel { attempt, grace_ms }),
             );
+            let released = job.hold.released && job.hold.epoch == attempt.epoch;
+            actions.extend(released.then_some(Action::Release(attempt)));
             let number = job.limits.number;
             actions.extend((number > 0).then_some(Action::Limit { attempt, number }));
             actions.extend(streams(job));
@@ -117,8 +121,7 @@ fn streams(job: &Job) -> impl Iterator<Item = Action> {
 
 fn attended(job: &Job) -> Option<Action> {
     let after_s = job
-        .description
-        .attended_s
+        .needs_somebody_s()
         .filter(|_| job.cancel_grace_ms.is_none())?;
     Some(Action::Attend {
         job: job.id,

@@ -1,6 +1,7 @@
 //! What a user asked for (spec/jobs, "Description"). The JSON form is serde's of these types.
 
 use crate::placement::Placement;
+use crate::together::Together;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -85,6 +86,9 @@ pub struct JobDescription {
     /// How its submitter chose this site; told again by `explain`, and otherwise of no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Box<Placement>>,
+    /// It is started together with others, or not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Box<Together>>,
 }
 
 fn one() -> u32 {
@@ -122,6 +126,7 @@ impl JobDescription {
             mechanism: None,
             grace_ms: None,
             placement: None,
+            together: None,
         }
     }
 }

@@ -12,6 +12,10 @@ use std::sync::Arc;
 
 /// The kind after which no event of a job comes.
 pub const REMOVED: &str = "removed";
+/// The kinds by which one who starts several jobs together knows how far each is.
+pub const PLANNED: &str = "planned";
+pub const HELD: &str = "held";
+pub const STARTED: &str = "started";
 
 /// One fact about one job. The JSON form is what the log holds (spec/jobs J20).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +69,12 @@ pub enum Event {
         batch: String,
         boot: String,
     },
+    /// All is ready but for the execution of its program, which waits to be released.
+    Held {
+        epoch: u32,
+    },
+    /// Its program need not wait.
+    Released {},
     /// The guest runs.
     Started {
         epoch: u32,
@@ -182,8 +192,10 @@ impl Event {
             Event::Redirected { .. } => "redirected",
             Event::StagedOut { .. } => "staged_out",
             Event::Queued {} => "queued",
-            Event::Planned { .. } => "planned",
-            Event::Started { .. } => "started",
+            Event::Planned { .. } => PLANNED,
+            Event::Held { .. } => HELD,
+            Event::Released {} => "released",
+            Event::Started { .. } => STARTED,
             Event::LimitsSet { .. } => "limits_set",
             Event::Suspended { .. } => "suspended",
             Event::Resumed { .. } => "resumed",
@@ -205,6 +217,7 @@ impl Event {
                 | Event::CredentialGiven { .. }
                 | Event::Redirected { .. }
                 | Event::LimitsSet { .. }
+                | Event::Released {}
                 | Event::CancelRequested { .. }
                 | Event::Removed { .. }
         )

@@ -53,6 +53,10 @@ pub fn event(event: &Event) -> String {
         Event::StagedOut { .. } => "all is sent".to_owned(),
         Event::Queued {} => "it waits until what it reserves is left".to_owned(),
         Event::Planned { epoch, batch, .. } => format!("attempt {epoch} goes to {batch}"),
+        Event::Held { epoch } => {
+            format!("attempt {epoch} is ready, and held until it is released")
+        }
+        Event::Released {} => "it is released".to_owned(),
         Event::Started {
             epoch,
             pid,
@@ -164,7 +168,12 @@ pub fn job(job: &Job, records: &[Record]) -> Vec<String> {
         lines.push(format!("{:>8} ms  {}", since(record), event(&record.event)));
         if let Event::Submitted { description, .. } = &record.event {
             let placement = description.placement.iter().flat_map(|one| one.words());
-            lines.extend(placement.map(|words| format!("{:13}{words}", "")));
+            let together = description.together.iter().map(|one| one.words());
+            lines.extend(
+                placement
+                    .chain(together)
+                    .map(|words| format!("{:13}{words}", "")),
+            );
         }
     }
     let unattended_s = records.iter().find_map(|record| match record.event {
@@ -191,6 +200,10 @@ fn conclusion(job: &Job, unattended_s: Option<u64>) -> String {
             )
         }
         Stage::Waiting { .. } => "It waits until what it reserves is left.".to_owned(),
+        Stage::Planned(attempt) if job.is_held() && !cancelling => format!(
+            "Attempt {} is held: it waits until all that start together with it are ready.",
+            attempt.epoch
+        ),
         Stage::Planned(attempt) => format!(
             "It waits for {} to begin attempt {}{}.",
             attempt.batch,
@@ -214,6 +227,9 @@ fn conclusion(job: &Job, unattended_s: Option<u64>) -> String {
             (Outcome::Lost { .. }, None, _) => format!(
                 "It failed: {}. It may have begun, so it is not run again: submit it anew if that does no harm.",
                 outcome(&end.outcome)
+            ),
+            (Outcome::Cancelled, None, Some(after_s)) if job.hold_s().is_some() => format!(
+                "It ended: cancelled, since nobody who starts it together with others was heard of for {after_s} s."
             ),
             (Outcome::Cancelled, _, Some(after_s)) => {
                 format!("It ended: cancelled, since nobody was attached to it for {after_s} s.")

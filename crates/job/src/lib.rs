@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod attempt;
+pub mod barrier;
 pub mod census;
 pub mod contract;
 pub mod decide;
@@ -19,6 +20,7 @@ pub mod respond;
 pub mod rsl;
 pub mod staging;
 pub mod state;
+pub mod together;
 pub mod transfer;
 pub mod url;
 pub mod validate;

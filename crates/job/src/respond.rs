@@ -220,6 +220,11 @@ pub fn report(
         _ => None,
     };
     match report {
+        AttemptReport::Held
+            if suspended.is_none() && job.hold_s().is_some() && job.hold.epoch != epoch =>
+        {
+            vec![Event::Held { epoch }]
+        }
         AttemptReport::Started {
             pid,
             mechanism,
@@ -237,7 +242,8 @@ pub fn report(
         AttemptReport::Suspended if suspended == Some(false) => vec![Event::Suspended { epoch }],
         AttemptReport::Resumed if suspended == Some(true) => vec![Event::Resumed { epoch }],
         AttemptReport::Ended(outcome) => ended(job, attempt, outcome, output, here),
-        AttemptReport::Started { .. }
+        AttemptReport::Held
+        | AttemptReport::Started { .. }
         | AttemptReport::Cost(_)
         | AttemptReport::Suspended
         | AttemptReport::Resumed
@@ -316,14 +322,38 @@ pub fn cancel(job: &Job, grace_ms: u64) -> Vec<Event> {
     }
 }
 
-/// Nobody has been attached for as long as the description allows; no events, if the job has ended or a cancel stands.
-pub fn unattended(job: &Job, grace_ms: u64) -> Vec<Event> {
-    match job.description.attended_s {
-        Some(after_s) if job.is_live() && job.cancel_grace_ms.is_none() => vec![
+/// Nobody has been attached, or has held it on, for `after_s`; no events, if it does without for longer now, has ended, or a
+/// cancel stands.
+pub fn unattended(job: &Job, after_s: u64, grace_ms: u64) -> Vec<Event> {
+    let is_due = job.needs_somebody_s() == Some(after_s);
+    match is_due && job.is_live() && job.cancel_grace_ms.is_none() {
+        true => vec![
             Event::Unattended { after_s },
             Event::CancelRequested { grace_ms },
         ],
-        _ => Vec::new(),
+        false => Vec::new(),
+    }
+}
+
+/// Why a job cannot be released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRelease {
+    #[error("it has ended, or is told to end")]
+    Ended,
+    #[error("it was submitted to begin at once")]
+    NotHeld,
+}
+
+/// The events of a release; none, if it was released before.
+pub fn release(job: &Job) -> Result<Vec<Event>, NoRelease> {
+    if job.hold_s().is_none() {
+        Err(NoRelease::NotHeld)
+    } else if job.hold.released {
+        Ok(Vec::new())
+    } else if job.program_is_over() || job.cancel_grace_ms.is_some() {
+        Err(NoRelease::Ended)
+    } else {
+        Ok(vec![Event::Released {}])
     }
 }
 

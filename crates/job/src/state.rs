@@ -27,9 +27,18 @@ pub struct Job {
     pub redirected: Option<Redirected>,
     /// Limits that were changed since the submission.
     pub limits: ChangedLimits,
+    pub hold: Hold,
     /// Number of the last event.
     pub last_event: u64,
     pub stage: Stage,
+}
+
+/// How far a job is that waits to be released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hold {
+    /// The last epoch of which an attempt was held.
+    pub epoch: u32,
+    pub released: bool,
 }
 
 /// Destinations given after the submission.
@@ -185,6 +194,24 @@ impl Job {
         !matches!(self.stage, Stage::Ended(_) | Stage::Removed { .. })
     }
 
+    /// For how long one word of its client's holds it on, seconds; None: it was submitted to begin at once.
+    pub fn hold_s(&self) -> Option<u64> {
+        let together = self.description.together.as_deref();
+        together.and_then(|together| together.hold_s)
+    }
+
+    /// Its attempt is ready, and waits to be released.
+    pub fn is_held(&self) -> bool {
+        let planned = matches!(&self.stage, Stage::Planned(one) if one.epoch == self.hold.epoch);
+        planned && !self.hold.released
+    }
+
+    /// For how long it does without anybody, seconds; None: it needs nobody.
+    pub fn needs_somebody_s(&self) -> Option<u64> {
+        let hold_s = self.hold_s().filter(|_| !self.hold.released);
+        hold_s.or(self.description.attended_s)
+    }
+
     /// The number of the event that gave the destinations of a stream (1: the description), and the destinations.
     pub fn destinations(&self, stream: OutputStream) -> (u64, &[Destination]) {
         let (changed, first) = match stream {
@@ -281,6 +308,8 @@ impl Job {
                 .filter(|_| self.is_live())
                 .map(|credential| credential.not_after_ms),
             staging: self.staging_view(),
+            together: self.description.together.clone(),
+            held: self.is_held(),
             last_event: self.last_event,
         }
     }
@@ -311,6 +340,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
                 credential: None,
                 redirected: None,
                 limits: ChangedLimits::default(),
+                hold: Hold::default(),
                 last_event: 1,
                 stage: Stage::Waiting { last_epoch: 0 },
             }),
@@ -344,8 +374,17 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
         Event::Redirected { stdout, stderr } => Some(redirect(job, record.number, stdout, stderr)),
         _ => job.redirected.clone(),
     };
+    let hold = match record.event {
+        Event::Held { epoch } => Hold { epoch, ..job.hold },
+        Event::Released {} => Hold {
+            released: true,
+            ..job.hold
+        },
+        _ => job.hold,
+    };
     Ok(Job {
         last_event: record.number,
+        hold,
         limits: job.limits.after(record),
         stage,
         cancel_grace_ms,
@@ -470,7 +509,7 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             | Stage::StagingOut(..),
             Event::Unattended { .. },
         ) => {
-            if job.description.attended_s.is_none() {
+            if job.needs_somebody_s().is_none() {
                 return Err("the job needs nobody");
             }
             if job.cancel_grace_ms.is_some() {
@@ -598,6 +637,27 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 suspended: false,
             };
             Ok(Stage::Running(attempt.clone(), run))
+        }
+        (Stage::Planned(attempt), Event::Held { epoch }) => {
+            if *epoch != attempt.epoch {
+                return Err(FENCED);
+            }
+            if job.hold_s().is_none() {
+                return Err("the job does not wait to be released");
+            }
+            if job.hold.epoch == *epoch {
+                return Err("it is held already");
+            }
+            Ok(job.stage.clone())
+        }
+        (
+            Stage::StagingIn(_) | Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Event::Released {},
+        ) => {
+            if job.hold_s().is_none() || job.hold.released {
+                return Err("the job does not wait to be released");
+            }
+            Ok(job.stage.clone())
         }
         (Stage::Running(attempt, run), Event::Suspended { epoch } | Event::Resumed { epoch }) => {
             let suspended = matches!(record.event, Event::Suspended { .. });

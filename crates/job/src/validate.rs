@@ -265,6 +265,9 @@ impl JobDescription {
         if let Some(placement) = &self.placement {
             placement.validate()?;
         }
+        if let Some(together) = &self.together {
+            together.validate()?;
+        }
         Ok(())
     }
 }
@@ -494,7 +497,7 @@ fn big(path: &str, bytes: usize, most: usize, hint: &'static str) -> Result<(), 
     Ok(())
 }
 
-fn range(path: &str, value: u64, least: u64, most: u64) -> Result<(), DescriptionError> {
+pub(crate) fn range(path: &str, value: u64, least: u64, most: u64) -> Result<(), DescriptionError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

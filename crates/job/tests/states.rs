@@ -390,14 +390,14 @@ fn a_job_that_nobody_attends_is_cancelled_once_and_says_why() {
         after_s: 60,
     };
     assert!(decide(&job(begun.clone())).contains(&countdown));
-    let left = respond::unattended(&job(begun.clone()), 9);
+    let left = respond::unattended(&job(begun.clone()), 60, 9);
     assert_eq!(left, [LEFT, cancel(9)]);
     let mut cancelled = begun;
     cancelled.extend(left);
     assert!(!decide(&job(cancelled.clone())).contains(&countdown));
-    assert_eq!(respond::unattended(&job(cancelled.clone()), 9), []);
+    assert_eq!(respond::unattended(&job(cancelled.clone()), 60, 9), []);
     cancelled.push(ended(1, Outcome::Cancelled, false));
-    assert_eq!(respond::unattended(&job(cancelled.clone()), 9), []);
+    assert_eq!(respond::unattended(&job(cancelled.clone()), 60, 9), []);
     let story = kumiko_job::explain::job(&job(cancelled.clone()), &records(cancelled));
     assert!(
         story[3].contains("nobody has been attached for 60 s"),
@@ -410,7 +410,7 @@ fn a_job_that_nobody_attends_is_cancelled_once_and_says_why() {
     // Others need nobody.
     let plain = job(vec![submitted(), planned(1)]);
     assert!(!decide(&plain).contains(&countdown));
-    assert_eq!(respond::unattended(&plain, 9), []);
+    assert_eq!(respond::unattended(&plain, 60, 9), []);
 }
 
 #[test]

@@ -250,6 +250,9 @@ pub struct Select {
     /// 7, 3-5, last, all; several are allowed.
     #[arg(required = true, value_name = "JOB")]
     pub jobs: Vec<String>,
+    /// All jobs that were started together with these, at their sites.
+    #[arg(long)]
+    pub whole: bool,
     #[command(flatten)]
     pub target: Target,
 }
@@ -292,8 +295,12 @@ pub struct Submit {
     #[arg(long)]
     pub mechanism: Option<String>,
     /// A job description in JSON instead of a command; "-" reads standard input.
-    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "rsl"])]
     pub description: Option<PathBuf>,
+    /// RSL instead of a command, or a file of it ("-": standard input): '&(...)', or '+(&...)(&...)' for jobs at several
+    /// sites that start together or not at all.
+    #[arg(long, value_name = "RSL", conflicts_with = "command")]
+    pub rsl: Option<String>,
     /// The same key again submits nothing new.
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
@@ -301,7 +308,7 @@ pub struct Submit {
     #[arg(
         last = true,
         value_name = "COMMAND",
-        required_unless_present = "description"
+        required_unless_present_any = ["description", "rsl"]
     )]
     pub command: Vec<String>,
 }

@@ -69,6 +69,9 @@ impl<B: BatchSystem> Act for Actor<B> {
                     AttemptCommand::Cancel { grace_ms },
                 )));
             }
+            Action::Release(attempt) => {
+                drop(runtime.spawn(self.command(attempt, cell, AttemptCommand::Release)));
+            }
             Action::Limit { attempt, .. } => {
                 let limits = cell.job().limits.hold.clone();
                 drop(runtime.spawn(self.command(attempt, cell, AttemptCommand::Limits(limits))));
@@ -84,9 +87,10 @@ impl<B: BatchSystem> Act for Actor<B> {
             },
             Action::Attend { job, after_s } => {
                 let after = Duration::from_secs(after_s);
-                let ask = Ask::Unattended { job };
+                let ask = Ask::Unattended { job, after_s };
                 let sleep = move || tokio::time::sleep(after);
-                drop(runtime.spawn(attended::count_down(self.asks.clone(), ask, cell, sleep)));
+                let asks = self.asks.clone();
+                drop(runtime.spawn(attended::count_down(asks, ask, after_s, cell, sleep)));
             }
             Action::StageIn { .. } => drop(runtime.spawn(self.stage_in(cell))),
             Action::Stream { stream, given, .. } => self.send_streams(&cell, stream, given),
@@ -213,6 +217,10 @@ impl<B: BatchSystem> Actor<B> {
             output_quota_bytes: self.limits.output_quota_bytes,
             policy,
             mechanism: description.mechanism.clone(),
+            hold_ms: job
+                .hold_s()
+                .filter(|_| !job.hold.released)
+                .map(|hold_s| hold_s.saturating_mul(1000)),
         })
     }
 

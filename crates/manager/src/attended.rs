@@ -1,4 +1,5 @@
-//! Jobs that live only while somebody is attached (spec/jobs J36): how long nobody has been, told once when it is too long.
+//! Jobs that live only while somebody is attached (spec/jobs J36), or says that they are to be held on (together.md, T23):
+//! how long nobody has been, told once when it is too long.
 //! Not here: who is attached ([`Cell::attend`]), what follows (kumiko-job).
 
 use crate::cell::{Cell, Face};
@@ -6,23 +7,28 @@ use crate::keeper::Ask;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// Asks once a whole `sleep` has passed with nobody attached; never, if the job is over before, or is to be ended anyway.
+/// Asks once a whole `sleep` has passed with nobody attached, however shortly; never, if the job is over before, is to be
+/// ended anyway, or does without anybody for another time than `after_s`.
 pub async fn count_down<S: Future<Output = ()>>(
     asks: Sender<Ask>,
     ask: Ask,
+    after_s: u64,
     cell: Arc<Cell>,
     sleep: impl Fn() -> S,
 ) {
     let mut face = cell.watch();
-    let over =
-        |face: &Face| face.closing || !face.job.is_live() || face.job.cancel_grace_ms.is_some();
+    let over = |face: &Face| {
+        let job = &face.job;
+        let another = job.needs_somebody_s() != Some(after_s);
+        face.closing || !job.is_live() || job.cancel_grace_ms.is_some() || another
+    };
     loop {
-        match face.wait_for(|face| over(face) || face.attached == 0).await {
-            Ok(face) if !over(&face) => {}
+        let came = match face.wait_for(|face| over(face) || face.attached == 0).await {
+            Ok(face) if !over(&face) => face.came,
             _ => return,
-        }
+        };
         tokio::select! {
-            _ = face.wait_for(|face| over(face) || face.attached > 0) => {}
+            _ = face.wait_for(|face| over(face) || face.came != came) => {}
             () = sleep() => {
                 // The keeper is gone only when the site goes down: the next one counts anew.
                 let _ = asks.send(ask);
@@ -47,6 +53,7 @@ mod tests {
     use tokio::task::JoinHandle;
 
     const JOB: JobId = JobId(1);
+    const AFTER_S: u64 = 60;
 
     fn cell() -> Arc<Cell> {
         let caller = Caller {
@@ -58,8 +65,9 @@ mod tests {
             boot: "b",
             has_room: true,
         };
-        let description = Arc::new(JobDescription::new("/bin/true", &[]));
-        let events = submit(&caller, None, description, None, here);
+        let mut description = JobDescription::new("/bin/true", &[]);
+        description.attended_s = Some(AFTER_S);
+        let events = submit(&caller, None, Arc::new(description), None, here);
         let records: Vec<Record> = (1..)
             .zip(events)
             .map(|(number, event)| Record {
@@ -91,8 +99,12 @@ mod tests {
                 begun.send(end).unwrap();
                 async { ended.await.unwrap() }
             };
-            let ask = Ask::Unattended { job: JOB };
-            let countdown = tokio::spawn(count_down(asks, ask, Arc::clone(&cell), sleep));
+            let ask = Ask::Unattended {
+                job: JOB,
+                after_s: AFTER_S,
+            };
+            let countdown = count_down(asks, ask, AFTER_S, Arc::clone(&cell), sleep);
+            let countdown = tokio::spawn(countdown);
             Attended {
                 cell,
                 sleeps,
@@ -125,6 +137,16 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(job.sleeps.try_recv().is_err(), "somebody is still there");
         drop(two);
+        job.sleeps.recv().await.unwrap().send(()).unwrap();
+        assert!(job.over().await);
+    }
+
+    #[tokio::test]
+    async fn whoever_was_there_for_a_moment_starts_it_anew() {
+        let mut job = Attended::new();
+        let mut first = job.sleeps.recv().await.unwrap();
+        drop(Arc::clone(&job.cell).attend());
+        first.closed().await;
         job.sleeps.recv().await.unwrap().send(()).unwrap();
         assert!(job.over().await);
     }

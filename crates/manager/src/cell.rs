@@ -36,8 +36,9 @@ pub struct Face {
     pub ready: bool,
     pub stdin_taken: u64,
     pub stdin_closed: bool,
-    /// How many clients are attached.
+    /// How many clients are attached, and how many ever came.
     pub attached: usize,
+    pub came: u64,
     /// The manager is going down: nothing more will be seen.
     pub closing: bool,
 }
@@ -63,6 +64,7 @@ impl Cell {
                 stdin_taken: 0,
                 stdin_closed: false,
                 attached: 0,
+                came: 0,
                 closing: false,
             }),
             freed: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -108,7 +110,10 @@ impl Cell {
 
     /// Somebody is attached until what this gives is dropped.
     pub fn attend(self: Arc<Self>) -> Attendance {
-        self.face.send_modify(|face| face.attached += 1);
+        self.face.send_modify(|face| {
+            face.attached += 1;
+            face.came += 1;
+        });
         Attendance { cell: self }
     }
 

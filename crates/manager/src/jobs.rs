@@ -317,6 +317,9 @@ impl<B: BatchSystem> Jobs for Manager<B> {
                 .ask(|reply| Ask::SetLimits { job, limits, reply })
                 .await;
         }
+        if command == AttemptCommand::Release {
+            return self.ask(|reply| Ask::Release { job, reply }).await;
+        }
         let Some(attempt) = cell.job().attempt() else {
             return Ok(());
         };
@@ -334,6 +337,7 @@ impl<B: BatchSystem> Jobs for Manager<B> {
                 Ok(())
             }
             AttemptCommand::Signal { .. }
+            | AttemptCommand::Release
             | AttemptCommand::Limits(_)
             | AttemptCommand::StdinEnd { .. }
             | AttemptCommand::Window(_) => {

@@ -44,7 +44,8 @@ impl AttemptSink for Sink {
                     cell.update(id, |face| face.cost = Some(cost));
                 }
             }
-            AttemptReport::Started { .. }
+            AttemptReport::Held
+            | AttemptReport::Started { .. }
             | AttemptReport::Suspended
             | AttemptReport::Resumed
             | AttemptReport::Ended(_) => {

@@ -6,7 +6,7 @@ use crate::mpi::{self, Library};
 use crate::news::{Facts, index};
 use crate::output::{Output, Pumped};
 use crate::spool::{Spool, name};
-use crate::start::{Counted, Started};
+use crate::start::{Counted, NotReleased, Started};
 use crate::verdict::{Cause, End, outcome};
 use kumiko_job::attempt::{AttemptCommand, Cost, Outcome, OutputStream};
 use kumiko_linux::poll::{Event, Interest, Poll};
@@ -58,6 +58,8 @@ pub struct Life {
     /// Policies were changed since it began, to this.
     follows: Option<Policy>,
     guests: Vec<Guest>,
+    /// Came while the attempt was held, for what was still to begin.
+    early: Vec<AttemptCommand>,
     /// The guest is a launcher of this library.
     launches: Option<Library>,
     /// By rank.
@@ -89,6 +91,7 @@ impl Life {
             limiter: None,
             follows: None,
             guests: Vec::new(),
+            early: Vec::new(),
             launches: None,
             ends: Vec::new(),
             cause: None,
@@ -142,7 +145,62 @@ impl Life {
         self.grace_ms = grace_ms;
         self.time_limit =
             time_limit_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
-        Ok(())
+        let early = std::mem::take(&mut self.early);
+        early.into_iter().try_for_each(|command| self.obey(command))
+    }
+
+    /// Waits until the attempt is released (R16). What it is told besides is for its guests.
+    pub fn hold(&mut self, alone: Duration) -> Result<(), NotReleased> {
+        self.facts.held = true;
+        let held = self.until_released(alone);
+        self.facts.held = false;
+        held
+    }
+
+    fn until_released(&mut self, alone: Duration) -> Result<(), NotReleased> {
+        let mut connected = Instant::now();
+        loop {
+            self.control.tell(&self.facts, &self.poll);
+            let left = match self.control.connected() {
+                true => None,
+                false => match alone.checked_sub(connected.elapsed()) {
+                    Some(left) => Some(left),
+                    None => return Err(NotReleased::Alone(alone)),
+                },
+            };
+            let events = self.poll.wait::<EVENTS>(left);
+            for event in events.map_err(NotReleased::Poll)? {
+                match event.token {
+                    token::LISTENER => self.control.accept(&self.poll),
+                    _ => self.hear_early(),
+                }
+            }
+            if self.control.connected() {
+                connected = Instant::now();
+            }
+            let cancel =
+                |command: &AttemptCommand| matches!(command, AttemptCommand::Cancel { .. });
+            if self.early.iter().any(cancel) {
+                return Err(NotReleased::Cancelled);
+            }
+            let before = self.early.len();
+            self.early.retain(|one| *one != AttemptCommand::Release);
+            if self.early.len() < before {
+                return Ok(());
+            }
+        }
+    }
+
+    fn hear_early(&mut self) {
+        let early = &mut self.early;
+        if let Err(complaint) = self.control.hear(|command| early.push(command)) {
+            self.spool.log(&format!("the site was let go: {complaint}"));
+        }
+    }
+
+    /// There will be no guests, since it was cancelled before.
+    pub fn cancelled(&mut self) {
+        self.conclude(Outcome::Cancelled);
     }
 
     /// There will be no guests.
@@ -263,6 +321,7 @@ impl Life {
                 }
                 output.watch(&self.poll)?;
             }
+            AttemptCommand::Release => (),
             AttemptCommand::Settled => self.settled = self.facts.ended.is_some(),
         }
         Ok(())
@@ -420,7 +479,9 @@ impl Life {
     /// All guests have ended: kills what they left, keeps what is still in the pipes, and comes to the end (R10).
     fn wind_up(&mut self) -> io::Result<()> {
         if self.drain_until.is_none() {
-            self.limiter = None;
+            if let Some(exceeded) = self.limiter.take().and_then(|limiter| limiter.killed()) {
+                self.cause.get_or_insert(Cause::Limit(exceeded));
+            }
             self.count();
             self.kill();
             self.time_limit = None;

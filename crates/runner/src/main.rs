@@ -24,6 +24,7 @@ use life::Life;
 use output::Output;
 use spare::Spare;
 use spool::{Spool, SpoolError};
+use start::{NotReleased, StartError};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -127,11 +128,18 @@ fn live(spool: Spool, files: [File; 2], listener: UnixListener) -> Result<(), Ru
     let mut life = Life::new(spool, control, outputs).map_err(RunnerError::Poll)?;
     match attempt {
         Err(error) => life.never_started(error.code(), error.to_string()),
-        Ok(attempt) => match start::start(attempt, measured) {
-            Err(error) if error.something_ran() => life.lost(error.to_string()),
-            Err(error) => life.never_started(error.code(), error.to_string()),
-            Ok(started) => life.started(started).map_err(RunnerError::Poll)?,
-        },
+        Ok(attempt) => {
+            let started = start::start(attempt, measured, &mut |alone| life.hold(alone));
+            match started {
+                Err(StartError::NotReleased(NotReleased::Cancelled)) => life.cancelled(),
+                Err(StartError::NotReleased(NotReleased::Poll(error))) => {
+                    return Err(RunnerError::Poll(error));
+                }
+                Err(error) if error.something_ran() => life.lost(error.to_string()),
+                Err(error) => life.never_started(error.code(), error.to_string()),
+                Ok(started) => life.started(started).map_err(RunnerError::Poll)?,
+            }
+        }
     }
     life.run().map_err(RunnerError::Poll)
 }

@@ -8,6 +8,8 @@ use kumiko_job::attempt::{AttemptReport, Cost, Outcome, OutputStream};
 /// What is true now.
 #[derive(Debug, Default)]
 pub struct Facts {
+    /// It waits to be released.
+    pub held: bool,
     pub started: Option<AttemptReport>,
     /// By `index` of the stream.
     pub lengths: [u64; 2],
@@ -22,6 +24,7 @@ pub struct Facts {
 /// What one connection has been told; a new connection begins with nothing.
 #[derive(Debug, Default)]
 pub struct Told {
+    held: bool,
     started: bool,
     lengths: [u64; 2],
     stdin_taken: u64,
@@ -33,6 +36,9 @@ pub struct Told {
 impl Told {
     /// Passes on each report that is due, in the order of R23, and counts it as told.
     pub fn catch_up(&mut self, facts: &Facts, mut say: impl FnMut(&AttemptReport)) {
+        if !std::mem::replace(&mut self.held, facts.held) && facts.held {
+            say(&AttemptReport::Held);
+        }
         if let (false, Some(started)) = (self.started, &facts.started) {
             self.started = true;
             say(started);

@@ -5,6 +5,7 @@ use crate::output::Source;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec};
 use kumiko_job::description::{self, WindowSize};
 use kumiko_linux::{Dir, spooling};
+use kumiko_policy::JOB_DIRECTORY;
 use kumiko_policy::choice::Profile;
 use kumiko_sandbox::{
     Guest, Launch, Limiter, Machine, Measured, OfProgram, Program, Room, SandboxError, Streams,
@@ -40,11 +41,26 @@ pub enum StartError {
         "rank {rank} could not be started when those before it ran already, which were ended: {cause}"
     )]
     Partly { rank: u32, cause: SandboxError },
+    #[error("there is no program {program} in the guest's view that could be held")]
+    NoProgram { program: String },
+    #[error(transparent)]
+    NotReleased(#[from] NotReleased),
     #[error("cannot make {what}: {cause}")]
     Kernel {
         what: &'static str,
         cause: io::Error,
     },
+}
+
+/// Why what was ready has not begun.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReleased {
+    #[error("it was cancelled before it was released")]
+    Cancelled,
+    #[error("it was held, and no site has been connected for {0:.0?}")]
+    Alone(Duration),
+    #[error("cannot wait for events: {0}")]
+    Poll(io::Error),
 }
 
 impl StartError {
@@ -56,6 +72,8 @@ impl StartError {
             Self::Count { .. } => "count_out_of_range",
             Self::Mpi(_) => "no_mpi_launcher",
             Self::Terminal { .. } => "terminal_with_count",
+            Self::NoProgram { .. } => "no_such_executable",
+            Self::NotReleased(_) => "not_released",
             Self::Kernel { .. } => "runner_kernel",
         }
     }
@@ -183,8 +201,13 @@ impl Counted {
     }
 }
 
-/// Starts all guests of an attempt, or none.
-pub fn start(mut attempt: AttemptSpec, measured: Option<Measured>) -> Result<Started, StartError> {
+/// Starts all guests of an attempt, or none. `hold` waits for the release of one that is held; by then all is done that
+/// can be done, and fail, before.
+pub fn start(
+    mut attempt: AttemptSpec,
+    measured: Option<Measured>,
+    hold: &mut dyn FnMut(Duration) -> Result<(), NotReleased>,
+) -> Result<Started, StartError> {
     let began = Instant::now();
     let count = attempt.count;
     if !(1..=COUNT_LIMIT).contains(&count) {
@@ -198,7 +221,7 @@ pub fn start(mut attempt: AttemptSpec, measured: Option<Measured>) -> Result<Sta
     let launches = launcher.map(|launcher| launcher.take_over(&mut attempt));
     let mut machine = Machine::glance();
     loop {
-        match start_on(&machine, &attempt, measured.as_ref(), began) {
+        match start_on(&machine, &mut attempt, measured.as_ref(), began, hold) {
             // Where the choice was ours, it is made again with what was learnt; no guest ran.
             Err((StartError::Sandbox(error), true)) if machine.learn(&error) => {}
             Ok(started) => {
@@ -215,10 +238,14 @@ pub fn start(mut attempt: AttemptSpec, measured: Option<Measured>) -> Result<Sta
 /// An error comes with: was the mechanism our choice?
 fn start_on(
     machine: &Machine,
-    attempt: &AttemptSpec,
+    attempt: &mut AttemptSpec,
     measured: Option<&Measured>,
-    began: Instant,
+    mut began: Instant,
+    hold: &mut dyn FnMut(Duration) -> Result<(), NotReleased>,
 ) -> Result<Started, (StartError, bool)> {
+    // Once: whatever is tried after it was released need not wait.
+    let hold_ms = attempt.hold_ms.take();
+    let attempt = &*attempt;
     let wanted = attempt.mechanism.as_deref();
     let path = attempt.environment.get("PATH");
     let program = Program {
@@ -239,6 +266,15 @@ fn start_on(
     let mechanism = kumiko_sandbox::open(&choice);
     let room = mechanism.prepare(&attempt.policy, &attempt.job_directory);
     let mut room = room.map_err(|error| failed(error.into()))?;
+    if let Some(alone_ms) = hold_ms {
+        if is_missing(attempt, &program) {
+            let program = attempt.executable.clone();
+            return Err((StartError::NoProgram { program }, false));
+        }
+        let ready = Instant::now();
+        hold(Duration::from_millis(alone_ms)).map_err(|error| (error.into(), false))?;
+        began += ready.elapsed(); // being held is no part of its start
+    }
     let running = match attempt.terminal {
         Some(size) => on_terminal(&mut *room, attempt, size),
         None => on_pipes(&mut *room, attempt),
@@ -282,6 +318,22 @@ fn start_on(
         program: counted,
         launches: None,
     })
+}
+
+/// Its execution will find nothing. Of what lies in the job's own directory, or is found by way of it, only the execution
+/// can tell: links there are of the guest's view.
+fn is_missing(attempt: &AttemptSpec, program: &Program<'_>) -> bool {
+    let own = |path: &str| path.starts_with(JOB_DIRECTORY);
+    let told = match attempt.executable.as_str() {
+        absolute if absolute.starts_with('/') => !own(absolute),
+        relative if relative.contains('/') => false,
+        _ => !program
+            .path
+            .unwrap_or(kumiko_sandbox::PATH)
+            .split(':')
+            .any(own),
+    };
+    told && program.file().is_none()
 }
 
 fn environment(attempt: &AttemptSpec, rank: u32) -> Vec<(String, String)> {

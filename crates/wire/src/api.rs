@@ -66,6 +66,10 @@ pub enum Request {
     Signal { job: JobId, signal: i32 },
     /// Other limits while it runs: those that are named. Answer: [`Done`].
     Limit { job: JobId, limits: Limits },
+    /// Lets a job begin that was submitted to be held. Answer: [`Done`].
+    Release { job: JobId },
+    /// The job is to be held on, for as long again as its description says. Answer: [`Done`].
+    Hold { job: JobId },
     /// Answer: [`Done`].
     Remove { job: JobId },
     /// Both ways, in the messages of [`crate::exec`]. `stdin`: this client may send it.

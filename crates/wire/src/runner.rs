@@ -49,6 +49,7 @@ const SUSPENDED: u8 = 5;
 const RESUMED: u8 = 6;
 const ENDED: u8 = 7;
 const COST: u8 = 8;
+const HELD: u8 = 9;
 
 const SIGNAL: u8 = 65;
 const CANCEL: u8 = 66;
@@ -58,6 +59,7 @@ const WINDOW: u8 = 69;
 const CONSUMED: u8 = 70;
 const SETTLED: u8 = 71;
 const LIMITS: u8 = 72;
+const RELEASE: u8 = 73;
 
 /// Appends the frame of a report. Texts over their limit are cut, and a list of too many says how many it leaves out.
 pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
@@ -81,6 +83,7 @@ pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
             out.extend_from_slice(&offset.to_le_bytes());
         }),
         AttemptReport::StdinClosed => frame(out, STDIN_CLOSED, |_| ()),
+        AttemptReport::Held => frame(out, HELD, |_| ()),
         AttemptReport::Suspended => frame(out, SUSPENDED, |_| ()),
         AttemptReport::Resumed => frame(out, RESUMED, |_| ()),
         AttemptReport::Cost(cost) => frame(out, COST, |out| {
@@ -174,6 +177,7 @@ pub fn encode_command(command: &AttemptCommand, out: &mut Vec<u8>) {
             out.extend_from_slice(&offset.to_le_bytes());
         }),
         AttemptCommand::Settled => frame(out, SETTLED, |_| ()),
+        AttemptCommand::Release => frame(out, RELEASE, |_| ()),
         AttemptCommand::Limits(limits) => frame(out, LIMITS, |out| {
             for (number, limited) in (0_u8..).zip(Limited::ALL) {
                 if let Some(value) = limits.get(limited) {
@@ -211,6 +215,7 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(AttemptReport, usize)>, Run
             offset: u64::from_le_bytes(body.array("offset")?),
         },
         STDIN_CLOSED => AttemptReport::StdinClosed,
+        HELD => AttemptReport::Held,
         SUSPENDED => AttemptReport::Suspended,
         RESUMED => AttemptReport::Resumed,
         COST => AttemptReport::Cost(Cost {
@@ -313,6 +318,7 @@ pub fn decode_command(bytes: &[u8]) -> Result<Option<(AttemptCommand, usize)>, R
             offset: u64::from_le_bytes(body.array("offset")?),
         },
         SETTLED => AttemptCommand::Settled,
+        RELEASE => AttemptCommand::Release,
         LIMITS => AttemptCommand::Limits(decode_limits(&mut body)?),
         kind => return Err(RunnerFrameError::Kind { kind }),
     };

@@ -118,6 +118,7 @@ fn commands() -> Vec<(&'static str, AttemptCommand)> {
             },
         ),
         ("settled", AttemptCommand::Settled),
+        ("release", AttemptCommand::Release),
         (
             "limits",
             AttemptCommand::Limits(Limits {

@@ -47,7 +47,7 @@ impl Grid {
         self.start(None, "")
     }
 
-    fn start(&self, info: Option<&str>, capacity: &str) -> Person {
+    pub fn start(&self, info: Option<&str>, capacity: &str) -> Person {
         let site = Person::new();
         let home = site.kumiko_home();
         std::fs::create_dir_all(&home).unwrap();

@@ -425,7 +425,8 @@ impl Live {
                 self.cancel_grace_ms.fetch_min(*grace_ms, Ordering::AcqRel);
                 self.wake();
             }
-            AttemptCommand::Settled => {}
+            // One that is not connected hears of it when it is.
+            AttemptCommand::Settled | AttemptCommand::Release => {}
             _ => {
                 // It is for the guest, which is still to come.
                 let mut reach = self.reach.subscribe();

@@ -462,6 +462,7 @@ pub fn script(top: &Path, job: u64, text: &str) -> AttemptSpec {
         output_quota_bytes: 1 << 30,
         policy: kumiko_policy::Policy::default(),
         mechanism: None,
+        hold_ms: None,
     }
 }
 
@@ -523,6 +524,15 @@ impl Record {
             _ => None,
         };
         self.wait_for(id, pid).await
+    }
+
+    pub async fn held(&self, id: AttemptId) {
+        let held = |report: &AttemptReport| match report {
+            AttemptReport::Held => Some(()),
+            AttemptReport::Ended(outcome) => panic!("ended before it was held: {outcome:?}"),
+            _ => None,
+        };
+        self.wait_for(id, held).await
     }
 
     pub async fn ended(&self, id: AttemptId) -> Outcome {

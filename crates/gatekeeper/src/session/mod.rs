@@ -225,6 +225,16 @@ async fn dispatch<J: Jobs>(
             desk.jobs.command(caller, job, command).await?;
             out.reply(&Done {}).await
         }
+        Request::Release { job } => {
+            desk.jobs
+                .command(caller, job, AttemptCommand::Release)
+                .await?;
+            out.reply(&Done {}).await
+        }
+        Request::Hold { job } => {
+            drop(desk.jobs.attend(caller, job).await?);
+            out.reply(&Done {}).await
+        }
         Request::Remove { job } => {
             desk.jobs.remove(caller, job).await?;
             out.reply(&Done {}).await

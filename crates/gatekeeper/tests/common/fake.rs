@@ -199,6 +199,8 @@ impl Jobs for Fake {
             stderr_bytes: 0,
             credential_ends_ms: None,
             staging: None,
+            together: None,
+            held: false,
             last_event: 0,
         };
         let mut job = Job {

@@ -11,6 +11,7 @@ mod parse;
 mod print;
 mod reader;
 mod request;
+mod subjobs;
 mod syntax;
 
 pub use attributes::{ATTRIBUTES, Attribute, Operation};
@@ -23,4 +24,5 @@ pub use request::{
     DEFAULT_EXPIRATION_S, Goes, JobType, Request, Restart, StdioUpdate, Submission, parts, request,
     stdio_update,
 };
+pub use subjobs::{Subjob, subjobs};
 pub use syntax::{Combine, Compare, Place, Relation, Spec, Value, canonical};

@@ -1,10 +1,11 @@
 //! What the clients of the simulated site ask for, and what they were promised.
 
-use super::{ATTENDED, STAGED, TRUSTED, World, staging};
+use super::{ATTENDED, HELD, STAGED, TRUSTED, World, staging};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
-use kumiko_job::respond::{self, Here, NoRenewal};
+use kumiko_job::respond::{self, Here, NoRelease, NoRenewal};
 use kumiko_job::state::{Job, Stage};
+use kumiko_job::together::Together;
 use std::sync::Arc;
 
 impl World {
@@ -27,6 +28,15 @@ impl World {
             JobDescription::clone(&self.description)
         };
         description.attended_s = (index == ATTENDED).then_some(60);
+        description.together = (index == HELD).then(|| {
+            Box::new(Together {
+                request: "r".to_owned(),
+                subjob: 0,
+                sites: vec!["localhost:2119".to_owned()],
+                label: None,
+                hold_s: Some(30),
+            })
+        });
         let trusted = index == TRUSTED;
         description.credential = trusted.then(|| "first".to_owned());
         let description = Arc::new(description);
@@ -63,6 +73,22 @@ impl World {
         let promised = !events.is_empty();
         let recorded = self.record(job.id, events);
         self.clients[index].cancel_acknowledged |= promised && recorded;
+    }
+
+    pub fn release(&mut self, index: usize) {
+        let Some(job) = self.job_of(index) else {
+            return;
+        };
+        match respond::release(&job) {
+            Ok(events) => {
+                self.clients[index].release_asked = true;
+                self.record(job.id, events);
+            }
+            Err(NoRelease::Ended) => {
+                assert!(job.program_is_over() || job.cancel_grace_ms.is_some());
+            }
+            Err(NoRelease::NotHeld) => assert_ne!(index, HELD),
+        }
     }
 
     pub fn renew(&mut self, index: usize) {

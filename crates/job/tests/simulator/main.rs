@@ -23,7 +23,7 @@ use std::sync::Arc;
 const HISTORIES: u64 = 100_000;
 /// Random steps of a history, before everything is allowed to come to its end.
 const STEPS: u64 = 60;
-const JOBS: u64 = 3;
+const JOBS: u64 = 4;
 /// This client's job has a credential.
 const TRUSTED: usize = 1;
 /// The client whose job needs somebody to be attached.
@@ -31,6 +31,9 @@ const ATTENDED: usize = 0;
 
 /// The client whose job has files to move.
 const STAGED: usize = 2;
+
+/// The client whose job is held until it is released.
+const HELD: usize = 3;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and each seed a stream of its own.
 struct Dice(u64);
@@ -86,6 +89,10 @@ enum Trace {
     /// Forked, not yet in possession of its spool.
     OnItsWay,
     Fenced,
+    /// Ready, and not released.
+    Held {
+        cancelled: bool,
+    },
     Alive {
         cancelled: bool,
     },
@@ -97,6 +104,7 @@ struct Client {
     key: String,
     acknowledged: Option<JobId>,
     cancel_asked: bool,
+    release_asked: bool,
     cancel_acknowledged: bool,
     remove_asked: bool,
     /// The event of the last renewal that was promised.
@@ -108,6 +116,8 @@ struct World {
     disk: Disk,
     site: Option<Site>,
     traces: BTreeMap<AttemptId, Trace>,
+    /// Attempts that were started to be held.
+    to_hold: BTreeSet<AttemptId>,
     /// Reports under way to the present process of the site.
     mail: Vec<(AttemptId, AttemptReport)>,
     clients: Vec<Client>,
@@ -135,6 +145,7 @@ impl World {
             disk: Disk::default(),
             site: Some(Site::default()),
             traces: BTreeMap::new(),
+            to_hold: BTreeSet::new(),
             mail: Vec::new(),
             clients: (0..JOBS).map(client).collect(),
             began: BTreeMap::new(),
@@ -227,7 +238,7 @@ impl World {
         let site = self.up();
         let (action, fresh) = site.todo[index];
         let too_early = match action {
-            Action::Cancel { attempt, .. } => {
+            Action::Cancel { attempt, .. } | Action::Release(attempt) => {
                 let run = Action::Run(attempt);
                 site.todo.iter().any(|(other, _)| *other == run)
             }
@@ -242,18 +253,29 @@ impl World {
         match action {
             Action::Run(attempt) if fresh => {
                 self.place(attempt.job);
+                let job = self.up().jobs.get(&attempt.job).cloned();
+                if job.is_some_and(|job| job.hold_s().is_some() && !job.hold.released) {
+                    self.to_hold.insert(attempt);
+                }
                 self.traces.entry(attempt).or_insert(Trace::OnItsWay);
             }
             Action::Run(attempt) => self.adopt(attempt),
             Action::Cancel { attempt, .. } => match self.traces.get_mut(&attempt) {
-                Some(Trace::Alive { cancelled }) => *cancelled = true,
+                Some(Trace::Alive { cancelled } | Trace::Held { cancelled }) => *cancelled = true,
                 Some(trace @ Trace::OnItsWay) => {
                     *trace = Trace::Over(Outcome::Cancelled);
                     self.report(attempt, AttemptReport::Ended(Outcome::Cancelled));
                 }
                 _ => {}
             },
-            Action::Attend { job, .. } => self.leave(job, action),
+            Action::Release(attempt) => {
+                if let Some(&Trace::Held { cancelled }) = self.traces.get(&attempt) {
+                    self.begin(attempt);
+                    self.traces.insert(attempt, Trace::Alive { cancelled });
+                    self.report(attempt, started());
+                }
+            }
+            Action::Attend { job, after_s } => self.leave(job, after_s, action),
             Action::Place { job, .. } => self.place(job),
             Action::Remind { job, number } => self.remind(job, number),
             Action::StageIn { job } | Action::Stream { job, .. } | Action::StageOut { job } => {
@@ -266,14 +288,17 @@ impl World {
     }
 
     /// The countdown of a job that needs somebody: there always was one, or it is over.
-    fn leave(&mut self, id: JobId, countdown: Action) {
+    fn leave(&mut self, id: JobId, after_s: u64, countdown: Action) {
         let Some(job) = self.up().jobs.get(&id).cloned() else {
             return;
         };
         if !self.dice.one_in(2) {
-            return;
+            // Somebody is there to the end; but what is held is held on for a while only.
+            let held = job.is_live() && job.needs_somebody_s() == job.hold_s();
+            let again = held.then_some((countdown, false));
+            return self.up().todo.extend(again);
         }
-        let events = respond::unattended(&job, self.dice.roll(3));
+        let events = respond::unattended(&job, after_s, self.dice.roll(3));
         if !self.record(id, events) {
             self.up().todo.push_back((countdown, false));
         }
@@ -296,6 +321,7 @@ impl World {
                 let outcome = Outcome::not_begun("no trace".into());
                 self.report(attempt, AttemptReport::Ended(outcome));
             }
+            Some(Trace::Held { .. }) => self.report(attempt, AttemptReport::Held),
             Some(Trace::Alive { .. }) => self.report(attempt, started()),
             Some(Trace::Over(outcome)) => self.report(attempt, AttemptReport::Ended(outcome)),
         }
@@ -374,7 +400,13 @@ impl World {
                 code: "no_such_program".into(),
                 message: "no such program".into(),
             }),
+            Trace::OnItsWay if self.to_hold.contains(&attempt) => Trace::Held { cancelled: false },
             Trace::OnItsWay => Trace::Alive { cancelled: false },
+            Trace::Held { .. } if fate == 0 => Trace::Over(Outcome::Lost {
+                message: "killed".into(),
+            }),
+            Trace::Held { cancelled: true } => Trace::Over(Outcome::Cancelled),
+            Trace::Held { cancelled: false } => return,
             Trace::Alive { .. } if fate == 0 => Trace::Over(Outcome::Lost {
                 message: "killed".into(),
             }),
@@ -388,6 +420,7 @@ impl World {
         self.say(|| format!("runner {attempt}: {next:?}"));
         match &next {
             Trace::Over(outcome) => self.report(attempt, AttemptReport::Ended(outcome.clone())),
+            Trace::Held { .. } => self.report(attempt, AttemptReport::Held),
             _ => {
                 self.begin(attempt);
                 self.report(attempt, started());
@@ -402,6 +435,8 @@ impl World {
         assert_eq!(*began, 1, "the guest of job {} runs twice", attempt.job);
         if let Some(job) = self.replay().get(&attempt.job) {
             self.check_files(job);
+            let asked = self.clients[HELD].release_asked;
+            assert!(asked || job.hold_s().is_none(), "it was not released");
         }
         let lives = |(id, trace): (&AttemptId, &Trace)| {
             id.job == attempt.job && matches!(trace, Trace::Alive { .. })
@@ -436,7 +471,7 @@ impl World {
         self.traces.retain(|_, _| !dice.one_in(2));
         for trace in self.traces.values_mut() {
             match trace {
-                Trace::Alive { .. } => {
+                Trace::Alive { .. } | Trace::Held { .. } => {
                     *trace = Trace::Over(Outcome::Lost {
                         message: "power cut".into(),
                     });
@@ -515,6 +550,7 @@ impl World {
             4 => self.remove(client),
             23 => self.renew(client),
             24 => self.redirect(client),
+            25 => self.release(client),
             5 => self.cut(),
             6 => self.retry_backlog(),
             7..=11 if !self.clients[client].remove_asked => self.submit(client),
@@ -535,7 +571,12 @@ impl World {
         for _ in 0..10_000 {
             let site = self.up();
             let waits = !site.todo.is_empty() || !site.backlog.is_empty();
-            let runs = |trace: &Trace| matches!(trace, Trace::OnItsWay | Trace::Alive { .. });
+            let runs = |trace: &Trace| {
+                matches!(
+                    trace,
+                    Trace::OnItsWay | Trace::Held { .. } | Trace::Alive { .. }
+                )
+            };
             if !waits && self.mail.is_empty() && !self.traces.values().any(runs) {
                 return;
             }
@@ -570,7 +611,8 @@ impl World {
                 Outcome::Exited { .. } | Outcome::TimeLimit => assert_eq!(began, 1),
                 Outcome::Cancelled => {
                     let left = self.was_left(job.id);
-                    assert!(self.clients[index].cancel_asked || left && index == ATTENDED);
+                    let may_be_left = index == ATTENDED || index == HELD;
+                    assert!(self.clients[index].cancel_asked || left && may_be_left);
                 }
                 Outcome::NeverStarted { .. } => assert_eq!(began, 0),
                 _ => {}
@@ -598,6 +640,8 @@ struct Reached {
     unattended: u64,
     staged: u64,
     not_staged: u64,
+    released: u64,
+    left_held: u64,
 }
 
 fn history(seed: u64, tell: bool, reached: &mut Reached) {
@@ -619,7 +663,11 @@ fn history(seed: u64, tell: bool, reached: &mut Reached) {
             reached.staged += u64::from(exited && !job.description.stage_in.is_empty());
             let not_staged = matches!(end.outcome, Outcome::StagingFailed { .. });
             reached.not_staged += u64::from(not_staged);
-            reached.unattended += u64::from(cancelled && world.was_left(job.id));
+            let held = job.hold_s().is_some();
+            let left = cancelled && world.was_left(job.id);
+            reached.unattended += u64::from(left && !held);
+            reached.left_held += u64::from(left && held);
+            reached.released += u64::from(exited && held);
         }
     }
 }
@@ -664,6 +712,8 @@ fn whatever_happens_nothing_acknowledged_is_lost_nothing_runs_twice_and_every_jo
             reached.unattended += one.unattended;
             reached.staged += one.staged;
             reached.not_staged += one.not_staged;
+            reached.released += one.released;
+            reached.left_held += one.left_held;
         }
     });
     let least = [
@@ -674,6 +724,8 @@ fn whatever_happens_nothing_acknowledged_is_lost_nothing_runs_twice_and_every_jo
         reached.unattended,
         reached.staged,
         reached.not_staged,
+        reached.released,
+        reached.left_held,
     ];
     assert!(
         least.iter().all(|count| *count > HISTORIES / 100),

@@ -3,6 +3,7 @@
 use crate::args::{self, Exec, Submit};
 use crate::fail::{Failure, While};
 use kumiko_job::description::{JobDescription, OutputMode, Stdin, WindowSize};
+use kumiko_job::rsl;
 use kumiko_job::url::looks_like_url;
 use std::io::Read;
 use std::path::Path;
@@ -16,10 +17,47 @@ const UNATTENDED: Duration = Duration::from_secs(60);
 
 /// Of `submit` and `run`. `input` is set later, when the folder is sent.
 pub fn of_submit(submit: &Submit) -> Result<JobDescription, Failure> {
-    let mut description = match &submit.description {
+    let description = match &submit.description {
         Some(path) => read_description(path)?,
         None => empty(&submit.command)?,
     };
+    with_flags(submit, description)
+}
+
+/// The parts of `--rsl`; one, of a request that is no multirequest.
+pub fn parts(text: &str) -> Result<Vec<rsl::Subjob>, Failure> {
+    let begins = text.trim_start();
+    let read = match begins.starts_with(['&', '+', '(', '|']) {
+        true => text.to_owned(),
+        false => {
+            let bytes = read(Path::new(text), "the RSL")?;
+            String::from_utf8(bytes).doing(|| format!("reading the RSL {text}"))?
+        }
+    };
+    let spec = rsl::parse(&read)?;
+    let known = rsl::Variables::from([("HOME".to_owned(), rsl::HOME.to_owned())]);
+    Ok(rsl::subjobs(&spec, &known)?)
+}
+
+/// Of one part of `--rsl`.
+pub fn of_part(submit: &Submit, part: &rsl::Subjob) -> Result<JobDescription, Failure> {
+    let wanted = &part.submission;
+    let of_gram = [
+        ("username", wanted.username.is_some()),
+        ("dry_run", wanted.dry_run),
+        ("remote_io_url", wanted.remote_io_url.is_some()),
+        ("job_type=condor", wanted.job_type == rsl::JobType::Condor),
+    ];
+    if let Some((what, _)) = of_gram.into_iter().find(|(_, asked)| *asked) {
+        return Err(Failure::misuse(format!(
+            "{what} is for the gatekeeper's own door: use globusrun, or leave it out"
+        )));
+    }
+    with_flags(submit, wanted.describe("", "")?)
+}
+
+/// What the flags say goes over what the description says.
+fn with_flags(submit: &Submit, mut description: JobDescription) -> Result<JobDescription, Failure> {
     description
         .environment
         .extend(args::environment(&submit.environment).map_err(Failure::misuse)?);
@@ -118,13 +156,18 @@ fn policy_and_mechanism(
     Ok(())
 }
 
-fn read_description(path: &Path) -> Result<JobDescription, Failure> {
+fn read(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
         std::io::stdin().read_to_end(&mut bytes).map(|_| ())
     } else {
         std::fs::read(path).map(|read| bytes = read)
     };
-    read.doing(|| format!("reading the description {}", path.display()))?;
+    read.doing(|| format!("reading {what} {}", path.display()))?;
+    Ok(bytes)
+}
+
+fn read_description(path: &Path) -> Result<JobDescription, Failure> {
+    let bytes = read(path, "the description")?;
     JobDescription::from_json(&bytes).doing(|| path.display().to_string())
 }

@@ -9,7 +9,9 @@ mod resources;
 pub mod run;
 mod select;
 pub mod serve;
+mod together;
 pub mod view;
+mod whole;
 
 pub use instances::Instances;
 pub use place::Where;
@@ -17,7 +19,7 @@ pub use resources::Resources;
 
 use crate::args::{Format, Job, Select, Target};
 use crate::connect;
-use crate::fail::Failure;
+use crate::fail::{FAILED, Failure};
 use crate::home::Home;
 use crate::output::{self, say};
 use kumiko_client::Client;
@@ -25,8 +27,10 @@ use kumiko_job::attempt::{Limited, Limits, OutputStream};
 use kumiko_job::contract::JobView;
 use kumiko_job::id::JobId;
 use select::{Selector, pick};
+use std::cell::RefCell;
 use std::io::Write;
 use view::{Event, Whole};
+use whole::At;
 
 /// The exit status: 0, or that of a job for `run` and `wait`.
 pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> {
@@ -53,15 +57,17 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             .await
         }
         Job::Show(select) => {
+            let views = RefCell::new(Vec::new());
             let show = async |client: &Client, jobs| {
-                let mut views = Vec::new();
                 for job in jobs {
-                    views.push(Whole(client.show(job).await?));
+                    let view = Whole(client.show(job).await?);
+                    views.borrow_mut().push(view);
                 }
-                output::many(format, &views)?;
                 Ok(0)
             };
-            on(&select, home, show).await
+            let shown = on(&select, home, show).await?;
+            output::many(format, &views.into_inner())?;
+            Ok(shown)
         }
         Job::Cancel { select, grace } => {
             each(&select, home, async |client, job| {
@@ -123,7 +129,7 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
 async fn on(
     select: &Select,
     home: &Home,
-    work: impl AsyncFnOnce(&Client, Vec<JobId>) -> Result<u8, Failure>,
+    work: impl AsyncFn(&Client, Vec<JobId>) -> Result<u8, Failure>,
 ) -> Result<u8, Failure> {
     let selectors: Vec<Selector> = select
         .jobs
@@ -131,12 +137,34 @@ async fn on(
         .map(|t| Selector::parse(t))
         .collect::<Result<_, _>>()?;
     let client = connect::open(select.target.site.as_deref(), home).await?;
-    let result = match chosen(&client, &selectors).await {
+    let jobs = match chosen(&client, &selectors).await {
+        Ok(jobs) if select.whole => return on_whole(client, jobs, home, work).await,
         Ok(jobs) => work(&client, jobs).await,
         Err(failure) => Err(failure),
     };
     client.close().await;
-    result
+    jobs
+}
+
+/// At each site in turn; what fails at one does not keep the others from it.
+async fn on_whole(
+    client: Client,
+    jobs: Vec<JobId>,
+    home: &Home,
+    work: impl AsyncFn(&Client, Vec<JobId>) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let whole::Found { at, all } = whole::of(client, jobs, home).await?;
+    let mut first = if all { 0 } else { FAILED };
+    for At { client, jobs } in at {
+        let contact = client.address().to_string();
+        let status = work(&client, jobs).await.unwrap_or_else(|failure| {
+            eprintln!("kumiko: {contact}: {failure}");
+            failure.status
+        });
+        connect::close(client).await;
+        first = if first == 0 { status } else { first };
+    }
+    Ok(first)
 }
 
 /// As `on`, one job after the other.
@@ -167,6 +195,7 @@ pub async fn limit(
     }
     let select = Select {
         jobs: vec![which],
+        whole: false,
         target,
     };
     each(&select, home, async |client, job| {

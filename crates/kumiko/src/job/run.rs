@@ -5,12 +5,13 @@ use crate::attached::{self, End, Interrupt};
 use crate::connect;
 use crate::fail::{Failure, OWN_FAILURE};
 use crate::home::Home;
-use crate::job::{describe, place, view};
+use crate::job::{describe, place, together, view};
 use crate::output::{self, Show};
 use kumiko_client::{Attached, Client, ClientError};
 use kumiko_job::attempt::Outcome;
 use kumiko_job::description::{JobDescription, Stdin};
 use kumiko_job::placement::plain_name;
+use kumiko_job::rsl;
 use kumiko_wire::api::{Delegated, Submitted};
 
 impl Show for Submitted {
@@ -25,8 +26,11 @@ impl Show for Delegated {
     }
 }
 
-pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, Failure> {
-    let mut description = describe::of_submit(&submit)?;
+pub async fn submit(mut submit: Submit, format: Format, home: &Home) -> Result<u8, Failure> {
+    let mut description = match asked_for(&mut submit)? {
+        Asked::One(description) => *description,
+        Asked::Several(parts) => return together::submit(&submit, parts, format, home).await,
+    };
     if description.stdin == Stdin::Live {
         return Err(Failure::misuse(
             "--stdin - needs somebody who stays: use `kumiko job run`, or name a file",
@@ -51,8 +55,11 @@ pub async fn submit(submit: Submit, format: Format, home: &Home) -> Result<u8, F
     Ok(0)
 }
 
-pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
-    let mut description = describe::of_submit(&submit)?;
+pub async fn run(mut submit: Submit, home: &Home) -> Result<u8, Failure> {
+    let mut description = match asked_for(&mut submit)? {
+        Asked::One(description) => *description,
+        Asked::Several(parts) => return together::run(&submit, parts, home).await,
+    };
     let live = description.stdin == Stdin::Live;
     let end = if submit.place.dry_run {
         place::show(&submit, &description, home).await?;
@@ -85,6 +92,31 @@ pub async fn run(submit: Submit, home: &Home) -> Result<u8, Failure> {
         eprintln!("kumiko: job {}: {word}", end.job);
     }
     Ok(status)
+}
+
+enum Asked {
+    One(Box<JobDescription>),
+    Several(Vec<rsl::Subjob>),
+}
+
+fn asked_for(submit: &mut Submit) -> Result<Asked, Failure> {
+    let Some(text) = &submit.rsl else {
+        return describe::of_submit(submit).map(|one| Asked::One(Box::new(one)));
+    };
+    let mut parts = describe::parts(text)?;
+    if let [one] = &parts[..] {
+        let description = describe::of_part(submit, one)?;
+        if let Some(contact) = parts.swap_remove(0).contact {
+            submit.target.site = Some(contact);
+        }
+        return Ok(Asked::One(Box::new(description)));
+    }
+    match submit.place.requirement.is_some() {
+        true => Err(Failure::misuse(
+            "--where chooses one site: name that of each part by resourceManagerContact",
+        )),
+        false => Ok(Asked::Several(parts)),
+    }
 }
 
 /// Streams it here until it has ended, and brings its files.

@@ -56,6 +56,8 @@ impl Show for Whole {
                 format!("{done} of {all} moved, {} bytes", moved.bytes_done)
             }),
         );
+        line("together", v.together.as_ref().map(|one| one.words()));
+        line("held", v.held.then(|| "until it is released".to_owned()));
         line("submitted", Some(ago(v.submitted_ms)));
         line("ran for", ran_for(v));
         line("outcome", v.outcome.as_ref().map(outcome_words));

@@ -28,9 +28,15 @@ pub enum Ask {
         grace_ms: u64,
         reply: Reply<()>,
     },
-    /// Nobody has been attached for as long as the job allows.
+    /// Nobody has been attached to it, or has held it on, for so long.
     Unattended {
         job: JobId,
+        after_s: u64,
+    },
+    /// What is held may begin.
+    Release {
+        job: JobId,
+        reply: Reply<()>,
     },
     Remove {
         job: JobId,
@@ -110,6 +116,7 @@ impl Ask {
             Ask::Submit(_)
             | Ask::Cancel { .. }
             | Ask::Unattended { .. }
+            | Ask::Release { .. }
             | Ask::Remove { .. }
             | Ask::Renew { .. }
             | Ask::Redirect { .. }

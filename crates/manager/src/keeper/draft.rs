@@ -9,7 +9,7 @@ use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, LimitsBy, Record};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::limits::{self, ProgramOver};
-use kumiko_job::respond::{self, NoRedirect, NoRenewal, OutputBytes};
+use kumiko_job::respond::{self, NoRedirect, NoRelease, NoRenewal, OutputBytes};
 use kumiko_job::staging::Item;
 use kumiko_job::state::{Job, Stage, apply};
 use kumiko_policy::Policy;
@@ -107,17 +107,25 @@ impl Keeper {
                 draft.answers.push(Answer::Done(reply, done));
                 failed
             }
-            Ask::Unattended { job } => {
+            Ask::Release { job, reply } => {
+                let done = self.change(draft, job, |job| {
+                    respond::release(job).map_err(|why| no_release(job.id, why))
+                });
+                let (done, failed) = answer(done);
+                draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::Unattended { job, after_s } => {
                 let site = self.limits.grace_ms;
                 let done = self.change(draft, job, |job| {
                     let grace_ms = job.description.grace_ms.unwrap_or(site);
-                    Ok(respond::unattended(job, grace_ms))
+                    Ok(respond::unattended(job, after_s, grace_ms))
                 });
                 let (done, failed) = answer(done);
                 if let Err(refusal) = done {
                     tracing::error!(%job, %refusal, "a job that nobody attends could not be ended");
                 }
-                draft.keep.push(Ask::Unattended { job });
+                draft.keep.push(Ask::Unattended { job, after_s });
                 failed
             }
             Ask::Remove { job, reply } => {
@@ -474,6 +482,7 @@ impl Draft {
                 .answers
                 .push(Answer::Submit(submission.reply, Err(refusal))),
             Ask::Cancel { reply, .. }
+            | Ask::Release { reply, .. }
             | Ask::Remove { reply, .. }
             | Ask::Renew { reply, .. }
             | Ask::SetLimits { reply, .. }
@@ -498,6 +507,14 @@ fn still_live(job: JobId) -> Refusal {
     let message =
         format!("job {job} has not ended and cannot be removed: cancel it first, or wait for it");
     Refusal::new("job_live", message)
+}
+
+fn no_release(job: JobId, why: NoRelease) -> Refusal {
+    let message = format!("job {job} cannot be released: {why}");
+    match why {
+        NoRelease::Ended => Refusal::new("job_ended", message),
+        NoRelease::NotHeld => Refusal::new("job_not_held", message),
+    }
 }
 
 fn no_limits(job: JobId, why: ProgramOver) -> Refusal {

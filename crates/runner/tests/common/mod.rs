@@ -40,6 +40,7 @@ pub fn script(script: &str) -> AttemptSpec {
         output_quota_bytes: 1 << 30,
         policy: kumiko_policy::Policy::default(),
         mechanism: None,
+        hold_ms: None,
     }
 }
 
