@@ -6,13 +6,15 @@
 mod answers;
 mod checkpoints;
 
+use self::answers::Heard;
+use crate::callbacks::Asked;
 use crate::pool::{Ask, Pool};
 use crate::registry::Routine;
 use crate::store::{Held, Store, call_file};
 use bytes::Bytes;
 use kumiko_call::event::End;
 use kumiko_call::id::{AttemptId as CallAttempt, CheckpointId};
-use kumiko_idl::Plan;
+use kumiko_idl::{Placed, Plan};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::{AttemptSink, BatchSystem};
 use kumiko_job::description::{OutputMode, Resources, Stdin};
@@ -32,6 +34,8 @@ use tokio::sync::{oneshot, watch};
 
 /// Where a routine's program sees arguments: read-only, so that those of a call that is tried again are those that were sent.
 const ARGUMENTS: &str = "/arguments";
+/// In a worker's folder, where its guest cannot reach: the digest of its program.
+const PROGRAM: &str = "program";
 /// A process that had nothing to do for so long ends.
 const IDLE: Duration = Duration::from_secs(60);
 /// For a process to end by itself when no more calls come.
@@ -52,6 +56,8 @@ pub struct Order {
 #[derive(Debug)]
 pub struct Run {
     pub attempt: CallAttempt,
+    /// Digest of the routine's program.
+    pub program: String,
     pub plan: Plan,
     pub arguments: Held,
     /// Its routine makes checkpoints; and the one to begin at.
@@ -61,6 +67,9 @@ pub struct Run {
     pub in_memory: bool,
     /// The result is to outlive the machine.
     pub sync: bool,
+    /// Told what the routine asks its caller's functions; and what they said, by the question's number.
+    pub asks: UnboundedSender<Asked>,
+    pub said: UnboundedReceiver<(u64, Bytes)>,
     /// True from when the call is not wanted any more.
     pub cancelled: watch::Receiver<bool>,
     /// Told once it has computed for a while.
@@ -256,6 +265,7 @@ impl<B: BatchSystem> Worker<B> {
         for one in [&job_directory, &arguments] {
             DirBuilder::new().recursive(true).mode(0o700).create(one)?;
         }
+        std::fs::write(folder.join(PROGRAM), &order.routine.digest)?;
         // A copy: the routine may write to its own folder.
         std::fs::copy(&order.routine.program, job_directory.join("routine"))?;
         Ok(AttemptSpec {
@@ -335,10 +345,15 @@ impl<B: BatchSystem> Worker<B> {
             std::fs::hard_link(path, &link)?;
             linked = Some(link);
         }
-        let (offset, data) = (self.sent, Bytes::from(said));
+        self.say(said).await;
+        Ok(linked)
+    }
+
+    /// By its stdin.
+    async fn say(&mut self, words: Vec<u8>) {
+        let (offset, data) = (self.sent, Bytes::from(words));
         self.sent += data.len() as u64;
         self.command(AttemptCommand::Stdin { offset, data }).await;
-        Ok(linked)
     }
 
     async fn answered(&mut self, mut run: Run) -> Option<(Run, Done)> {
@@ -346,16 +361,21 @@ impl<B: BatchSystem> Worker<B> {
         let mut told = false;
         let mut cancelling = false;
         loop {
-            match self.read_answer(&run) {
+            match self.hear(&run) {
                 Err(end) => {
                     self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
                     self.until_ended().await;
                     let done = self.unfinished(&run, end).await;
                     return Some((run, done));
                 }
-                Ok(Some(small)) => {
-                    let done = self.result(&run, small).await;
+                Ok(Some(Heard::Result(result))) => {
+                    let done = self.result(&run, result).await;
                     return Some((run, done));
+                }
+                Ok(Some(Heard::Asks(asked))) => {
+                    // Nobody listens when the site goes down.
+                    let _ = run.asks.send(asked);
+                    continue;
                 }
                 Ok(None) => {}
             }
@@ -373,6 +393,9 @@ impl<B: BatchSystem> Worker<B> {
                         self.command(AttemptCommand::Cancel { grace_ms }).await;
                     }
                 }
+                said = run.said.recv(), if !run.said.is_closed() => if let Some((number, data)) = said {
+                    self.say(words::said(run.attempt, number, &data)).await;
+                },
                 // One that computes is asked for nothing else; the site goes down and leaves it alone.
                 ask = self.asked.recv() => {
                     ask?;
@@ -395,10 +418,12 @@ impl<B: BatchSystem> Worker<B> {
         let spool = self.shop.batch.spool(self.id()).join("stdout");
         let from = File::open(&spool).and_then(spooling::first_data);
         self.read = from.ok().flatten().unwrap_or(0);
+        // Whether it waits for its caller's function is not known either: the next one has the answers that were given.
+        let told = told && !run.plan.places.contains(&Placed::Callback);
         let mut cancelling = false;
         loop {
-            if let Some(small) = self.find_answer(&run) {
-                let done = self.result(&run, small).await;
+            if let Some(result) = self.find_answer(&run) {
+                let done = self.result(&run, result).await;
                 let _ = run.done.send(done);
                 break;
             }
