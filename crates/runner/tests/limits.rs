@@ -5,6 +5,7 @@ mod common;
 
 use common::{Attempt, script};
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, EngineCause, Outcome};
+use kumiko_linux::limits::group::{Controller, Place};
 use kumiko_policy::{Limits, Policy};
 
 fn limited(text: &str, limits: Limits) -> AttemptSpec {
@@ -84,4 +85,27 @@ fn the_record_says_why_and_under_whose_policies() {
         assert!(why.contains(words), "{words}: {why}");
     }
     assert!(not_enforced.contains("what is not TCP"), "{not_enforced}");
+}
+
+#[test]
+fn what_the_kernel_can_keep_of_a_whole_job_it_keeps() {
+    let limits = Limits {
+        cpu_percent: Some(50),
+        memory_mib: Some(1000),
+        ..Limits::default()
+    };
+    for (controller, name) in [(Controller::Cpu, "cpu"), (Controller::Memory, "memory")] {
+        if Place::find(controller).is_none() {
+            eprintln!(
+                "SKIP what_the_kernel_can_keep_of_a_whole_job_it_keeps: missing a control group of {name}"
+            );
+            continue;
+        }
+        // It is put into its groups when it has been found.
+        let text = format!(
+            "until grep -E '(^0:|[:,]{name}[:,]).*kumiko-job-' /proc/self/cgroup >/dev/null; do :; done"
+        );
+        let mut attempt = Attempt::start(limited(&text, limits.clone()));
+        assert_eq!(attempt.end(), Outcome::Exited { status: 0 }, "{name}");
+    }
 }

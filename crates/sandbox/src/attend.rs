@@ -77,6 +77,8 @@ pub fn attend(
     let mut exceeded = None;
     loop {
         if let Some(ended) = guest.try_wait() {
+            let killed = || limiter.as_ref().and_then(Limiter::killed);
+            let exceeded = exceeded.or_else(killed);
             if let Some(relay) = relay {
                 relay.finish();
             }

@@ -1,6 +1,8 @@
-//! A control group of one job, in which the kernel counts its processes (cgroups(7), controller `pids`): of version 2
-//! where a group above this process's own has been left to this account (delegation), else of version 1.
-//! Not here: the groups of accounts ([`crate::groups`]), other controllers.
+//! Control groups of one job, in which the kernel counts its processes, bounds their share of processors and their memory
+//! (cgroups(7), controllers `pids`, `cpu`, `memory`): of version 2 where a group above this process's own has been left to
+//! this account (delegation), else of version 1, where each controller has a hierarchy of its own.
+//! Not here: the groups of accounts ([`crate::groups`]); disks, as version 1 does not see what is written through memory
+//! (kernel documentation, "Block IO Controller").
 
 use crate::groups::directory;
 use rustix::fs::{Access, access};
@@ -11,8 +13,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Stands before the number of the process that made the group.
 const PREFIX: &str = "kumiko-job-";
+/// A share of processors is given out so often: long enough for the least share to be the least that the kernel takes
+/// (1 ms), and short enough for a job that has used its own to stand still unnoticed.
+const PERIOD_US: u64 = 20_000;
+const LONG_PERIOD_US: u64 = 100_000;
+/// Of one processor, per cent: from here on the short period.
+const SHORT_FROM_PERCENT: u64 = 5;
 
-/// Where this account may make groups that count processes.
+/// What a group bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controller {
+    Processes,
+    Cpu,
+    Memory,
+}
+
+impl Controller {
+    pub const ALL: [Controller; 3] = [Self::Processes, Self::Cpu, Self::Memory];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "pids",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// The files by which it is told, of version 2 and of version 1.
+    fn files(self) -> [&'static str; 2] {
+        match self {
+            Self::Processes => ["pids.max", "pids.max"],
+            Self::Cpu => ["cpu.max", "cpu.cfs_quota_us"],
+            Self::Memory => ["memory.max", "memory.limit_in_bytes"],
+        }
+    }
+}
+
+/// Where this account may make groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     base: PathBuf,
@@ -21,27 +58,27 @@ pub struct Place {
 }
 
 impl Place {
-    /// None: it may make none on this machine.
-    pub fn find() -> Option<Place> {
+    /// None: it may make none on this machine that have this.
+    pub fn find(controller: Controller) -> Option<Place> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let may_write = |path: &Path| access(path, Access::WRITE_OK).is_ok();
         let of_two = directory(&mounts, &own, None).and_then(|home| {
-            let counts = |base: &&Path| {
+            let has = |base: &&Path| {
                 let on = fs::read_to_string(base.join("cgroup.subtree_control"));
-                on.is_ok_and(|on| on.split_whitespace().any(|name| name == "pids"))
+                on.is_ok_and(|on| on.split_whitespace().any(|name| name == controller.name()))
             };
             // Who moves a process writes to the lists of both groups and of what is above both.
             let may_move = |base: &&Path| may_write(base) && may_write(&base.join("cgroup.procs"));
             let mut above = home.ancestors();
-            let base = above.find(|base| counts(base) && may_move(base))?;
+            let base = above.find(|base| has(base) && may_move(base))?;
             Some(Place {
                 base: base.to_owned(),
                 home: home.clone(),
             })
         });
         of_two.or_else(|| {
-            let home = directory(&mounts, &own, Some("pids"))?;
+            let home = directory(&mounts, &own, Some(controller.name()))?;
             may_write(&home).then(|| Place {
                 base: home.clone(),
                 home,
@@ -89,12 +126,65 @@ pub struct Group {
 }
 
 impl Group {
-    /// Processes and threads that there may be at once: one more is refused (EAGAIN). Fewer than there are end none.
+    /// Is it one that bounds this? (Of version 2, all that is delegated there.)
+    pub fn has(&self, controller: Controller) -> bool {
+        let files = controller.files();
+        files.iter().any(|file| self.path.join(file).exists())
+    }
+
+    /// Of version 2, where a process is in one group for all controllers.
+    pub fn is_of_two(&self) -> bool {
+        self.path.join("cgroup.events").exists()
+    }
+
+    /// Bounds processes and threads that there may be at once, of which one more is refused (EAGAIN), and fewer than there
+    /// are end none; processors, in per cent of one; memory, in bytes, with what the kernel keeps of files for them. None:
+    /// no bound.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn bound(&self, most: u64) -> io::Result<()> {
-        fs::write(self.path.join("pids.max"), most.to_string())
+    /// The kernel's, which does not bound memory below what is used and cannot be given back.
+    pub fn bound(&self, controller: Controller, most: Option<u64>) -> io::Result<()> {
+        let [two, one] = controller.files();
+        let file = match self.path.join(two).exists() {
+            true => two,
+            false => one,
+        };
+        let write = |file: &str, value: String| fs::write(self.path.join(file), value);
+        let (none, value) = match controller {
+            Controller::Cpu => {
+                let period = match most {
+                    Some(percent) if percent >= SHORT_FROM_PERCENT => PERIOD_US,
+                    _ => LONG_PERIOD_US,
+                };
+                let quota = most.map(|percent| percent.saturating_mul(period) / 100);
+                if file == two {
+                    let quota = quota.map_or("max".to_owned(), |quota| quota.to_string());
+                    return write(file, format!("{quota} {period}"));
+                }
+                // One at a time: between the two there is no bound, and none that the kernel would refuse.
+                write(file, "-1".to_owned())?;
+                write("cpu.cfs_period_us", period.to_string())?;
+                ("-1", quota)
+            }
+            Controller::Memory if file == one => ("-1", most),
+            Controller::Memory | Controller::Processes => ("max", most),
+        };
+        write(
+            file,
+            value.map_or(none.to_owned(), |value| value.to_string()),
+        )
+    }
+
+    /// How many of its processes the kernel has ended for want of memory.
+    pub fn ended_for_memory(&self) -> u64 {
+        let of = |file: &str| {
+            let text = fs::read_to_string(self.path.join(file)).ok()?;
+            text.lines()
+                .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+        };
+        of("memory.events")
+            .or_else(|| of("memory.oom_control"))
+            .unwrap_or(0)
     }
 
     /// Puts a process with all its threads into the group; what it starts from now on is in it too.
@@ -123,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_group_counts_what_is_put_into_it_and_goes_when_it_is_dropped() {
-        let Some(place) = Place::find() else {
+        let Some(place) = Place::find(Controller::Processes) else {
             eprintln!(
                 "SKIP a_group_counts_what_is_put_into_it_and_goes_when_it_is_dropped: missing a control group that counts processes"
             );
@@ -131,7 +221,7 @@ mod tests {
         };
         let group = place.make().unwrap();
         let path = group.path.clone();
-        group.bound(1).unwrap();
+        group.bound(Controller::Processes, Some(1)).unwrap();
         // It is told when it is in the group, and goes on when its stdin ends.
         let mut child = Command::new("sh")
             .args(["-c", "read x; exec perl -e 'print defined fork ? 1 : 0'"])
@@ -150,5 +240,70 @@ mod tests {
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
         assert!(place.make().unwrap().add(i32::MAX).is_err());
+    }
+
+    #[test]
+    fn what_is_bounded_is_told_in_the_words_of_either_version() {
+        let check = |files: &[&str], controller, most: Option<u64>, expected: &[(&str, &str)]| {
+            let folder = tempfile::tempdir().unwrap();
+            for file in files {
+                fs::write(folder.path().join(file), "").unwrap();
+            }
+            let group = Group {
+                path: folder.path().join("."),
+                home: folder.path().to_owned(),
+            };
+            assert!(group.has(controller));
+            group.bound(controller, most).unwrap();
+            for (file, text) in expected {
+                let got = fs::read_to_string(folder.path().join(file)).unwrap();
+                assert_eq!(got, *text, "{controller:?} {most:?}: {file}");
+            }
+        };
+        let (cpu, memory) = (Controller::Cpu, Controller::Memory);
+        check(&["cpu.max"], cpu, Some(150), &[("cpu.max", "30000 20000")]);
+        check(&["cpu.max"], cpu, Some(1), &[("cpu.max", "1000 100000")]);
+        check(&["cpu.max"], cpu, None, &[("cpu.max", "max 100000")]);
+        let one = ["cpu.cfs_quota_us", "cpu.cfs_period_us"];
+        let half = [
+            ("cpu.cfs_quota_us", "10000"),
+            ("cpu.cfs_period_us", "20000"),
+        ];
+        check(&one, cpu, Some(50), &half);
+        check(&one, cpu, None, &[("cpu.cfs_quota_us", "-1")]);
+        check(
+            &["memory.max"],
+            memory,
+            Some(4096),
+            &[("memory.max", "4096")],
+        );
+        check(&["memory.max"], memory, None, &[("memory.max", "max")]);
+        let one = "memory.limit_in_bytes";
+        check(&[one], memory, None, &[(one, "-1")]);
+        let pids = Controller::Processes;
+        check(&["pids.max"], pids, Some(7), &[("pids.max", "7")]);
+    }
+
+    #[test]
+    fn the_kernel_keeps_what_a_group_is_bounded_to() {
+        for controller in Controller::ALL {
+            let Some(place) = Place::find(controller) else {
+                let name = controller.name();
+                eprintln!(
+                    "SKIP the_kernel_keeps_what_a_group_is_bounded_to: missing a control group of {name}"
+                );
+                continue;
+            };
+            let group = place.make().unwrap();
+            assert!(group.has(controller), "{controller:?}");
+            let most = match controller {
+                Controller::Memory => 1 << 26,
+                Controller::Cpu | Controller::Processes => 250,
+            };
+            for most in [Some(most), Some(most / 125), None] {
+                group.bound(controller, most).unwrap();
+            }
+            assert_eq!(group.ended_for_memory(), 0);
+        }
     }
 }

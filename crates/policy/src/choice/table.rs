@@ -17,6 +17,8 @@ pub enum Requirement {
     Complete,
     /// It holds guests to addresses.
     Addresses,
+    /// It keeps rates by history and sleep.
+    History,
     /// Nothing of a strict policy is left open.
     Strict,
 }
@@ -27,6 +29,7 @@ impl fmt::Display for Requirement {
             Requirement::Machine => "no root",
             Requirement::Complete => "complete",
             Requirement::Addresses => "addresses",
+            Requirement::History => "history",
             Requirement::Strict => "strict",
         })
     }

@@ -4,6 +4,7 @@
 
 mod account;
 mod bucket;
+mod groups;
 mod pace;
 mod shares;
 mod stop;
@@ -13,7 +14,8 @@ pub use words::{Kept, kept};
 
 use account::Account;
 use bucket::Bucket;
-use kumiko_linux::limits::group::{Group, Place};
+use groups::Groups;
+use kumiko_linux::limits::group::Controller;
 use kumiko_linux::limits::{bounds, tasks, usage};
 use kumiko_policy::{Limited, Limits, MechanismKind, Network};
 use pace::Pacer;
@@ -65,8 +67,8 @@ pub struct Limiter {
     network: bool,
     /// In a user namespace of its own there is a first process that is not the guest's.
     namespace: bool,
-    /// Counts its processes, where they are not counted by account.
-    group: Option<Group>,
+    /// Where the kernel keeps some of them for the whole job.
+    groups: Groups,
     /// Processes that stand by the job with us, and are no part of it.
     helpers: BTreeSet<i32>,
     begun: Instant,
@@ -91,7 +93,7 @@ impl Limiter {
             limits: Limits::default(),
             network: network == Network::Host,
             namespace: mechanism == MechanismKind::Namespace.name(),
-            group: None,
+            groups: Groups::default(),
             helpers: helpers(guests),
             begun: now,
             due: now,
@@ -113,20 +115,23 @@ impl Limiter {
     /// Other limits from now on.
     pub fn set(&mut self, limits: &Limits) {
         let rate = |kbyte_s: Option<u64>| kbyte_s.map(|rate| rate.saturating_mul(1_000));
+        self.limits = limits.clone();
+        self.bound_groups();
         // Billionths of a processor.
-        self.cpu.set(
-            limits
-                .cpu_percent
-                .map(|percent| percent.saturating_mul(10_000_000)),
-        );
-        self.read.set(rate(limits.disk_kbyte_s));
-        self.written.set(rate(limits.disk_kbyte_s));
-        let network = limits.network_kbyte_s.filter(|_| self.network);
+        let percent = limits
+            .cpu_percent
+            .filter(|_| !self.groups.keep(Controller::Cpu));
+        self.cpu
+            .set(percent.map(|percent| percent.saturating_mul(10_000_000)));
+        // A supervisor keeps them, call by call.
+        let looked_at = !limits.history;
+        let disk = limits.disk_kbyte_s.filter(|_| looked_at);
+        self.read.set(rate(disk));
+        self.written.set(rate(disk));
+        let network = limits.network_kbyte_s.filter(|_| self.network && looked_at);
         self.pacer.set(rate(network));
         self.received.set(rate(network));
-        self.limits = limits.clone();
         self.bounded.clear();
-        self.count();
         self.due = Instant::now();
     }
 
@@ -192,17 +197,22 @@ impl Limiter {
         }
     }
 
-    /// The kernel counts processes by account in a user namespace, but not those of root; else in a group.
-    fn count(&mut self) {
+    /// What the kernel keeps of the whole job in groups. It counts processes by account in a user namespace, but not those
+    /// of root; else in a group.
+    fn bound_groups(&mut self) {
         let by_account = self.namespace && !kumiko_linux::is_root();
-        let Some(most) = self.processes().filter(|_| !by_account) else {
-            return;
-        };
-        if self.group.is_none() {
-            self.group = Place::find().and_then(|place| place.make().ok());
-        }
-        if let Some(group) = &self.group {
-            let _ = group.bound(most); // made by us, so ours to bound
+        let processes = self.processes().filter(|_| !by_account);
+        let memory = self.limits.memory_mib;
+        let bounds = [
+            (Controller::Processes, processes),
+            (Controller::Cpu, self.limits.cpu_percent),
+            (
+                Controller::Memory,
+                memory.map(|mib| mib.saturating_mul(1 << 20)),
+            ),
+        ];
+        for (controller, most) in bounds {
+            self.groups.bound(controller, most);
         }
     }
 
@@ -215,7 +225,7 @@ impl Limiter {
     /// What the kernel keeps of each process, once.
     fn bound(&mut self, all: &[i32]) {
         let (open_files, processes) = (self.limits.open_files, self.processes());
-        if open_files.is_none() && processes.is_none() {
+        if open_files.is_none() && processes.is_none() && self.groups.is_empty() {
             return;
         }
         for pid in all {
@@ -226,16 +236,31 @@ impl Limiter {
             if let Some(most) = open_files {
                 let _ = bounds::open_files(*pid, most);
             }
-            match (processes, &self.group) {
-                (Some(_), Some(group)) => drop(group.add(*pid)),
-                (Some(most), None) if self.namespace => drop(bounds::processes(*pid, most)),
-                _ => {}
+            self.groups.add(*pid);
+            if let Some(most) = processes {
+                if self.namespace && !self.groups.keep(Controller::Processes) {
+                    let _ = bounds::processes(*pid, most);
+                }
             }
         }
         self.bounded.retain(|pid| all.contains(pid));
     }
 
+    /// The kernel has ended a process of the job for its memory: all of it is over, as where we look ourselves. To be asked
+    /// when a guest was killed, too, since there may be no further [`Limiter::tick`].
+    pub fn killed(&self) -> Option<Exceeded> {
+        let limit = self.limits.memory_mib?;
+        (self.groups.ended_for_memory() > 0).then_some(Exceeded {
+            limited: Limited::Memory,
+            limit,
+            used: limit,
+        })
+    }
+
     fn exceeded(&mut self, now: Instant, all: &[i32]) -> Option<Exceeded> {
+        if let Some(killed) = self.killed() {
+            return Some(killed);
+        }
         let over = |limited: Limited, used: u64| {
             let limit = self.limits.get(limited)?;
             (used > limit).then_some(Exceeded {

@@ -1,6 +1,6 @@
 //! By what each limit is kept here, and what of it is not (P14, P54): for the record of a job, and for `probe`.
 
-use kumiko_linux::limits::group::Place;
+use kumiko_linux::limits::group::{Controller, Place};
 use kumiko_policy::{Limited, Limits, MechanismKind, Network, Policy};
 
 /// In words, a line each.
@@ -13,12 +13,25 @@ pub struct Kept {
 /// What becomes of the policy's limits under a mechanism, on this machine.
 pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
     let mut kept = Kept::default();
+    let history = policy.by_history();
+    let has = |controller| Place::find(controller).is_some();
     for (limited, value) in policy.limits.each() {
         let words = Limits::words(limited, value);
         let mut by = |what: &str| kept.by.push(format!("{words}: {what}"));
         match limited {
             Limited::Network if policy.network() == Network::None => {
                 by("there is no network to send to");
+            }
+            Limited::Network if history => {
+                by("history and sleep before each call that sends on a socket");
+                let rest = "what comes, and what is sent with addresses under address rules";
+                kept.not.push(format!("of the {words}: {rest}"));
+            }
+            Limited::Disk if history => {
+                by("history and sleep before each call that reads or writes a file");
+                kept.not.push(format!(
+                    "of the {words}: what is read and written by memory maps"
+                ));
             }
             Limited::Network => {
                 by(
@@ -33,7 +46,11 @@ pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
                     .push(format!("of the {words}: what is not TCP{begin}"));
             }
             Limited::Disk => by("the job is stopped while it is over (block devices; /proc)"),
+            Limited::Cpu if has(Controller::Cpu) => by("the kernel's quota for a control group"),
             Limited::Cpu => by("the job is stopped while it is over"),
+            Limited::Memory if has(Controller::Memory) => by(
+                "the kernel's bound for a control group, and looked at each 100 ms; the job ends when it is over",
+            ),
             Limited::Memory => by("looked at each 100 ms; the job ends when it is over"),
             Limited::CpuTime | Limited::WallTime | Limited::Written => {
                 by("the job ends when it is over");
@@ -43,7 +60,7 @@ pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
                 (MechanismKind::Namespace, false) => {
                     by("RLIMIT_NPROC in the job's own user namespace (threads count)");
                 }
-                _ if Place::find().is_some() => {
+                _ if has(Controller::Processes) => {
                     by("pids.max of a control group (threads count)");
                 }
                 (_, true) => kept.not.push(format!("{words} (of the account root)")),

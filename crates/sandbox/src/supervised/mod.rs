@@ -12,6 +12,7 @@ mod counts;
 mod execute;
 mod filter;
 mod follow;
+mod history;
 mod messages;
 mod names;
 mod notify;
