@@ -9,7 +9,7 @@ use kumiko_client::gram::GramClient;
 use kumiko_gatekeeper::Gram;
 use kumiko_identity::delegation;
 use kumiko_identity::proxy::{self, Options};
-use kumiko_identity::tls::{Connector, TlsStream};
+use kumiko_identity::tls::{Acceptor, Connector, TlsStream};
 use kumiko_identity::{Credential, KeyKind};
 use kumiko_job::id::JobId;
 use kumiko_testkit::deadline;
@@ -443,6 +443,53 @@ async fn what_is_no_frame_is_refused_and_what_is_endless_is_cut_off() {
     endless.write_all(b"0").await.unwrap();
     endless.write_all(long.as_bytes()).await.unwrap();
     assert_eq!(status(&mut endless).await, Some(Status::BadRequest));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_megabyte_of_header_is_refused_by_each_end_and_a_silent_listener_holds_up_nobody() {
+    let (site, proxy) = site().await;
+    let (client, trust) = (client(&site, &proxy), site.ca.trust());
+    let long = [b"POST /1/2/ HTTP/1.1\r\nX: ".as_slice(), &[b'x'; 1 << 20]].concat();
+    let contact = submit(&site, &client, "&(executable=deaf)", None).await;
+    let contact = contact.contact.unwrap();
+    let place = contact.trim_start_matches("https://").split('/').next();
+    let tcp = TcpStream::connect(place.unwrap()).await.unwrap();
+    let connector = Connector::new(Some(&proxy), &trust, &[]).unwrap();
+    let own = connector.connect_to_identity("localhost", proxy.identity(), tcp);
+    let (mut at_contact, _) = own.await.unwrap();
+    let mut at_gatekeeper = link(&site, &proxy).await;
+    at_gatekeeper.write_all(b"0").await.unwrap();
+    for link in [&mut at_gatekeeper, &mut at_contact] {
+        // It may be closed before all is sent, and the answer lost with what was under way.
+        let _ = deadline("the end", link.write_all(&long)).await;
+        assert_ne!(status(link).await, Some(Status::Ok));
+    }
+    // A listener that answers so, and one that accepts nobody.
+    let liar = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ports = [liar.local_addr(), silent.local_addr()].map(|at| at.unwrap().port());
+    let acceptor = Acceptor::new(&proxy, &trust, &[]).unwrap();
+    let lied = tokio::spawn(async move {
+        let (mut link, _) = acceptor
+            .accept(liar.accept().await.unwrap().0)
+            .await
+            .unwrap();
+        let _ = link.write_all(&long).await;
+        let _ = link.read_to_end(&mut Vec::new()).await;
+    });
+    for port in ports {
+        let url = format!("https://localhost:{port}/");
+        let reply = submit(&site, &client, "&(executable=true)", Some(&url)).await;
+        assert_eq!(reply.status, GramCode::SUCCESS);
+    }
+    deadline("the liar is left", lied).await.unwrap();
+    let listener = client
+        .listen("127.0.0.1:0".parse().unwrap(), "localhost")
+        .await
+        .unwrap();
+    submit(&site, &client, "&(executable=true)", Some(listener.url())).await;
+    let told = deadline("its end", listener.next()).await.unwrap();
+    assert_eq!(told.state, JobState::Done);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
