@@ -1,9 +1,11 @@
 //! `bench batch`: short jobs through Slurm and HTCondor, by pilots and without, beside `fork` and the engines' own commands. The
-//! engines are real ones that are brought up on this machine for the run (testbeds/slurm, testbeds/condor).
+//! engines are real ones that are brought up on this machine for the run (testbeds/slurm, testbeds/condor). And jobs at several
+//! sites that begin together.
 //!
 //! Not here: several hosts that are machines; MPI.
 
 mod rows;
+mod together;
 
 use crate::bench::Bench;
 use crate::fail::Failure;
@@ -15,11 +17,12 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 4] = [
+const ROWS: [(&str, Measure); 5] = [
     ("pilot", rows::pilot),
     ("slurm", rows::slurm),
     ("condor", rows::condor),
     ("many", rows::many),
+    ("together", together::together),
 ];
 #[derive(Clone, Debug, Args)]
 pub struct Options {

@@ -13,6 +13,7 @@ pub mod decide;
 pub mod description;
 pub mod event;
 pub mod explain;
+pub mod hold;
 pub mod id;
 pub mod limits;
 pub mod placement;

@@ -5,6 +5,7 @@ use crate::attempt::{Outcome, OutputStream};
 use crate::contract::{Caller, EventView, JobState, JobView, Refusal, StagingView};
 use crate::description::{Destination, JobDescription};
 use crate::event::{Event, Record};
+use crate::hold::Hold;
 use crate::id::{AttemptId, JobId};
 use crate::limits::{self, ChangedLimits};
 use crate::staging::{self, Item};
@@ -31,14 +32,6 @@ pub struct Job {
     /// Number of the last event.
     pub last_event: u64,
     pub stage: Stage,
-}
-
-/// How far a job is that waits to be released.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hold {
-    /// The last epoch of which an attempt was held.
-    pub epoch: u32,
-    pub released: bool,
 }
 
 /// Destinations given after the submission.
@@ -192,24 +185,6 @@ impl Job {
     /// Neither ended nor removed.
     pub fn is_live(&self) -> bool {
         !matches!(self.stage, Stage::Ended(_) | Stage::Removed { .. })
-    }
-
-    /// For how long one word of its client's holds it on, seconds; None: it was submitted to begin at once.
-    pub fn hold_s(&self) -> Option<u64> {
-        let together = self.description.together.as_deref();
-        together.and_then(|together| together.hold_s)
-    }
-
-    /// Its attempt is ready, and waits to be released.
-    pub fn is_held(&self) -> bool {
-        let planned = matches!(&self.stage, Stage::Planned(one) if one.epoch == self.hold.epoch);
-        planned && !self.hold.released
-    }
-
-    /// For how long it does without anybody, seconds; None: it needs nobody.
-    pub fn needs_somebody_s(&self) -> Option<u64> {
-        let hold_s = self.hold_s().filter(|_| !self.hold.released);
-        hold_s.or(self.description.attended_s)
     }
 
     /// The number of the event that gave the destinations of a stream (1: the description), and the destinations.
@@ -374,17 +349,9 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
         Event::Redirected { stdout, stderr } => Some(redirect(job, record.number, stdout, stderr)),
         _ => job.redirected.clone(),
     };
-    let hold = match record.event {
-        Event::Held { epoch } => Hold { epoch, ..job.hold },
-        Event::Released {} => Hold {
-            released: true,
-            ..job.hold
-        },
-        _ => job.hold,
-    };
     Ok(Job {
         last_event: record.number,
-        hold,
+        hold: job.hold.after(&record.event),
         limits: job.limits.after(record),
         stage,
         cancel_grace_ms,
@@ -435,6 +402,7 @@ pub fn views(id: JobId, records: &[Record]) -> Vec<EventView> {
     views
 }
 
+pub(crate) const FENCED: &str = "it is of another epoch than the attempt that lives";
 const NOTHING_TO_MOVE: &str = "staging has no such thing to do";
 
 /// A job that ended before any attempt was planned.
@@ -469,7 +437,6 @@ fn settle(
 }
 
 fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
-    const FENCED: &str = "it is of another epoch than the attempt that lives";
     match (&job.stage, &record.event) {
         (Stage::Waiting { last_epoch }, Event::Planned { epoch, batch, boot }) => {
             if *epoch != last_epoch + 1 {
@@ -639,26 +606,12 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             Ok(Stage::Running(attempt.clone(), run))
         }
         (Stage::Planned(attempt), Event::Held { epoch }) => {
-            if *epoch != attempt.epoch {
-                return Err(FENCED);
-            }
-            if job.hold_s().is_none() {
-                return Err("the job does not wait to be released");
-            }
-            if job.hold.epoch == *epoch {
-                return Err("it is held already");
-            }
-            Ok(job.stage.clone())
+            job.may_be_held(attempt, *epoch).map(|()| job.stage.clone())
         }
         (
             Stage::StagingIn(_) | Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
             Event::Released {},
-        ) => {
-            if job.hold_s().is_none() || job.hold.released {
-                return Err("the job does not wait to be released");
-            }
-            Ok(job.stage.clone())
-        }
+        ) => job.may_be_released().map(|()| job.stage.clone()),
         (Stage::Running(attempt, run), Event::Suspended { epoch } | Event::Resumed { epoch }) => {
             let suspended = matches!(record.event, Event::Suspended { .. });
             if *epoch != attempt.epoch {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod clients;
+mod reached;
 mod staging;
 
 use kumiko_job::attempt::{AttemptReport, Outcome};
@@ -17,6 +18,7 @@ use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::respond::{self, Here, OutputBytes};
 use kumiko_job::staging::Item;
 use kumiko_job::state::{Job, Stage, apply};
+use reached::Reached;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -630,20 +632,6 @@ fn started() -> AttemptReport {
     }
 }
 
-/// What the histories reached, so that a test of nothing is noticed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Reached {
-    ran: u64,
-    tried_again: u64,
-    lost: u64,
-    cancelled: u64,
-    unattended: u64,
-    staged: u64,
-    not_staged: u64,
-    released: u64,
-    left_held: u64,
-}
-
 fn history(seed: u64, tell: bool, reached: &mut Reached) {
     let mut world = World::new(seed, tell);
     for _ in 0..STEPS {
@@ -651,25 +639,7 @@ fn history(seed: u64, tell: bool, reached: &mut Reached) {
     }
     world.come_to_an_end();
     world.check_end();
-    reached.ran += world.began.len() as u64;
-    let jobs = world.up().jobs.clone();
-    for job in jobs.values() {
-        reached.tried_again += u64::from(job.last_epoch() > 1);
-        if let Stage::Ended(end) = &job.stage {
-            reached.lost += u64::from(matches!(end.outcome, Outcome::Lost { .. }));
-            let cancelled = end.outcome == Outcome::Cancelled;
-            reached.cancelled += u64::from(cancelled);
-            let exited = matches!(end.outcome, Outcome::Exited { .. });
-            reached.staged += u64::from(exited && !job.description.stage_in.is_empty());
-            let not_staged = matches!(end.outcome, Outcome::StagingFailed { .. });
-            reached.not_staged += u64::from(not_staged);
-            let held = job.hold_s().is_some();
-            let left = cancelled && world.was_left(job.id);
-            reached.unattended += u64::from(left && !held);
-            reached.left_held += u64::from(left && held);
-            reached.released += u64::from(exited && held);
-        }
-    }
+    reached.count(&mut world);
 }
 
 /// Says which history went wrong, whatever it was.
@@ -704,31 +674,8 @@ fn whatever_happens_nothing_acknowledged_is_lost_nothing_runs_twice_and_every_jo
             .map(|thread| scope.spawn(move || share(thread)))
             .collect();
         for share in shares {
-            let one = share.join().unwrap();
-            reached.ran += one.ran;
-            reached.tried_again += one.tried_again;
-            reached.lost += one.lost;
-            reached.cancelled += one.cancelled;
-            reached.unattended += one.unattended;
-            reached.staged += one.staged;
-            reached.not_staged += one.not_staged;
-            reached.released += one.released;
-            reached.left_held += one.left_held;
+            reached.add(&share.join().unwrap());
         }
     });
-    let least = [
-        reached.ran / 100,
-        reached.tried_again,
-        reached.lost,
-        reached.cancelled,
-        reached.unattended,
-        reached.staged,
-        reached.not_staged,
-        reached.released,
-        reached.left_held,
-    ];
-    assert!(
-        least.iter().all(|count| *count > HISTORIES / 100),
-        "{reached:?}"
-    );
+    assert!(reached.least() > HISTORIES / 100, "{reached:?}");
 }
