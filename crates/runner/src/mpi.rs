@@ -7,15 +7,19 @@ use kumiko_linux::limits::tasks;
 use kumiko_linux::process;
 use kumiko_policy::{JOB_DIRECTORY, MechanismKind};
 use kumiko_sandbox::{Guest, Program};
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// As much of a program is searched for the name of its library: above the tables of nearly all programs.
 const SEARCHED_BYTES: u64 = 64 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// Processes of which descriptors are held at a time: a runner has 1024, and other uses for them.
+const HELD_AT_ONCE: usize = 256;
 
 // signal(7).
 const SIGTERM: i32 = 15;
@@ -161,14 +165,12 @@ pub fn signal(library: Library, launcher: &Guest, signal: i32) {
         // It cannot see these. Parents before their children, so that one that is stopped starts no more.
         SIGSTOP | SIGCONT => {
             launcher.signal(signal);
-            send(&tasks::below(launcher.pid()), signal);
+            send(|| tasks::below(launcher.pid()), signal);
         }
         // Open MPI's would pass it on and kill them one second later, whatever the grace.
         SIGTERM if library == Library::Openmpi => {
-            let ranks = tasks::children(launcher.pid());
-            match ranks.is_empty() {
-                true => launcher.signal(signal),
-                false => send(&ranks, signal),
+            if !send(|| tasks::children(launcher.pid()), signal) {
+                launcher.signal(signal);
             }
         }
         // It passes these on.
@@ -176,13 +178,22 @@ pub fn signal(library: Library, launcher: &Guest, signal: i32) {
     }
 }
 
-fn send(all: &[i32], signal: i32) {
-    for pid in all {
-        // It may have ended.
-        if let Ok(pidfd) = process::pidfd(*pid) {
+/// Signals those that are listed; false: there are none. A number is listed again once a descriptor holds what has it, for
+/// what had it may have ended, and another may have it.
+fn send(list: impl Fn() -> Vec<i32>, signal: i32) -> bool {
+    let first = list();
+    for some in first.chunks(HELD_AT_ONCE) {
+        // Some may have ended.
+        let held = some
+            .iter()
+            .filter_map(|pid| Some((pid, process::pidfd(*pid).ok()?)));
+        let held: Vec<(&i32, OwnedFd)> = held.collect();
+        let again: HashSet<i32> = list().into_iter().collect();
+        for (_, pidfd) in held.iter().filter(|(pid, _)| again.contains(pid)) {
             let _ = process::signal(pidfd.as_fd(), signal);
         }
     }
+    !first.is_empty()
 }
 
 /// The launcher of a directory of the view.
