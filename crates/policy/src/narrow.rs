@@ -7,9 +7,6 @@ use crate::reach::{MAX_ADDRESSES, Reach};
 use crate::types::{Access, MAX_RULES, MechanismKind, Network, Origin, Policy, Real, Rule};
 use std::collections::BTreeMap;
 
-/// In the TOML notation, with its table.
-const HISTORY: &str = "limits.history";
-
 /// The default policy as a site's owner changes it: they may show any path of the host, and their rules take the place of
 /// the default's at and below their paths.
 pub(crate) fn over_default(default: &Policy, site: &Policy) -> Result<Policy, NarrowError> {
@@ -75,7 +72,6 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
             take_origin(&mut origins, below, &limited.full_key());
         }
     }
-    limits.history |= below.limits.history;
     let mechanism = mechanism(base.mechanism, below.mechanism)?;
     // A wall stays once it is asked for, and it is where nobody says otherwise: asking for less changes nothing.
     let complete = match (base.complete, below.complete) {
@@ -90,7 +86,6 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
             further_processes != base.further_processes,
         ),
         ("strict", below.strict && !base.strict),
-        (HISTORY, limits.history != base.limits.history),
         ("complete", complete != base.complete),
     ] {
         if changed {

@@ -16,7 +16,7 @@ const KEYS: &str = "mechanism, network, further_processes, strict, complete, vo,
 const RULE_KEYS: &str = "access, real, optional, size_mib";
 const NETWORK_KEYS: &str = "access, allow, deny";
 const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib, processes, open_files, cpu_time_s, \
-                          wall_time_s, written_mib, history";
+                          wall_time_s, written_mib";
 const ACCESSES: &str = "read, write, denied, hidden, temporary";
 /// Of the name of a virtual organisation: those in use are of DNS, at most this long (RFC 1035, 2.3.4).
 const MAX_VO_BYTES: usize = 255;
@@ -171,11 +171,6 @@ impl Reader<'_> {
 
     fn limit(&self, policy: &mut Policy, (name, value): Entry<'_>) -> Result<(), PolicyError> {
         let key = name.get_ref().as_ref();
-        if key == "history" {
-            policy.limits.history = self.boolean((name, value))?;
-            self.note(policy, "limits.history", name.span());
-            return Ok(());
-        }
         let Some(limited) = Limited::from_key(key) else {
             return Err(self.unknown(name, key, LIMIT_KEYS));
         };

@@ -183,14 +183,6 @@ pub struct Limits {
     /// Bytes that the job has written to block devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_mib: Option<u64>,
-    /// Rates of disk and network are kept by what the paper of 2003 has for it (P59).
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub history: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde asks for it
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// One limit: what it is of, in words and as a key.
@@ -371,15 +363,6 @@ impl Policy {
     /// What holds when nothing was said: a wall.
     pub fn complete(&self) -> bool {
         self.complete.unwrap_or(true)
-    }
-
-    /// Rates that are kept by history and sleep (P59), if there are any.
-    pub fn by_history(&self) -> bool {
-        let network = self
-            .limits
-            .network_kbyte_s
-            .filter(|_| self.network() == Network::Host);
-        self.limits.history && (network.is_some() || self.limits.disk_kbyte_s.is_some())
     }
 
     /// What holds for further processes when nothing was said.

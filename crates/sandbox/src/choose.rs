@@ -97,11 +97,6 @@ pub fn choose_by(
             mechanism: kind.name(),
         });
     }
-    if !keeps_history(policy, kind) {
-        return Err(SandboxError::History {
-            mechanism: kind.name(),
-        });
-    }
     let not_enforced = not_enforced(policy, kind);
     if policy.strict && !not_enforced.is_empty() {
         return Err(SandboxError::Strict {
@@ -171,10 +166,6 @@ fn hindrances(policy: &Policy, kind: MechanismKind, machine: &Machine) -> Vec<Hi
                 "does not hold guests to addresses".to_owned(),
             )
         }),
-        (!keeps_history(policy, kind)).then(|| {
-            let why = "no call that writes is asked for, as rates by history need";
-            lacks(Requirement::History, why.to_owned())
-        }),
         (!strict.is_empty()).then(|| {
             let why = format!(
                 "the policy is strict, and it leaves open: {}",
@@ -211,12 +202,6 @@ fn not_enforced(policy: &Policy, kind: MechanismKind) -> Vec<String> {
 pub(crate) fn carries_out(policy: &Policy, kind: MechanismKind) -> bool {
     let addresses = policy.network() == Network::Host && !policy.reach.is_empty();
     !(addresses && kind == MechanismKind::Namespace)
-}
-
-/// Rates by history are kept where a tracer is asked for every call (P59): a listener would have to hear of calls that its
-/// guest makes before it has the listener.
-fn keeps_history(policy: &Policy, kind: MechanismKind) -> bool {
-    !policy.by_history() || kind == MechanismKind::Ptrace
 }
 
 fn why_not(

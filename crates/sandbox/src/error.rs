@@ -17,10 +17,6 @@ pub enum SandboxError {
         "mechanism \"{mechanism}\" does not hold guests to the addresses that the policy names: use notify or ptrace"
     )]
     Addresses { mechanism: &'static str },
-    #[error(
-        "mechanism \"{mechanism}\" does not keep rates by history: use ptrace, or leave `history` out of the policy"
-    )]
-    History { mechanism: &'static str },
     #[error("user namespaces are not permitted to this account ({why}): {remedy}")]
     UserNamespaces { why: String, remedy: String },
     #[error("mechanism \"{mechanism}\" cannot be used on this machine: {why}")]
@@ -75,9 +71,7 @@ impl SandboxError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoSuchMechanism { .. } => "no_such_mechanism",
-            Self::Strict { .. } | Self::Addresses { .. } | Self::History { .. } => {
-                "policy_not_enforceable"
-            }
+            Self::Strict { .. } | Self::Addresses { .. } => "policy_not_enforceable",
             Self::UserNamespaces { .. } => "user_namespaces_not_permitted",
             Self::Machine { .. } => "mechanism_unavailable",
             Self::Real { .. } => "mapping_real_path",

@@ -88,7 +88,6 @@ fn whole(policy: &Policy) -> Vec<Decided> {
         setting("network", network(policy).to_owned()),
         setting("further_processes", words(policy.further_processes())),
         setting("strict", words(policy.strict)),
-        setting("limits.history", words(policy.limits.history)),
     ];
     let limits = policy.limits.each();
     let limits =

@@ -17,8 +17,6 @@ pub enum Requirement {
     Complete,
     /// It holds guests to addresses.
     Addresses,
-    /// It keeps rates by history and sleep.
-    History,
     /// Nothing of a strict policy is left open.
     Strict,
 }
@@ -29,7 +27,6 @@ impl fmt::Display for Requirement {
             Requirement::Machine => "no root",
             Requirement::Complete => "complete",
             Requirement::Addresses => "addresses",
-            Requirement::History => "history",
             Requirement::Strict => "strict",
         })
     }

@@ -123,12 +123,9 @@ impl Limiter {
             .filter(|_| !self.groups.keep(Controller::Cpu));
         self.cpu
             .set(percent.map(|percent| percent.saturating_mul(10_000_000)));
-        // A supervisor keeps them, call by call.
-        let looked_at = !limits.history;
-        let disk = limits.disk_kbyte_s.filter(|_| looked_at);
-        self.read.set(rate(disk));
-        self.written.set(rate(disk));
-        let network = limits.network_kbyte_s.filter(|_| self.network && looked_at);
+        self.read.set(rate(limits.disk_kbyte_s));
+        self.written.set(rate(limits.disk_kbyte_s));
+        let network = limits.network_kbyte_s.filter(|_| self.network);
         self.pacer.set(rate(network));
         self.received.set(rate(network));
         self.bounded.clear();

@@ -13,7 +13,6 @@ pub struct Kept {
 /// What becomes of the policy's limits under a mechanism, on this machine.
 pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
     let mut kept = Kept::default();
-    let history = policy.by_history();
     let has = |controller| Place::find(controller).is_some();
     for (limited, value) in policy.limits.each() {
         let words = Limits::words(limited, value);
@@ -21,17 +20,6 @@ pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
         match limited {
             Limited::Network if policy.network() == Network::None => {
                 by("there is no network to send to");
-            }
-            Limited::Network if history => {
-                by("history and sleep before each call that sends on a socket");
-                let rest = "what comes, and what is sent with addresses under address rules";
-                kept.not.push(format!("of the {words}: {rest}"));
-            }
-            Limited::Disk if history => {
-                by("history and sleep before each call that reads or writes a file");
-                kept.not.push(format!(
-                    "of the {words}: what is read and written by memory maps"
-                ));
             }
             Limited::Network => {
                 by(

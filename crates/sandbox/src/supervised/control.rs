@@ -4,8 +4,7 @@
 use super::caller::Caller;
 use super::counts::Counts;
 use super::execute::{self, Missing};
-use super::filter::{Asked, By, filter};
-use super::history::History;
+use super::filter::{By, filter};
 use super::notify;
 use super::protocol::{CHANGE, KILL, LAUNCH, Order, Reply, next, read_change};
 use super::resolve::End;
@@ -38,8 +37,6 @@ pub(super) struct Charge {
     pub reach: Vec<Addresses>,
     /// Of the job's sockets to begin with, bytes a second.
     pub pace: Option<u64>,
-    /// Rates of network and disk that are kept by history (P59), bytes a second.
-    pub history: Option<[Option<u64>; 2]>,
     pub further_processes: bool,
     /// The room's own directory: there, and empty.
     pub scratch: PathBuf,
@@ -91,9 +88,6 @@ impl Supervisor {
         let mut view = build::build(&charge.steps.steps, &charge.scratch)?;
         view.set_reach(charge.reach.clone());
         view.set_pace(charge.pace);
-        if let Some([network, disk]) = charge.history {
-            view.keep_history(History::new(network, disk));
-        }
         if let Some(counts) = &charge.counts {
             view.count_in(Arc::clone(counts));
         }
@@ -104,13 +98,10 @@ impl Supervisor {
             .map_err(|error| failed(Stage::Privileges)(Errno::from(error)))?;
         let filter = filter(
             charge.by,
-            &Asked {
-                network: charge.network,
-                addresses: !charge.reach.is_empty(),
-                paced: charge.pace.is_some(),
-                history: charge.history.is_some(),
-                further_processes: charge.further_processes,
-            },
+            charge.network,
+            !charge.reach.is_empty(),
+            charge.pace.is_some(),
+            charge.further_processes,
         );
         Ok(Supervisor {
             shown: Arc::new(Shown::new(view, charge.by == By::Library)),

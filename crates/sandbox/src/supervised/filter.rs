@@ -45,12 +45,6 @@ const ROUTES: [[u32; 2]; 5] = [[0, 4], [41, 5], [41, 6], [41, 55], [41, 57]];
 /// UFFD_USER_MODE_ONLY.
 const USER_MODE_ONLY: u32 = 1;
 
-/// Calls that move data of files, and of sockets as of files.
-const MOVES: [&str; 11] = [
-    "read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64", "writev", "pwritev",
-    "pwritev2", "sendfile",
-];
-
 /// How answers are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
@@ -60,23 +54,13 @@ pub(crate) enum By {
     Tracer,
 }
 
-/// What the policy asks, beside paths.
-pub(super) struct Asked {
-    pub network: Network,
-    pub addresses: bool,
-    pub paced: bool,
-    pub history: bool,
-    pub further_processes: bool,
-}
-
-pub(super) fn filter(by: By, asked: &Asked) -> Filter {
-    let Asked {
-        network,
-        addresses,
-        paced,
-        history,
-        further_processes,
-    } = *asked;
+pub(super) fn filter(
+    by: By,
+    network: Network,
+    addresses: bool,
+    paced: bool,
+    further_processes: bool,
+) -> Filter {
     let ask = match by {
         By::Listener | By::Library => Verdict::Ask,
         By::Tracer => Verdict::Trace,
@@ -139,15 +123,6 @@ pub(super) fn filter(by: By, asked: &Asked) -> Filter {
         // Connects by sending, over an address that is looked at when a datagram is sent.
         for (name, flags) in [("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)] {
             filter = filter.on_bits(call(name), flags, FAST_OPEN, fail(Errno::EOPNOTSUPP));
-        }
-    }
-    if history {
-        // Standard streams are the runner's.
-        for name in MOVES {
-            filter = filter.unless_values(call(name), 0, &[0, 1, 2], ask);
-        }
-        if !addresses {
-            filter = filter.on(call("sendto"), ask).on(call("sendmsg"), ask);
         }
     }
     if addresses {

@@ -12,7 +12,6 @@ mod counts;
 mod execute;
 mod filter;
 mod follow;
-mod history;
 mod messages;
 mod names;
 mod notify;

@@ -36,7 +36,6 @@ pub(super) struct SupervisedRoom {
     network: Network,
     reach: Vec<Reach>,
     pace: Option<u64>,
-    history: Option<[Option<u64>; 2]>,
     further_processes: bool,
     temporary: bool,
     running: Option<Running>,
@@ -70,12 +69,6 @@ impl SupervisedRoom {
             network: policy.network(),
             reach: policy.reach.clone(),
             pace: pace_of(policy),
-            history: policy.by_history().then(|| {
-                let limits = &policy.limits;
-                let network = limits.network_kbyte_s;
-                let network = network.filter(|_| policy.network() == Network::Host);
-                [network, limits.disk_kbyte_s].map(|rate| Some(rate?.saturating_mul(1_000)))
-            }),
             further_processes: policy.further_processes(),
             temporary: temporary
                 .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
@@ -107,7 +100,6 @@ impl SupervisedRoom {
             network: self.network,
             reach: self.reach.clone(),
             pace: self.pace,
-            history: self.history,
             further_processes: self.further_processes,
             scratch: scratch.clone(),
             counts: self.counts.clone(),
@@ -237,8 +229,7 @@ impl SupervisedRoom {
 /// All of the job's rate: how many sockets it has is not known when one is connected.
 fn pace_of(policy: &Policy) -> Option<u64> {
     let rate = policy.limits.network_kbyte_s;
-    let paced = policy.network() == Network::Host && !policy.by_history();
-    let rate = rate.filter(|_| paced)?;
+    let rate = rate.filter(|_| policy.network() == Network::Host)?;
     Some(rate.saturating_mul(1_000))
 }
 

@@ -230,7 +230,6 @@ impl Tracing {
         };
         match over {
             Over::Told(Ok(Outcome::Value(value))) => skip(tid, before, Ok(value)),
-            Over::Told(Ok(Outcome::Native)) => tracee::go(tid, 0),
             Over::Told(Ok(_)) | Over::Gone => skip(tid, before, Err(Errno::EIO)),
             Over::Told(Err(errno)) => skip(tid, before, Err(errno)),
             Over::BrokenOff => {

@@ -3,7 +3,6 @@
 //! (processes.rs), how the table is made (build.rs).
 
 use super::counts::Counts;
-use super::history::History;
 use super::resolve::{join, parent};
 use kumiko_linux::supervise::Errno;
 use kumiko_linux::supervise::calls;
@@ -66,8 +65,6 @@ pub(crate) struct View {
     reach: Vec<Reach>,
     /// What sockets may send when they are connected, bytes a second.
     pace: Option<u64>,
-    /// What they moved lately, where rates are kept by that.
-    history: Option<Arc<History>>,
     /// What its guests ask for is counted here.
     counts: Option<Arc<Counts>>,
     /// What is listed of /dev/pts.
@@ -91,7 +88,6 @@ impl View {
             terminals: Arc::default(),
             reach: Vec::new(),
             pace: None,
-            history: None,
             counts: None,
             terminal_list: PathBuf::new(),
             code_is_kept: false,
@@ -107,7 +103,6 @@ impl View {
             links: self.links.clone(),
             terminals: Arc::clone(&self.terminals),
             pace: self.pace,
-            history: self.history.clone(),
             counts: self.counts.clone(),
             terminal_list: self.terminal_list.clone(),
             code_is_kept: self.code_is_kept,
@@ -295,14 +290,6 @@ impl View {
 
     pub(super) fn set_pace(&mut self, pace: Option<u64>) {
         self.pace = pace;
-    }
-
-    pub(super) fn history(&self) -> Option<&History> {
-        self.history.as_deref()
-    }
-
-    pub(super) fn keep_history(&mut self, history: History) {
-        self.history = Some(Arc::new(history));
     }
 
     pub(super) fn reach(&self) -> &[Reach] {
