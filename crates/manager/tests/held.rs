@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Asked, Stage, alice, bob, done, open, program};
+use common::{Asked, Stage, alice, bob, done, open, program, soon};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, Outcome};
 use kumiko_job::contract::Jobs;
 use kumiko_job::description::JobDescription;
@@ -37,9 +37,12 @@ async fn release(stage: &Stage, job: JobId) -> Result<(), String> {
 }
 
 async fn until_held(stage: &Stage, job: JobId) {
-    while !stage.manager.show(&alice(), job).await.unwrap().held {
-        tokio::task::yield_now().await;
-    }
+    let held = async {
+        while !stage.manager.show(&alice(), job).await.unwrap().held {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the job to be held", held).await;
 }
 
 #[tokio::test]
