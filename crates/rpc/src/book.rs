@@ -128,23 +128,12 @@ impl Book {
         place: impl FnOnce(&Call) -> Option<Event>,
     ) -> Option<Result<Pending<()>, Unrecorded>> {
         let mut state = self.state();
-        loop {
-            let id = *state.waiting.front()?;
-            let call = match state.ledger.find(id) {
-                Known::Call(_, call) if matches!(call.stage, Stage::Waiting { .. }) => call,
-                _ => {
-                    state.waiting.pop_front();
-                    continue;
-                }
-            };
-            let event = place(call)?;
-            state.waiting.pop_front();
-            let answer = Answer {
-                events: vec![event],
-                say: (),
-            };
-            return Some(self.record(&mut state, answer));
-        }
+        let event = next(&mut state, place)?;
+        let answer = Answer {
+            events: vec![event],
+            say: (),
+        };
+        Some(self.record(&mut state, answer))
     }
 
     /// Decides by the ledger and records what follows.
@@ -155,12 +144,62 @@ impl Book {
         &self,
         decide: impl FnOnce(&Ledger) -> Answer<T>,
     ) -> Result<Pending<T>, Unrecorded> {
+        self.ask_placing(decide, |_| None)
+    }
+
+    /// As [`Book::ask`]; calls that wait then and are given a host by `place` have it by the same commit.
+    ///
+    /// # Errors
+    /// Nothing was recorded.
+    pub fn ask_placing<T>(
+        &self,
+        decide: impl FnOnce(&Ledger) -> Answer<T>,
+        mut place: impl FnMut(&Call) -> Option<Event>,
+    ) -> Result<Pending<T>, Unrecorded> {
         let mut state = self.state();
         let answer = decide(&state.ledger);
-        self.record(&mut state, answer)
+        let mut records = Vec::new();
+        let mut pending = self.apply(&mut state, answer, &mut records)?;
+        // Without a change nobody waits who did not before.
+        while !records.is_empty() {
+            let Some(event) = next(&mut state, &mut place) else {
+                break;
+            };
+            let answer = Answer {
+                events: vec![event],
+                say: (),
+            };
+            // What was recorded before is, whatever becomes of this.
+            let Ok(placed) = self.apply(&mut state, answer, &mut records) else {
+                break;
+            };
+            pending.record = placed.record;
+            pending.told.actions.extend(placed.told.actions);
+            pending.told.changed.extend(placed.told.changed);
+        }
+        self.write(records);
+        Ok(pending)
+    }
+
+    fn write(&self, records: Vec<Record>) {
+        if let (Some(log), false) = (&self.log, records.is_empty()) {
+            log.write(records);
+        }
     }
 
     fn record<T>(&self, state: &mut State, answer: Answer<T>) -> Result<Pending<T>, Unrecorded> {
+        let mut records = Vec::new();
+        let pending = self.apply(state, answer, &mut records);
+        self.write(records);
+        pending
+    }
+
+    fn apply<T>(
+        &self,
+        state: &mut State,
+        answer: Answer<T>,
+        records: &mut Vec<Record>,
+    ) -> Result<Pending<T>, Unrecorded> {
         let stuck = self
             .log
             .as_ref()
@@ -205,9 +244,7 @@ impl Book {
                 let (client, sequence) = (*client, 0);
                 state.heard.remove(&CallId { client, sequence });
             }
-            if let Some(log) = &self.log {
-                log.write(record);
-            }
+            records.push(record);
         }
         Ok(Pending {
             record: state.ledger.last_record,
@@ -255,6 +292,23 @@ impl Book {
                 .await;
         }
         pending.told
+    }
+}
+
+/// The event by which the first of those that wait is placed, if it is.
+fn next(state: &mut State, place: impl FnOnce(&Call) -> Option<Event>) -> Option<Event> {
+    loop {
+        let id = *state.waiting.front()?;
+        let call = match state.ledger.find(id) {
+            Known::Call(_, call) if matches!(call.stage, Stage::Waiting { .. }) => call,
+            _ => {
+                state.waiting.pop_front();
+                continue;
+            }
+        };
+        let event = place(call)?;
+        state.waiting.pop_front();
+        return Some(event);
     }
 }
 

@@ -3,23 +3,26 @@
 
 mod asked;
 mod recover;
+mod run;
 
-use crate::book::{Book, Told, Unrecorded, VOLATILE};
+use crate::book::{Book, Pending, Told, Unrecorded, VOLATILE};
 use crate::callbacks::Asked;
 use crate::log::LogError;
-use crate::pool::{Ask, Pool};
+use crate::orders::Orders;
+use crate::pool::Pool;
 use crate::registry::{Registry, Routine};
 use crate::store::{Arriving, Held, Store};
 pub use crate::worker::Reports;
-use crate::worker::{self, Begin, Done, Order, Run, Shop};
+use crate::worker::{Order, Shop};
 use bytes::Bytes;
 use kumiko_call::call::{Call, Outcome, Stage};
 use kumiko_call::decide::Action;
 use kumiko_call::event::{End, Invocation};
-use kumiko_call::id::{AttemptId, CallId};
-use kumiko_call::message::{FromClient, FromHost, ToClient};
+use kumiko_call::id::CallId;
+use kumiko_call::ledger::Ledger;
+use kumiko_call::message::{FromClient, ToClient};
 use kumiko_call::respond;
-use kumiko_idl::{Limits, Plan};
+use kumiko_idl::Limits;
 use kumiko_job::contract::{BatchSystem, Caller, Refusal};
 use kumiko_linux::spooling;
 use kumiko_policy::Policy;
@@ -32,8 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// How often it is looked whether somebody has been away for too long.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -90,6 +92,7 @@ impl<B> fmt::Debug for Calls<B> {
 pub(crate) struct Inner<B> {
     setup: Setup,
     registry: Registry,
+    orders: Orders,
     logged: Book,
     volatile: Book,
     shop: Arc<Shop<B>>,
@@ -98,20 +101,6 @@ pub(crate) struct Inner<B> {
     memory_bytes: AtomicU64,
     /// Clients whose record alone is to outlive the machine; after the site was started anew theirs is as all others'.
     records: Mutex<HashSet<u64>>,
-}
-
-/// A run, and what is heard of it.
-struct Made {
-    run: Run,
-    heard: Hearing,
-    order: Order,
-}
-
-/// What is heard of a run.
-struct Hearing {
-    started: oneshot::Receiver<()>,
-    asks: UnboundedReceiver<Asked>,
-    done: oneshot::Receiver<Done>,
 }
 
 /// A call that is not done.
@@ -180,6 +169,7 @@ impl<B: BatchSystem> Calls<B> {
         });
         let inner = Arc::new(Inner {
             registry: Registry::new(root),
+            orders: Orders::default(),
             logged,
             volatile: Book::volatile(chance),
             shop,
@@ -255,7 +245,7 @@ impl<B: BatchSystem> Inner<B> {
     }
 
     pub(crate) fn routine(&self, name: &str) -> Result<Arc<Routine>, Refusal> {
-        match self.registry.find(name) {
+        match self.orders.routine(&self.registry, name) {
             Ok(Some(routine)) => Ok(routine),
             Ok(None) => Err(Refusal::new(
                 "no_routine",
@@ -278,12 +268,13 @@ impl<B: BatchSystem> Inner<B> {
     /// What the caller's call would be computed by.
     fn order(&self, subject: &str, routine: &str) -> Result<Order, Refusal> {
         let routine = self.routine(routine)?;
-        let caller = Caller {
-            subject: subject.to_owned(),
-            account: self.setup.account.clone(),
-        };
-        let policy = Arc::new((self.setup.effective)(&caller)?);
-        Ok(Order { routine, policy })
+        self.orders.order(subject, routine, || {
+            let caller = Caller {
+                subject: subject.to_owned(),
+                account: self.setup.account.clone(),
+            };
+            (self.setup.effective)(&caller)
+        })
     }
 
     /// Makes room for a call that is about to be recorded.
@@ -385,14 +376,33 @@ impl<B: BatchSystem> Inner<B> {
     ) -> Result<ToClient, Unrecorded> {
         let client = message.call().map_or(0, |call| call.client);
         let book = self.book(client);
-        let pending = book.ask(|ledger| respond::to_client(ledger, subject, message))?;
+        let decide = |ledger: &Ledger| respond::to_client(ledger, subject, message);
+        let pending = book.ask_placing(decide, |call| self.placing(call))?;
+        let call = message.call();
+        if !book.is_logged() {
+            return Ok(self.recorded(book, call, pending).await);
+        }
+        // Whoever listens may go before it is recorded; what follows is done all the same.
+        let calls = Arc::clone(self);
+        let recorded =
+            tokio::spawn(async move { calls.recorded(&calls.logged, call, pending).await });
+        let told = recorded.await;
+        told.map_err(|_| Unrecorded::Bug("it was not seen to its end"))
+    }
+
+    async fn recorded(
+        self: &Arc<Self>,
+        book: &Book,
+        call: Option<CallId>,
+        pending: Pending<ToClient>,
+    ) -> ToClient {
         let told = book.recorded(pending).await;
-        if let Some(call) = message.call() {
+        if let Some(call) = call {
             if !matches!(told.say, ToClient::Refused { .. }) {
                 book.hear(call);
             }
         }
-        Ok(self.act(book, told))
+        self.act(book, told)
     }
 
     pub(crate) async fn register(
@@ -430,15 +440,10 @@ impl<B: BatchSystem> Inner<B> {
     fn one(self: &Arc<Self>, book: &Book, action: Action) {
         match action {
             Action::Place { .. } => self.place(book),
-            Action::Run { attempt, host, .. } => {
-                let calls = Arc::clone(self);
-                tokio::spawn(async move {
-                    match host_number(&host) {
-                        Some(number) => calls.run(attempt, number).await,
-                        None => calls.ended(attempt, gone_routine()).await,
-                    }
-                });
-            }
+            Action::Run { attempt, host, .. } => match host_number(&host) {
+                Some(number) => self.run(attempt, number),
+                None => self.end(attempt, gone_routine()),
+            },
             // A worker sees it whenever it gets to this call, and in no other.
             Action::Cancel { attempt, .. } => {
                 if let Some(live) = self.live(attempt.call) {
@@ -449,159 +454,6 @@ impl<B: BatchSystem> Inner<B> {
             Action::Expire { .. } => {}
             Action::Erase { call } => self.erase(call),
         }
-    }
-
-    /// Gives calls that wait to workers, as long as there are some.
-    pub(crate) fn place(self: &Arc<Self>, book: &Book) {
-        let calls = Arc::clone(self);
-        let which = book.is_logged();
-        let live = |id| self.live(id);
-        let placed = book.next_waiting(|call| match live(call.id)?.order.as_ref() {
-            Some(order) => {
-                let number = self.shop.pool.pick(order)?;
-                respond::placed(call, &host(number))
-            }
-            None => respond::placed(call, NOWHERE),
-        });
-        match placed {
-            None => {}
-            Some(Err(error)) => tracing::error!(%error, "a call cannot be placed"),
-            Some(Ok(pending)) => {
-                tokio::spawn(async move {
-                    let book = match which {
-                        true => &calls.logged,
-                        false => &calls.volatile,
-                    };
-                    let told = book.recorded(pending).await;
-                    calls.act(book, told);
-                    calls.place(book);
-                });
-            }
-        }
-    }
-
-    /// Has a worker compute an attempt that is recorded, and records its end.
-    async fn run(self: &Arc<Self>, attempt: AttemptId, number: u64) {
-        match self.make_run(attempt) {
-            // It is over already.
-            None => self.shop.pool.idle(number),
-            Some(Err(end)) => {
-                self.shop.pool.idle(number);
-                self.ended(attempt, end).await;
-            }
-            Some(Ok(made)) => {
-                let ask = Ask::Run(Box::new(made.run));
-                if let Err(Ask::Run(run)) = self.shop.pool.ask(number, ask) {
-                    let begin = Begin::New(made.order, run);
-                    worker::begin(&self.shop, number, begin);
-                }
-                self.follow(attempt, made.heard).await;
-            }
-        }
-    }
-
-    async fn follow(self: &Arc<Self>, attempt: AttemptId, mut heard: Hearing) {
-        let mut may_start = true;
-        let done = loop {
-            tokio::select! {
-                biased;
-                done = &mut heard.done => break done,
-                begun = &mut heard.started, if may_start => {
-                    may_start = false;
-                    if begun.is_ok() {
-                        self.host(&FromHost::Beat { attempt }).await;
-                    }
-                }
-                Some(asked) = heard.asks.recv() => self.asks(attempt, asked).await,
-            }
-        };
-        if let Some(live) = self.live(attempt.call) {
-            live.asked.close(attempt.epoch);
-        }
-        let end = match done {
-            // The site goes down: the next one finds the worker again.
-            Err(_) => return,
-            Ok(Done::Ended(end, checkpoints)) => {
-                for number in checkpoints {
-                    self.host(&FromHost::Checkpoint { attempt, number }).await;
-                }
-                end
-            }
-            Ok(Done::Finished(held, out_bytes)) => {
-                if let Some(live) = self.live(attempt.call) {
-                    *lock(&live.result) = Some(held);
-                }
-                End::Finished { out_bytes }
-            }
-        };
-        self.ended(attempt, end).await;
-    }
-
-    async fn ended(self: &Arc<Self>, attempt: AttemptId, end: End) {
-        self.host(&FromHost::Ended { attempt, end }).await;
-        self.place(&self.logged);
-        self.place(&self.volatile);
-    }
-
-    /// What a host says; said until it is recorded (P35).
-    async fn host(self: &Arc<Self>, message: &FromHost) {
-        let book = self.book(message.attempt().call.client);
-        loop {
-            match book.ask(|ledger| respond::to_host(ledger, message)) {
-                Ok(pending) => {
-                    let told = book.recorded(pending).await;
-                    self.act(book, told);
-                    return;
-                }
-                Err(Unrecorded::Stuck) => tokio::time::sleep(Duration::from_millis(200)).await,
-                Err(error) => {
-                    tracing::error!(%error, attempt = %message.attempt(), "a call's end cannot be recorded");
-                    return;
-                }
-            }
-        }
-    }
-
-    /// None: the call is not there any more. An end: its arguments cannot be what the routine takes.
-    fn make_run(&self, attempt: AttemptId) -> Option<Result<Made, End>> {
-        let live = self.live(attempt.call)?;
-        live.epoch.fetch_max(attempt.epoch, Ordering::Relaxed);
-        let Some(order) = live.order.clone() else {
-            return Some(Err(gone_routine()));
-        };
-        let (is_started, started) = oneshot::channel();
-        let (is_done, done) = oneshot::channel();
-        let (asking, asks) = unbounded_channel();
-        let (say, said) = unbounded_channel();
-        live.asked.begin(attempt.epoch, say);
-        let client = attempt.call.client;
-        let run = match plan(&order.routine, &live.arriving, self.setup.limits) {
-            Err(message) => return Some(Err(End::Refused { message })),
-            Ok(plan) => Run {
-                attempt,
-                program: order.routine.digest.clone(),
-                plan,
-                arguments: live.arriving.held(),
-                checkpoints: order.routine.signature.checkpoint,
-                checkpoint: self.book(client).call(attempt.call).and_then(|call| {
-                    let living = call.attempt().filter(|one| one.epoch == attempt.epoch);
-                    living.and_then(|one| one.checkpoint)
-                }),
-                in_memory: !self.book(client).is_logged(),
-                sync: self.is_synced(client),
-                asks: asking,
-                said,
-                cancelled: live.cancelled.subscribe(),
-                started: is_started,
-                done: is_done,
-            },
-        };
-        let heard = Hearing {
-            started,
-            asks,
-            done,
-        };
-        Some(Ok(Made { run, heard, order }))
     }
 
     /// Bytes of this client's calls are to outlive the machine.
@@ -646,27 +498,6 @@ async fn place_when_freed<B: BatchSystem>(calls: Weak<Inner<B>>, pool: Arc<Pool>
         let Some(calls) = calls.upgrade() else { return };
         calls.place(&calls.logged);
         calls.place(&calls.volatile);
-    }
-}
-
-/// Where the arguments stand, by those that came. Reads a few bytes.
-fn plan(routine: &Routine, arriving: &Arriving, limits: Limits) -> Result<Plan, String> {
-    let signature = &routine.signature;
-    let heads = arriving
-        .held()
-        .read(0, signature.heads_bytes())
-        .map_err(|error| format!("the arguments cannot be read: {error}"))?;
-    let heads = signature.heads(&heads).unwrap_or_default();
-    let plan = signature
-        .plan(&heads, limits)
-        .map_err(|error| error.to_string())?;
-    let came = arriving.bytes();
-    match plan.in_bytes == came {
-        true => Ok(plan),
-        false => Err(format!(
-            "{came} bytes of arguments came, and by its sizes the call has {}",
-            plan.in_bytes
-        )),
     }
 }
 

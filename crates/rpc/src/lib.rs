@@ -10,6 +10,7 @@ mod calls;
 mod checkpoints;
 mod log;
 pub mod make;
+mod orders;
 mod pool;
 pub mod registry;
 mod store;

@@ -1,7 +1,7 @@
 //! The log of calls: SQLite in WAL mode, one writer, many events in one commit (spec/rpc P23). The only file here that speaks SQL.
 //! Not here: what events mean (kumiko-call).
 
-use kumiko_call::event::{BadEvent, Event, Record, Recorded};
+use kumiko_call::event::{BadEvent, CallEvent, Event, Record, Recorded};
 use kumiko_call::id::CallId;
 use kumiko_call::ledger::{Illegal, Ledger};
 use kumiko_call::needs::Needs;
@@ -46,12 +46,25 @@ const PRUNE_AFTER: u64 = 10_000;
 /// Deleted in one commit: others wait for it.
 const PRUNE_AT_ONCE: usize = 500;
 
+/// So long a word that nobody waits for does before it has a commit of its own: a few of those.
+const MAY_WAIT: Duration = Duration::from_millis(3);
+
 /// What the writing thread is asked for.
 #[derive(Debug)]
 enum Ask {
     /// With the wall clock's time, which nothing is decided by.
-    Write(Record, i64),
+    Write(Vec<Record>, i64),
     Forget(Vec<i64>),
+}
+
+impl Ask {
+    fn may_wait(&self) -> bool {
+        let acknowledged = |record: &Record| {
+            let event = CallEvent::Acknowledged;
+            matches!(&record.event, Event::Call { event: one, .. } if *one == event)
+        };
+        matches!(self, Ask::Write(records, _) if records.iter().all(acknowledged))
+    }
 }
 
 /// How far the log is on the disk.
@@ -117,11 +130,11 @@ impl Log {
     }
 
     /// Takes records in the order of their numbers; `written` tells when they are on the disk.
-    pub fn write(&self, record: Record) {
+    pub fn write(&self, records: Vec<Record>) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let at_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0));
         // The thread ends only after this side has gone.
-        let _ = self.asks.send(Ask::Write(record, at_ms));
+        let _ = self.asks.send(Ask::Write(records, at_ms));
     }
 
     /// It is time to look for records that are not needed any more.
@@ -258,7 +271,12 @@ fn read(
 /// Until nobody writes any more.
 fn keep(mut connection: Connection, asked: &Receiver<Ask>, tell: &watch::Sender<Written>) {
     while let Ok(first) = asked.recv() {
+        // That a client has its outcome hurries nobody: mostly the next call comes at once, and one commit does for both.
+        let may_wait = first.may_wait();
         let mut batch = vec![first];
+        if may_wait {
+            batch.extend(asked.recv_timeout(MAY_WAIT));
+        }
         batch.extend(asked.try_iter());
         while let Err(error) = write(&mut connection, &batch) {
             tracing::error!(%error, "the log of calls cannot be written; it is tried again");
@@ -266,7 +284,7 @@ fn keep(mut connection: Connection, asked: &Receiver<Ask>, tell: &watch::Sender<
             std::thread::sleep(AGAIN);
         }
         let last = batch.iter().rev().find_map(|ask| match ask {
-            Ask::Write(record, _) => Some(record.number),
+            Ask::Write(records, _) => records.last().map(|record| record.number),
             Ask::Forget(_) => None,
         });
         tell.send_modify(|written| {
@@ -284,9 +302,11 @@ fn write(connection: &mut Connection, batch: &[Ask]) -> rusqlite::Result<()> {
         let mut delete = transaction.prepare_cached("DELETE FROM records WHERE number = ?1")?;
         for ask in batch {
             match ask {
-                Ask::Write(record, at_ms) => {
-                    let number = i64::try_from(record.number).unwrap_or(i64::MAX);
-                    insert.execute(params![number, record.event.to_json(), at_ms])?;
+                Ask::Write(records, at_ms) => {
+                    for record in records {
+                        let number = i64::try_from(record.number).unwrap_or(i64::MAX);
+                        insert.execute(params![number, record.event.to_json(), at_ms])?;
+                    }
                 }
                 Ask::Forget(numbers) => {
                     for number in numbers {
@@ -304,7 +324,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use kumiko_call::event::{CallEvent, Invocation};
+    use kumiko_call::event::Invocation;
 
     fn invoked(client: u64, sequence: u64) -> [Event; 3] {
         let call = CallId { client, sequence };
@@ -332,7 +352,7 @@ mod tests {
             let number = ledger.last_record + 1;
             let record = Record { number, event };
             ledger.apply(&record).unwrap();
-            log.write(record);
+            log.write(vec![record]);
         }
     }
 

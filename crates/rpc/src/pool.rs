@@ -78,9 +78,10 @@ impl Pool {
         }
         let fits = |entry: &Entry| {
             let same = |(routine, policy): &(Arc<Routine>, Arc<Policy>)| {
-                routine.digest == order.routine.digest
-                    && routine.signature == order.routine.signature
-                    && policy == &order.policy
+                let program = routine.digest == order.routine.digest
+                    && routine.signature == order.routine.signature;
+                (Arc::ptr_eq(routine, &order.routine) || program)
+                    && (Arc::ptr_eq(policy, &order.policy) || policy == &order.policy)
             };
             !entry.busy && !entry.asks.is_closed() && entry.order.as_ref().is_some_and(same)
         };

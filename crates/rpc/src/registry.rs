@@ -6,7 +6,7 @@ use kumiko_linux::Dir;
 use sha2::{Digest, Sha256};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +15,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Registry {
     root: PathBuf,
+}
+
+/// Of an entry: each time it is put there it is another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    inode: u64,
+    changed: (i64, i64),
 }
 
 /// One routine.
@@ -118,6 +125,20 @@ impl Registry {
             signature,
             digest,
             program: kept,
+        })
+    }
+
+    /// Another one when the routine of this name was registered anew. None: there is none.
+    pub fn stamp(&self, name: &str) -> Option<Stamp> {
+        let (module, name) = name.split_once('/')?;
+        if !is_name(module) || !is_name(name) {
+            return None;
+        }
+        let path = self.root.join("routines").join(module).join(name);
+        let meta = std::fs::metadata(path).ok()?;
+        Some(Stamp {
+            inode: meta.ino(),
+            changed: (meta.ctime(), meta.ctime_nsec()),
         })
     }
 

@@ -191,7 +191,10 @@ impl<B: BatchSystem> Talk<B> {
                 if asks {
                     self.watch(id);
                 }
-                self.answer(answer).await
+                match goes_without_saying(&message, &answer) {
+                    true => Ok(()),
+                    false => self.answer(answer).await,
+                }
             }
         }
     }
@@ -360,6 +363,21 @@ impl<B: BatchSystem> Talk<B> {
             let what = format!("the site has no room for the call's arguments: {error}");
             Refusal::new("rpc_no_room", what)
         })
+    }
+}
+
+/// What was said was taken, and the outcome is told by itself.
+fn goes_without_saying(said: &FromClient, answer: &ToClient) -> bool {
+    let ToClient::Status { status, .. } = answer else {
+        return false;
+    };
+    match (said, status) {
+        (
+            FromClient::Invoke { .. } | FromClient::Block { .. },
+            Status::Waiting | Status::Computing { .. },
+        ) => true,
+        (FromClient::Block { number, .. }, Status::Wants { block }) => *block == number + 1,
+        _ => false,
     }
 }
 

@@ -1,0 +1,220 @@
+//! Attempts of calls: placed, run by workers, and followed to their ends (spec/rpc P24, P35, P66). Not here: what a worker does.
+
+use super::{Inner, NOWHERE, gone_routine, host, lock};
+use crate::book::{Book, Unrecorded};
+use crate::callbacks::Asked;
+use crate::pool::Ask;
+use crate::registry::Routine;
+use crate::store::Arriving;
+use crate::worker::{self, Begin, Done, Order, Run};
+use kumiko_call::call::Call;
+use kumiko_call::event::{End, Event};
+use kumiko_call::id::AttemptId;
+use kumiko_call::message::FromHost;
+use kumiko_call::respond;
+use kumiko_idl::{Limits, Plan};
+use kumiko_job::contract::BatchSystem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
+
+/// A run, and what is heard of it.
+pub(super) struct Made {
+    pub run: Run,
+    pub heard: Hearing,
+    order: Order,
+}
+
+/// What is heard of a run.
+pub(super) struct Hearing {
+    started: oneshot::Receiver<()>,
+    asks: UnboundedReceiver<Asked>,
+    done: oneshot::Receiver<Done>,
+}
+
+impl<B: BatchSystem> Inner<B> {
+    /// The event by which a call that waits has a worker, if there is one.
+    pub(super) fn placing(&self, call: &Call) -> Option<Event> {
+        match self.live(call.id)?.order.as_ref() {
+            Some(order) => {
+                let number = self.shop.pool.pick(order)?;
+                respond::placed(call, &host(number))
+            }
+            None => respond::placed(call, NOWHERE),
+        }
+    }
+
+    /// Gives calls that wait to workers, as long as there are some.
+    pub(crate) fn place(self: &Arc<Self>, book: &Book) {
+        let calls = Arc::clone(self);
+        let which = book.is_logged();
+        match book.next_waiting(|call| self.placing(call)) {
+            None => {}
+            Some(Err(error)) => tracing::error!(%error, "a call cannot be placed"),
+            Some(Ok(pending)) => {
+                tokio::spawn(async move {
+                    let book = match which {
+                        true => &calls.logged,
+                        false => &calls.volatile,
+                    };
+                    let told = book.recorded(pending).await;
+                    calls.act(book, told);
+                    calls.place(book);
+                });
+            }
+        }
+    }
+
+    /// Has a worker compute an attempt that is recorded, and records its end.
+    pub(super) fn run(self: &Arc<Self>, attempt: AttemptId, number: u64) {
+        match self.make_run(attempt) {
+            // It is over already.
+            None => self.shop.pool.idle(number),
+            Some(Err(end)) => {
+                self.shop.pool.idle(number);
+                self.end(attempt, end);
+            }
+            Some(Ok(made)) => {
+                let ask = Ask::Run(Box::new(made.run));
+                if let Err(Ask::Run(run)) = self.shop.pool.ask(number, ask) {
+                    let begin = Begin::New(made.order, run);
+                    worker::begin(&self.shop, number, begin);
+                }
+                let calls = Arc::clone(self);
+                tokio::spawn(async move { calls.follow(attempt, made.heard).await });
+            }
+        }
+    }
+
+    pub(super) fn end(self: &Arc<Self>, attempt: AttemptId, end: End) {
+        let calls = Arc::clone(self);
+        tokio::spawn(async move { calls.ended(attempt, end).await });
+    }
+
+    pub(super) async fn follow(self: &Arc<Self>, attempt: AttemptId, mut heard: Hearing) {
+        let mut may_start = true;
+        let done = loop {
+            tokio::select! {
+                biased;
+                done = &mut heard.done => break done,
+                begun = &mut heard.started, if may_start => {
+                    may_start = false;
+                    if begun.is_ok() {
+                        self.host(&FromHost::Beat { attempt }).await;
+                    }
+                }
+                Some(asked) = heard.asks.recv() => self.asks(attempt, asked).await,
+            }
+        };
+        if let Some(live) = self.live(attempt.call) {
+            live.asked.close(attempt.epoch);
+        }
+        let end = match done {
+            // The site goes down: the next one finds the worker again.
+            Err(_) => return,
+            Ok(Done::Ended(end, checkpoints)) => {
+                for number in checkpoints {
+                    self.host(&FromHost::Checkpoint { attempt, number }).await;
+                }
+                end
+            }
+            Ok(Done::Finished(held, out_bytes)) => {
+                if let Some(live) = self.live(attempt.call) {
+                    *lock(&live.result) = Some(held);
+                }
+                End::Finished { out_bytes }
+            }
+        };
+        self.ended(attempt, end).await;
+    }
+
+    pub(super) async fn ended(self: &Arc<Self>, attempt: AttemptId, end: End) {
+        self.host(&FromHost::Ended { attempt, end }).await;
+        self.place(&self.logged);
+        self.place(&self.volatile);
+    }
+
+    /// What a host says; said until it is recorded (P35).
+    async fn host(self: &Arc<Self>, message: &FromHost) {
+        let book = self.book(message.attempt().call.client);
+        loop {
+            match book.ask(|ledger| respond::to_host(ledger, message)) {
+                Ok(pending) => {
+                    let told = book.recorded(pending).await;
+                    self.act(book, told);
+                    return;
+                }
+                Err(Unrecorded::Stuck) => tokio::time::sleep(Duration::from_millis(200)).await,
+                Err(error) => {
+                    tracing::error!(%error, attempt = %message.attempt(), "a call's end cannot be recorded");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// None: the call is not there any more. An end: its arguments cannot be what the routine takes.
+    pub(super) fn make_run(&self, attempt: AttemptId) -> Option<Result<Made, End>> {
+        let live = self.live(attempt.call)?;
+        live.epoch.fetch_max(attempt.epoch, Ordering::Relaxed);
+        let Some(order) = live.order.clone() else {
+            return Some(Err(gone_routine()));
+        };
+        let (is_started, started) = oneshot::channel();
+        let (is_done, done) = oneshot::channel();
+        let (asking, asks) = unbounded_channel();
+        let (say, said) = unbounded_channel();
+        live.asked.begin(attempt.epoch, say);
+        let client = attempt.call.client;
+        let run = match plan(&order.routine, &live.arriving, self.setup.limits) {
+            Err(message) => return Some(Err(End::Refused { message })),
+            Ok(plan) => Run {
+                attempt,
+                program: order.routine.digest.clone(),
+                plan,
+                arguments: live.arriving.held(),
+                checkpoints: order.routine.signature.checkpoint,
+                checkpoint: self.book(client).call(attempt.call).and_then(|call| {
+                    let living = call.attempt().filter(|one| one.epoch == attempt.epoch);
+                    living.and_then(|one| one.checkpoint)
+                }),
+                in_memory: !self.book(client).is_logged(),
+                sync: self.is_synced(client),
+                asks: asking,
+                said,
+                cancelled: live.cancelled.subscribe(),
+                started: is_started,
+                done: is_done,
+            },
+        };
+        let heard = Hearing {
+            started,
+            asks,
+            done,
+        };
+        Some(Ok(Made { run, heard, order }))
+    }
+}
+
+/// Where the arguments stand, by those that came. Reads a few bytes.
+fn plan(routine: &Routine, arriving: &Arriving, limits: Limits) -> Result<Plan, String> {
+    let signature = &routine.signature;
+    let heads = arriving
+        .held()
+        .read(0, signature.heads_bytes())
+        .map_err(|error| format!("the arguments cannot be read: {error}"))?;
+    let heads = signature.heads(&heads).unwrap_or_default();
+    let plan = signature
+        .plan(&heads, limits)
+        .map_err(|error| error.to_string())?;
+    let came = arriving.bytes();
+    match plan.in_bytes == came {
+        true => Ok(plan),
+        false => Err(format!(
+            "{came} bytes of arguments came, and by its sizes the call has {}",
+            plan.in_bytes
+        )),
+    }
+}
