@@ -247,11 +247,12 @@ final class Family {
             if (child.state != Child.State.COMING) {
                 return;
             }
+            // Before all can be seen to be ready: the program may start in another thread at that moment.
+            child.handle.up(child.place.name(), child.epoch);
             child.state = Child.State.READY;
             again = going;
             child.going = going;
         }
-        child.handle.up(child.place.name(), child.epoch);
         if (again) {
             family(List.of(all())).forEach(frame -> send(child, frame));
             go(child);
