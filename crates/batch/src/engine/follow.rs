@@ -193,6 +193,8 @@ impl Live {
         let mut cancel_at = None;
         shared.wanted.notify_one();
         loop {
+            // Of one that ends after this the runner, which waits to be heard, is asked for all of it.
+            let mut status = spool::status(&path);
             if doubtful.is_none() {
                 if let Ok(stream) = spool::connect(&path) {
                     let told = self.hear_out(shared, stream).await;
@@ -203,12 +205,13 @@ impl Live {
                         }
                         Heard::Nothing => {}
                     }
+                    status = spool::status(&path);
                     since = shared.next_round();
                     shared.wanted.notify_one();
                 }
             }
             // The runner's own word, if nothing is to be added to it.
-            match spool::status(&path) {
+            match status {
                 Ok(outcome) if !is_doubtful(&outcome) || self.cancelled() => {
                     return self.report(shared, outcome).await;
                 }
