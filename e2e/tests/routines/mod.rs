@@ -218,7 +218,7 @@ impl Caller {
     #[track_caller]
     pub fn nothing_is_left(&self) {
         for folder in ["arguments", "results", "checkpoints"] {
-            until("bytes of calls are gone", || {
+            until(&format!("no {folder} of calls are left"), || {
                 let entries = std::fs::read_dir(self.state().join(folder));
                 entries.map_or(true, |mut entries| entries.next().is_none())
             });
