@@ -60,6 +60,11 @@ final class Link implements Route {
         /** Whether one that was silent for too long is worth it. */
         boolean afterSilence();
 
+        /** Whether the other end has come with another wire, so that the one before was cut. */
+        default boolean hasCome() {
+            return false;
+        }
+
         /** @param received what the peer's HELLO said */
         record Resumed(Wire wire, FrameReader reader, long received) {
             /** Reads the peer's HELLO. */
@@ -372,7 +377,8 @@ final class Link implements Route {
         Deadline deadline = Deadline.in_ms(redial.most_ms());
         heard_ns = System.nanoTime();
         Hello ours = hello;
-        if (ours == null || !wire.wasCut()) {
+        // A shell that has come reads what the wire carries: it can be written to again, and was cut all the same.
+        if (ours == null || !(wire.wasCut() || redial.hasCome())) {
             return false;
         }
         while (!over.get() && !deadline.passed()) {

@@ -168,6 +168,15 @@ final class Resumption {
         }
 
         @Override
+        public boolean hasCome() {
+            try {
+                return file.length() > read;
+            } catch (IOException e) {
+                return false;
+            }
+        }
+
+        @Override
         public long most_ms() {
             return most_ms;
         }
@@ -180,11 +189,8 @@ final class Resumption {
 
     /** A node's wire to its parent: descriptors that the bootstrap has opened, or a shell's. */
     static final class NodesWire implements Wire {
-        /** How long after the end of what it reads a node looks whether it can still write, and again. */
-        private static final long LOOK_EACH_ms = 250;
-
-        /** A cut ends both ways at once, but on a busy machine one of them is seen later. */
-        private static final int LOOKS = 4;
+        /** How long after the end of what it reads a node looks whether it can still write. */
+        private static final long LOOK_AFTER_ms = 250;
 
         private static final long LOOK_MOST_ms = 2_000;
 
@@ -234,17 +240,13 @@ final class Resumption {
             AtomicBoolean failed = new AtomicBoolean();
             LinkThread look = new LinkThread("look at the wire", () -> {
                 try {
-                    for (int looks = 0; looks < LOOKS; looks++) {
-                        TimeUnit.MILLISECONDS.sleep(LOOK_EACH_ms);
-                        out.write(Frame.ofLong(Frame.PING, 0));
-                    }
+                    out.write(Frame.ofLong(Frame.PING, 0));
                 } catch (IOException e) {
                     failed.set(true);
-                } catch (InterruptedException e) {
-                    Thread.currentThread().interrupt();
                 }
             });
             try {
+                TimeUnit.MILLISECONDS.sleep(LOOK_AFTER_ms);
                 look.start();
                 look.join(LOOK_MOST_ms); // a pipe that is full and is not read is no cut
             } catch (InterruptedException e) {

@@ -16,8 +16,8 @@ final class ProcessWire implements Wire {
     /** The same where its output has ended already: on a busy machine it takes longer, and a cut must not be taken for its end. */
     private static final long END_MOST_MS = 5000;
 
-    /** How long a command may take to tell its far end that we have closed, and that to look (a second): only then it is no cut there. */
-    private static final long GRACE_MS = 2000;
+    /** How long a command may take to tell its far end that we have closed: only then it is not taken for a cut there. */
+    private static final long GRACE_MS = 1000;
     /** From here on the status is not the far shell's: 128 + a signal if the command was killed, or what ssh ends with by itself. */
     private static final int CUT_LEAST = 128;
 
