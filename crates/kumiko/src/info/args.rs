@@ -94,3 +94,18 @@ pub struct Asked {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub attributes: Vec<String>,
 }
+
+/// Sites by what they are like, as an index tells.
+#[derive(Debug, Args)]
+pub struct Among {
+    /// Choose among the sites that an index knows: comparisons joined by and, or, not, as in 'cpus >= 8 and mem_free > 4GB'
+    /// ("": any that will do). Then --site means nothing.
+    #[arg(long = "where", value_name = "EXPR")]
+    pub requirement: Option<String>,
+    /// What to order them by, as in 'slots_free desc, latency' [default: slots_free desc, waiting, latency].
+    #[arg(long, value_name = "ORDER", requires = "requirement")]
+    pub rank: Option<String>,
+    /// The index, HOST or HOST:PORT [default: `index` of kumiko.toml, or the info server of this home].
+    #[arg(long, value_name = "SERVER", env = "KUMIKO_INFO")]
+    pub index: Option<String>,
+}

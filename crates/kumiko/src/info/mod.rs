@@ -7,7 +7,7 @@ mod serve;
 mod site;
 mod table;
 
-pub use args::Info;
+pub use args::{Among, Info};
 pub use ask::sites;
 pub use keep::{Kept, keep, usual};
 

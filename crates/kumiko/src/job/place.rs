@@ -6,7 +6,7 @@ use crate::args::{Format, Submit};
 use crate::connect;
 use crate::fail::{Failure, While};
 use crate::home::Home;
-use crate::info;
+use crate::info::{self, Among};
 use crate::output::{self, Show, say};
 use clap::Args;
 use kumiko_client::{Client, ClientError, NotTaken, SiteAddress};
@@ -30,16 +30,8 @@ const OF_THE_JOB: [&str; 4] = ["bad_description", "bad_key", "bad_policy", "key_
 /// Which site, by what it is like.
 #[derive(Debug, Args)]
 pub struct Where {
-    /// Choose among the sites that an index knows: comparisons joined by and, or, not, as in 'cpus >= 8 and mem_free > 4GB'
-    /// ("": any site). Then --site means nothing.
-    #[arg(long = "where", value_name = "EXPR")]
-    pub requirement: Option<String>,
-    /// What to order them by, as in 'slots_free desc, latency' [default: slots_free desc, waiting, latency].
-    #[arg(long, value_name = "ORDER", requires = "requirement")]
-    pub rank: Option<String>,
-    /// The index, HOST or HOST:PORT [default: `index` of kumiko.toml, or the info server of this home].
-    #[arg(long, value_name = "SERVER", env = "KUMIKO_INFO")]
-    pub index: Option<String>,
+    #[command(flatten)]
+    pub among: Among,
     /// Show in which order sites would be asked, and why, and submit nothing.
     #[arg(long, requires = "requirement")]
     pub dry_run: bool,
@@ -96,7 +88,7 @@ struct Choice<'s> {
 
 impl<'s> Choice<'s> {
     async fn of(
-        asked: &'s Where,
+        asked: &'s Among,
         description: &JobDescription,
         home: &Home,
     ) -> Result<Choice<'s>, Failure> {
@@ -205,7 +197,7 @@ pub async fn show(
     description: &JobDescription,
     home: &Home,
 ) -> Result<(), Failure> {
-    let choice = Choice::of(&submit.place, description, home).await?;
+    let choice = Choice::of(&submit.place.among, description, home).await?;
     say!("{}", choice.table().trim_end())?;
     Ok(())
 }
@@ -223,7 +215,7 @@ pub async fn place(
     description: &JobDescription,
     home: &Home,
 ) -> Result<Placed, Failure> {
-    let choice = Choice::of(&submit.place, description, home).await?;
+    let choice = Choice::of(&submit.place.among, description, home).await?;
     let key = submit.key.clone().unwrap_or_else(kumiko_client::fresh_key);
     let mut before = Vec::new();
     let can = choice.judged.iter().filter(|one| one.can_be_asked());

@@ -40,7 +40,7 @@ pub async fn submit(mut submit: Submit, format: Format, home: &Home) -> Result<u
         place::show(&submit, &description, home).await?;
         return Ok(0);
     }
-    if submit.place.requirement.is_some() {
+    if submit.place.among.requirement.is_some() {
         let placed = place::place(&submit, &description, home).await?;
         let told = placed.tell(format);
         connect::close(placed.client).await;
@@ -64,7 +64,7 @@ pub async fn run(mut submit: Submit, home: &Home) -> Result<u8, Failure> {
     let end = if submit.place.dry_run {
         place::show(&submit, &description, home).await?;
         return Ok(0);
-    } else if submit.place.requirement.is_some() {
+    } else if submit.place.among.requirement.is_some() {
         let placed = place::place(&submit, &description, home).await?;
         let site = plain_name(&placed.at.site);
         eprintln!(
@@ -111,7 +111,7 @@ fn asked_for(submit: &mut Submit) -> Result<Asked, Failure> {
         }
         return Ok(Asked::One(Box::new(description)));
     }
-    match submit.place.requirement.is_some() {
+    match submit.place.among.requirement.is_some() {
         true => Err(Failure::misuse(
             "--where chooses one site: name that of each part by resourceManagerContact",
         )),

@@ -20,10 +20,10 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
         durability: asked.durability.into(),
         ..Settings::default()
     };
-    match &asked.find.requirement {
+    match &asked.among.requirement {
         Some(requirement) => {
             let (client, signature) =
-                find::open(&asked.find, requirement, &asked.routine, settings, home).await?;
+                find::open(&asked.among, requirement, &asked.routine, settings, home).await?;
             let calls = Calls::new(client.clone(), settings);
             let done = call_at(&client, &calls, &signature, &asked, format, home).await;
             connect::close(client).await;

@@ -4,8 +4,7 @@
 use crate::connect;
 use crate::fail::Failure;
 use crate::home::Home;
-use crate::info;
-use clap::Args;
+use crate::info::{self, Among};
 use kumiko_client::{Client, SiteAddress};
 use kumiko_directory::choose::{self, Judged, Wanted};
 use kumiko_directory::expr::ExprError;
@@ -19,24 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Sites that are asked for one call.
 const TRIES_MOST: usize = 16;
 
-/// Which site, by what it is like.
-#[derive(Debug, Args)]
-pub struct Find {
-    /// Choose among the sites that offer the routine, as an index tells: comparisons joined by and, or, not ("": any of
-    /// them). Then --site means nothing.
-    #[arg(long = "where", value_name = "EXPR")]
-    pub requirement: Option<String>,
-    /// What to order them by [default: slots_free desc, waiting, latency].
-    #[arg(long, value_name = "ORDER", requires = "requirement")]
-    pub rank: Option<String>,
-    /// The index, HOST or HOST:PORT [default: `index` of kumiko.toml, or the info server of this home].
-    #[arg(long, value_name = "SERVER", env = "KUMIKO_INFO")]
-    pub index: Option<String>,
-}
-
 /// A session with the best site that has the routine and answers.
 pub async fn open(
-    find: &Find,
+    among: &Among,
     requirement: &str,
     routine: &str,
     settings: Settings,
@@ -50,8 +34,8 @@ pub async fn open(
     }
     let needs = ["not draining = yes".to_owned(), offers(routine)];
     let wrong = |error: ExprError| Failure::misuse(format!("--where, --rank: {error}"));
-    let wanted = Wanted::new(requirement, &needs, &[], find.rank.as_deref()).map_err(wrong)?;
-    let (index, entries) = info::sites(find.index.as_deref(), &offers(routine), home).await?;
+    let wanted = Wanted::new(requirement, &needs, &[], among.rank.as_deref()).map_err(wrong)?;
+    let (index, entries) = info::sites(among.index.as_deref(), &offers(routine), home).await?;
     let judged = choose::choose(choose::candidates(entries), &wanted);
     let mut said = String::new();
     let mut tries = 0;

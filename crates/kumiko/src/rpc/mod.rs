@@ -10,6 +10,7 @@ use crate::args::{Format, Target};
 use crate::connect;
 use crate::fail::Failure;
 use crate::home::Home;
+use crate::info::Among;
 use crate::output::{self, Show, say};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiko_idl::Signature;
@@ -81,7 +82,7 @@ pub struct Call {
     #[arg(long, value_enum, default_value = "full")]
     pub durability: Durability,
     #[command(flatten)]
-    pub find: find::Find,
+    pub among: Among,
     #[command(flatten)]
     pub target: Target,
 }
