@@ -1,25 +1,21 @@
 //! Jobs that are held until they are released (spec/jobs/together.md, T20 to T25): what may follow what, and what is done.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod lives;
+
 use kumiko_job::attempt::{AttemptReport, Outcome};
 use kumiko_job::contract::{Caller, JobState};
 use kumiko_job::decide::{Action, decide};
 use kumiko_job::description::JobDescription;
-use kumiko_job::event::{Event, Record};
-use kumiko_job::id::{AttemptId, JobId};
-use kumiko_job::respond::{self, Here, NoRelease, OutputBytes};
+use kumiko_job::event::Event;
+use kumiko_job::id::AttemptId;
+use kumiko_job::respond::{self, NoRelease, OutputBytes};
 use kumiko_job::state::{Job, replay};
 use kumiko_job::together::Together;
+use lives::{DONE, HERE, ID, ended, planned, records, started};
 use std::sync::Arc;
 
-const ID: JobId = JobId(7);
-const HERE: Here<'static> = Here {
-    batch: "fork",
-    boot: "b",
-    has_room: true,
-};
 const RELEASED: Event = Event::Released {};
-const DONE: Outcome = Outcome::Exited { status: 0 };
 
 fn submitted(hold_s: Option<u64>) -> Event {
     let caller = Caller {
@@ -38,47 +34,8 @@ fn submitted(hold_s: Option<u64>) -> Event {
     respond::submit(&caller, None, Arc::new(description), None, HERE).swap_remove(0)
 }
 
-fn planned(epoch: u32) -> Event {
-    Event::Planned {
-        epoch,
-        batch: "fork".into(),
-        boot: "b".into(),
-    }
-}
-
 fn held(epoch: u32) -> Event {
     Event::Held { epoch }
-}
-
-fn started(epoch: u32) -> Event {
-    Event::Started {
-        epoch,
-        pid: 1,
-        mechanism: "namespace".into(),
-        not_enforced: vec![],
-        why: vec![],
-    }
-}
-
-fn ended(epoch: u32, outcome: Outcome, retry: bool) -> Event {
-    Event::AttemptEnded {
-        epoch,
-        outcome,
-        retry,
-        stdout_bytes: 0,
-        stderr_bytes: 0,
-        staging_out: false,
-        cost: None,
-    }
-}
-
-fn records(events: &[Event]) -> Vec<Record> {
-    let number = |(index, event): (usize, &Event)| Record {
-        number: index as u64 + 1,
-        at_ms: 0,
-        event: event.clone(),
-    };
-    events.iter().enumerate().map(number).collect()
 }
 
 fn try_job(events: &[Event]) -> Result<Job, String> {

@@ -1,24 +1,20 @@
 //! What may follow what (spec/jobs J11), as a table, and what is told of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod lives;
+
 use kumiko_job::attempt::{AttemptReport, Outcome};
 use kumiko_job::contract::{Caller, JobState};
 use kumiko_job::decide::{Action, decide};
 use kumiko_job::description::JobDescription;
-use kumiko_job::event::{Event, LimitsBy, Record};
-use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::event::{Event, LimitsBy};
+use kumiko_job::id::AttemptId;
 use kumiko_job::limits;
 use kumiko_job::respond::{self, Here, MAX_ATTEMPTS, OutputBytes};
 use kumiko_job::state::{Job, replay};
 use kumiko_policy::Limits;
+use lives::{DONE, HERE, ID, ended, planned, records, started};
 use std::sync::Arc;
-
-const ID: JobId = JobId(7);
-const HERE: Here<'static> = Here {
-    batch: "fork",
-    boot: "b",
-    has_room: true,
-};
 
 fn submitted() -> Event {
     let events = respond::submit(
@@ -55,36 +51,6 @@ fn submitted_attended() -> Event {
 
 const LEFT: Event = Event::Unattended { after_s: 60 };
 
-fn planned(epoch: u32) -> Event {
-    Event::Planned {
-        epoch,
-        batch: "fork".into(),
-        boot: "b".into(),
-    }
-}
-
-fn started(epoch: u32) -> Event {
-    Event::Started {
-        epoch,
-        pid: 1,
-        mechanism: "namespace".into(),
-        not_enforced: vec![],
-        why: vec![],
-    }
-}
-
-fn ended(epoch: u32, outcome: Outcome, retry: bool) -> Event {
-    Event::AttemptEnded {
-        epoch,
-        outcome,
-        retry,
-        stdout_bytes: 0,
-        stderr_bytes: 0,
-        staging_out: false,
-        cost: None,
-    }
-}
-
 fn cancel(grace_ms: u64) -> Event {
     Event::CancelRequested { grace_ms }
 }
@@ -112,20 +78,10 @@ fn given(name: &str) -> Event {
     }
 }
 
-const DONE: Outcome = Outcome::Exited { status: 0 };
 const REMOVED: Event = Event::Removed { expired: false };
 
-fn records(events: Vec<Event>) -> Vec<Record> {
-    let number = |(index, event)| Record {
-        number: index as u64 + 1,
-        at_ms: 10 * index as u64,
-        event,
-    };
-    events.into_iter().enumerate().map(number).collect()
-}
-
 fn job(events: Vec<Event>) -> Job {
-    replay(ID, &records(events)).unwrap().unwrap()
+    replay(ID, &records(&events)).unwrap().unwrap()
 }
 
 #[test]
@@ -273,10 +229,10 @@ fn what_cannot_follow_is_illegal() {
         ),
     ];
     for (events, why) in rows {
-        let error = replay(ID, &records(events.clone())).expect_err(&format!("{events:?}"));
+        let error = replay(ID, &records(&events)).expect_err(&format!("{events:?}"));
         assert!(error.to_string().contains(why), "{error} for {events:?}");
     }
-    let mut gap = records(vec![submitted(), planned(1)]);
+    let mut gap = records(&[submitted(), planned(1)]);
     gap[1].number = 3;
     assert!(
         replay(ID, &gap)
@@ -368,7 +324,7 @@ fn a_job_is_explained_from_its_log() {
         message: "the runner was killed".into(),
     };
     let events = vec![submitted(), planned(1), started(1), ended(1, lost, false)];
-    let words = kumiko_job::explain::job(&job(events.clone()), &records(events));
+    let words = kumiko_job::explain::job(&job(events.clone()), &records(&events));
     assert_eq!(
         words,
         [
@@ -398,7 +354,7 @@ fn a_job_that_nobody_attends_is_cancelled_once_and_says_why() {
     assert_eq!(respond::unattended(&job(cancelled.clone()), 60, 9), []);
     cancelled.push(ended(1, Outcome::Cancelled, false));
     assert_eq!(respond::unattended(&job(cancelled.clone()), 60, 9), []);
-    let story = kumiko_job::explain::job(&job(cancelled.clone()), &records(cancelled));
+    let story = kumiko_job::explain::job(&job(cancelled.clone()), &records(&cancelled));
     assert!(
         story[3].contains("nobody has been attached for 60 s"),
         "{story:?}"

@@ -58,7 +58,10 @@ final class Transport {
         Thread thread = new Thread(() -> {
             try {
                 run(spec, opening, far, below);
-            } catch (IOException | InterruptedException e) {
+            } catch (IOException e) {
+                // Its wire was cut before it was up; a process in its place would have ended as well.
+                System.err.println("jojo: " + spec.name() + " ended early: " + e.getMessage());
+            } catch (InterruptedException e) {
                 throw new IllegalStateException(e);
             }
         }, "node " + spec.name());
