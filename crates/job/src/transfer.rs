@@ -64,7 +64,7 @@ pub trait Transfer: Send + Sync + 'static {
 /// Whose files, and what he may.
 pub struct Work {
     pub job: JobId,
-    /// The job's own directory on the host.
+    /// The job's own directory on the host. It is there.
     pub directory: PathBuf,
     pub policy: Policy,
     /// Where below its own directory the job has its cache; None: it is the account's.

@@ -101,7 +101,11 @@ impl Files {
             return Ok(folder);
         };
         if !folder.exists() {
-            std::fs::rename(self.uploads.join(input), &folder)?;
+            match std::fs::rename(self.uploads.join(input), &folder) {
+                // An attempt and what is moved for it begin at once: another was first.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && folder.exists() => {}
+                renamed => renamed?,
+            }
             sync_dir(&self.jobs)?;
             sync_dir(&self.uploads)?;
         }
@@ -225,5 +229,36 @@ impl Uploads {
             uploads.retain(|_, upload| !old(upload));
             names
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn a_job_takes_its_upload_once_whoever_makes_its_directory_at_the_same_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::new(directory.path());
+        files.make().unwrap();
+        for number in 1..=20 {
+            let upload = files.uploads.join("upload");
+            private_dir(&upload).unwrap();
+            std::fs::write(upload.join("file"), "its").unwrap();
+            let mut description = JobDescription::new("/bin/true", &[]);
+            description.input = Some("upload".to_owned());
+            let (job, together) = (JobId(number), Barrier::new(3));
+            let made = || {
+                together.wait();
+                files.prepare(job, &description)
+            };
+            let folders = std::thread::scope(|scope| {
+                let makers = [scope.spawn(made), scope.spawn(made), scope.spawn(made)];
+                makers.map(|maker| maker.join().unwrap().unwrap())
+            });
+            assert_eq!(folders, [files.job(job), files.job(job), files.job(job)]);
+            assert_eq!(std::fs::read(files.job(job).join("file")).unwrap(), b"its");
+        }
     }
 }

@@ -183,6 +183,9 @@ impl<B: BatchSystem> Actor<B> {
         let mut pauses = PAUSES.iter();
         let mut runs = cell.job().attempt().is_some();
         loop {
+            if gone(&cell.look()) {
+                return None;
+            }
             let given = match self.work(cell).await {
                 Ok(given) => given,
                 Err(refusal) => return Some(Err(refusal)),
@@ -221,6 +224,7 @@ impl<B: BatchSystem> Actor<B> {
         }
     }
 
+    /// What a transfer is given. It may come before the attempt, so the job's own directory is made here as well.
     async fn work(self: &Arc<Self>, cell: &Arc<Cell>) -> Result<Work, Refusal> {
         let (actor, job) = (Arc::clone(self), cell.job());
         blocking(move || {
@@ -232,7 +236,7 @@ impl<B: BatchSystem> Actor<B> {
             })?;
             Ok(Work {
                 job: job.id,
-                directory: actor.files.job(job.id),
+                directory: actor.job_directory(&job)?,
                 policy: (actor.effective)(&job.caller, &job.description)?,
                 cache: job.description.cache.clone(),
                 credential,
@@ -241,11 +245,9 @@ impl<B: BatchSystem> Actor<B> {
         .await
     }
 
-    /// The job's own directory, and its scratch.
+    /// Makes the job's scratch, if it wants one.
     pub async fn prepare(self: &Arc<Self>, cell: &Arc<Cell>) -> Result<(), Refusal> {
-        let (actor, job) = (Arc::clone(self), cell.job());
-        let named = Arc::clone(&job);
-        blocking(move || actor.job_directory(&named).map(|_| ())).await?;
+        let job = cell.job();
         let (Some(scratch), Some(transfer)) = (&job.description.scratch, &self.transfer) else {
             return Ok(());
         };

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Stage, alice, done, program, soon, stage_with};
+use common::{Asked, Stage, alice, done, program, soon, stage_with};
 use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::contract::{JobState, Jobs};
 use kumiko_job::description::{Destination, JobDescription, StageIn, StageOut, Stdin};
@@ -69,10 +69,13 @@ impl Transfer for Porter {
 
     fn stream<'a>(
         &'a self,
-        _: &'a Work,
+        work: &'a Work,
         what: Streamed<'a>,
     ) -> Answer<'a, Result<u64, TransferFailure>> {
         Box::pin(async move {
+            if !work.directory.is_dir() {
+                return Err(failure(false));
+            }
             let mut offset = what.to.position;
             let to = what.to.to.clone();
             while let Some(piece) = what.bytes.read(offset, 100).await.unwrap() {
@@ -328,6 +331,32 @@ async fn a_stream_goes_elsewhere_when_it_is_told_to() {
         .redirect(&alice(), id, Some(Vec::new()), None)
         .await;
     assert_eq!(late.unwrap_err().code, "job_ended");
+}
+
+#[tokio::test]
+async fn a_stream_that_comes_before_its_attempt_finds_the_jobs_directory_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut stage, _) = open(&directory).await;
+    let description = JobDescription {
+        stdout: vec![Destination::new("out")],
+        ..program()
+    };
+    let (id, spec) = stage.submit(description).await;
+    stage.manager.close().await;
+    drop(stage);
+    // As if the site had been killed before it made it: now the stream is alone with that.
+    std::fs::remove_dir(&spec.job_directory).unwrap();
+    let (mut stage, porter) = open(&directory).await;
+    assert!(matches!(stage.asked().await, Asked::Adopt(of) if of == spec.id));
+    stage.run(spec.id);
+    stage.write(spec.id, OutputStream::Stdout, b"one");
+    let mut streams = porter.streams.subscribe();
+    let piece = ("out".to_owned(), "one".to_owned());
+    soon("the stream", streams.wait_for(|all| all.contains(&piece)))
+        .await
+        .unwrap();
+    stage.end(spec.id, done());
+    assert_eq!(end_of(&stage, id).await, done());
 }
 
 #[tokio::test]
