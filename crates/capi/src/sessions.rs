@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 /// Threads of the runtime: one writes while another reads.
 const THREADS: usize = 2;
@@ -43,6 +44,8 @@ struct State {
     failed: VecDeque<i32>,
     /// What became of sessions that were waited for.
     errors: HashMap<i32, Code>,
+    /// Conversations: one goes on when its session is over, for the site hears last that the result is here.
+    talks: JoinSet<()>,
 }
 
 pub struct Function {
@@ -119,12 +122,14 @@ pub fn finalize() -> Result<(), Failed> {
     for session in open {
         let _ = library.cancel(session);
     }
-    let sites: Vec<Calls> = lock(&library.state)
-        .sites
-        .drain()
-        .map(|(_, one)| one)
-        .collect();
+    let (sites, mut talks) = {
+        let mut state = lock(&library.state);
+        let sites = std::mem::take(&mut state.sites).into_values();
+        (sites, std::mem::take(&mut state.talks))
+    };
     library.runtime.block_on(async {
+        let said = async { while talks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(GOODBYE_WITHIN, said).await;
         for calls in sites {
             // What is said last goes out; a site that is away is not waited for.
             let _ = tokio::time::timeout(GOODBYE_WITHIN, calls.close()).await;
@@ -257,7 +262,7 @@ impl Library {
             self.runtime.spawn(functions.answer());
         }
         let (library, function) = (Arc::downgrade(self), Arc::clone(function));
-        self.runtime.spawn(async move {
+        let talk = async move {
             let came = function.calls.call(id, &function.name, &arguments).await;
             let Some(library) = library.upgrade() else {
                 return;
@@ -289,7 +294,10 @@ impl Library {
             if acknowledge {
                 function.calls.acknowledge(id).await;
             }
-        });
+        };
+        let mut state = lock(&self.state);
+        while state.talks.try_join_next().is_some() {}
+        state.talks.spawn_on(talk, self.runtime.handle());
         Ok(session)
     }
 
