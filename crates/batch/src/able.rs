@@ -1,7 +1,7 @@
 //! What a batch system can be asked for. Pure: what it cannot give is refused before anything is recorded.
 
 use kumiko_job::contract::Refusal;
-use kumiko_job::description::Resources;
+use kumiko_job::description::JobDescription;
 
 const QUEUE: &str = "queue";
 const PROJECT: &str = "project";
@@ -17,10 +17,22 @@ pub struct Able {
     pub queues: bool,
     pub projects: bool,
     pub exclusive: bool,
+    /// An MPI program has several hosts.
+    pub hosts: bool,
 }
 
 /// Refuses what is asked for beyond that.
-pub fn only(asked: &Resources, able: &Able, system: &str) -> Result<(), Refusal> {
+pub fn only(asked: &JobDescription, able: &Able, system: &str) -> Result<(), Refusal> {
+    let (count, mpi, asked) = (asked.count, asked.mpi.is_some(), &asked.resources);
+    let hosts = asked.host_count.unwrap_or(1);
+    if hosts > 1 && able.hosts && !(mpi && hosts <= count) {
+        return Err(Refusal::new(
+            code(HOST_COUNT),
+            format!(
+                "a job of {hosts} hosts is one MPI program of at least as many ranks: ask for it (mpi, and count), or for one host"
+            ),
+        ));
+    }
     let rows = [
         ("cpu_percent", asked.cpu_percent.is_some(), able.shares),
         (
@@ -34,12 +46,7 @@ pub fn only(asked: &Resources, able: &Able, system: &str) -> Result<(), Refusal>
         (QUEUE, asked.queue.is_some(), able.queues),
         (PROJECT, asked.project.is_some(), able.projects),
         ("exclusive", asked.exclusive, able.exclusive),
-        // An attempt is one runner, which is on one host.
-        (
-            HOST_COUNT,
-            asked.host_count.is_some_and(|hosts| hosts > 1),
-            false,
-        ),
+        (HOST_COUNT, hosts > 1, able.hosts),
     ];
     match rows.iter().find(|(_, asked, able)| *asked && !able) {
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! A spool from the site's side: made, and read once its runner is gone (spec/jobs/runner.md, R1 to R6). Of all batch
 //! systems. Not here: how a runner comes to be in it. All of this blocks, briefly.
 
+use crate::engine::order::hosts;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::BatchError;
 use kumiko_job::id::AttemptId;
@@ -27,11 +28,19 @@ pub fn make(root: &Path, spec: &AttemptSpec) -> Result<bool, BatchError> {
     }
     furnish(&spool)
         .and_then(|()| fill(&spool, spec))
+        .and_then(|()| (1..hosts(spec)).try_for_each(|number| of_host(&spool, number, spec)))
         .map(|()| true)
         .map_err(|error| {
             let _ = fs::remove_dir_all(&spool); // the error at hand is the one to tell
             failed(&spool, &error)
         })
+}
+
+/// The spool of another host of the attempt, in that of the first.
+fn of_host(spool: &Path, number: u32, spec: &AttemptSpec) -> io::Result<()> {
+    let own = spool.join(format!("host-{number}"));
+    private_dir(spool, &own)?;
+    furnish(&own).and_then(|()| fill(&own, spec))
 }
 
 /// Makes `path` in the spools' root, and the root if it is missing; `AlreadyExists` if `path` is there.

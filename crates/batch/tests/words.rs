@@ -131,6 +131,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         runner: "/opt/it's/kumiko-run".into(),
         option: None,
         spool: "/srv/a $b \"c\"".into(),
+        hosts: 1,
         cpus: 6,
         time_limit_ms: Some(90_000),
         resources,
@@ -176,6 +177,26 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
     };
     assert!(slurm::words::script(&pilot).contains("kumiko-run' --pilot '/srv"));
     assert!(condor::words::submission(&pilot).contains("arguments = \"--pilot '/srv/a"));
+    let three = Order {
+        hosts: 3,
+        ..all.clone()
+    };
+    let line = slurm::words::submission(&three);
+    for word in ["--nodes=3", "--ntasks=3", "--cpus-per-task=6", "--mem=171M"] {
+        assert!(line.iter().any(|given| given == word), "{word}: {line:?}");
+    }
+    let script = slurm::words::script(&three);
+    let (step, first) = script
+        .rsplit_once('\n')
+        .map(|(all, _)| all)
+        .unwrap()
+        .rsplit_once('\n')
+        .unwrap();
+    assert!(
+        step.contains("--nodes=2 --ntasks=2 --relative=1 --cpus-per-task=6"),
+        "{step}"
+    );
+    assert_eq!(first, "exec '/opt/it'\\''s/kumiko-run' '/srv/a $b \"c\"'");
     let text = condor::words::submission(&all);
     for line in [
         "executable = /opt/it's/kumiko-run",

@@ -1,4 +1,5 @@
 //! `kumiko-run [--spare] SPOOL`: the program beside the guests of one attempt (spec/jobs/runner.md).
+//! `kumiko-run --host NUMBER FIRST SPOOL`: the same on another host than the first of the attempt's (spec/jobs/mpi.md, N21).
 //! `kumiko-run --pilot PLACE`: what starts such programs in a slot of an engine (spec/jobs/pilots.md).
 //!
 //! It starts them in their sandbox, owns their streams, keeps what they write and how they ended in the spool, and
@@ -7,6 +8,7 @@
 
 mod control;
 mod feed;
+mod hosts;
 mod input;
 mod life;
 mod mpi;
@@ -19,6 +21,7 @@ mod start;
 mod verdict;
 
 use control::Control;
+use hosts::Other;
 use kumiko_linux::{detach, spooling};
 use life::Life;
 use output::Output;
@@ -61,10 +64,19 @@ fn main() -> ExitCode {
     let ran = match &arguments[..] {
         [option, _] if option == "--spare" => spare(),
         [option, place] if option == "--pilot" => absolute(place).and_then(|place| pilot(&place)),
-        [spool] => absolute(spool).and_then(|spool| run(&spool)),
+        [spool] => absolute(spool).and_then(|spool| run(&spool, None)),
+        [option, number, first, spool] if option == "--host" => {
+            let Some(other) = other(number, first) else {
+                eprintln!(
+                    "kumiko-run: --host is followed by a number from 1 and the first host's address"
+                );
+                return ExitCode::from(MISUSE);
+            };
+            absolute(spool).and_then(|spool| run(&spool, Some(other)))
+        }
         _ => {
             eprintln!(
-                "usage: kumiko-run [--spare] SPOOL, kumiko-run --pilot PLACE   (a site starts these; a spool holds one attempt)"
+                "usage: kumiko-run [--spare] SPOOL, kumiko-run --pilot PLACE, kumiko-run --host NUMBER FIRST SPOOL   (a site starts these; a spool holds one attempt)"
             );
             return ExitCode::from(MISUSE);
         }
@@ -82,7 +94,13 @@ fn absolute(path: &OsStr) -> Result<PathBuf, RunnerError> {
     std::path::absolute(path).map_err(RunnerError::Detach)
 }
 
-fn run(path: &Path) -> Result<(), RunnerError> {
+fn other(number: &OsStr, first: &OsStr) -> Option<Other> {
+    let number: u32 = number.to_str()?.parse().ok()?;
+    let first = first.to_str()?.parse().ok()?;
+    (number > 0).then_some(Other { number, first })
+}
+
+fn run(path: &Path, other: Option<Other>) -> Result<(), RunnerError> {
     detach::detach().map_err(RunnerError::Detach)?;
     let given = detach::take_stdin().map_err(RunnerError::Detach)?;
     let (spool, files) = Spool::take(path)?;
@@ -90,7 +108,7 @@ fn run(path: &Path) -> Result<(), RunnerError> {
         true => UnixListener::from(given),
         false => spool.listen()?,
     };
-    live(spool, files, listener)
+    live(spool, files, listener, other)
 }
 
 /// Makes all ready for an attempt that is still to come, and waits for it.
@@ -100,7 +118,7 @@ fn spare() -> Result<(), RunnerError> {
     let [leash, directory] = detach::take_stdout_and_stderr().map_err(RunnerError::Detach)?;
     let spare = Spare::take(directory, leash.into())?;
     match spare.called() {
-        Some((spool, files)) => live(spool, files, given.into()),
+        Some((spool, files)) => live(spool, files, given.into(), None),
         None => Ok(()),
     }
 }
@@ -109,12 +127,17 @@ fn spare() -> Result<(), RunnerError> {
 fn pilot(place: &Path) -> Result<(), RunnerError> {
     detach::detach().map_err(RunnerError::Detach)?;
     pilot::Pilot::take(place)?
-        .fly(|spool| run(spool).map_or_else(|error| error.status(), |()| 0))
+        .fly(|spool| run(spool, None).map_or_else(|error| error.status(), |()| 0))
         .map_err(RunnerError::Poll)
 }
 
 /// From the attempt to its end.
-fn live(spool: Spool, files: [File; 2], listener: UnixListener) -> Result<(), RunnerError> {
+fn live(
+    spool: Spool,
+    files: [File; 2],
+    listener: UnixListener,
+    other: Option<Other>,
+) -> Result<(), RunnerError> {
     let (attempt, measured) = (spool.attempt(), spool.measured());
     let (mode, quota) = match &attempt {
         Ok(attempt) => (attempt.output, attempt.output_quota_bytes),
@@ -129,7 +152,7 @@ fn live(spool: Spool, files: [File; 2], listener: UnixListener) -> Result<(), Ru
     match attempt {
         Err(error) => life.never_started(error.code(), error.to_string()),
         Ok(attempt) => {
-            let started = start::start(attempt, measured, &mut |alone| life.hold(alone));
+            let started = start::start(attempt, other, measured, &mut |alone| life.hold(alone));
             match started {
                 Err(StartError::NotReleased(NotReleased::Cancelled)) => life.cancelled(),
                 Err(StartError::NotReleased(NotReleased::Poll(error))) => {

@@ -1,6 +1,7 @@
 //! The launcher of an MPI job (spec/jobs/mpi.md): which program of the guest's view starts the ranks, and by what
 //! variables. It is the one guest of its room; the ranks are its children. Not here: its start (start.rs).
 
+use crate::hosts;
 use kumiko_job::attempt::AttemptSpec;
 use kumiko_job::description::Mpi;
 use kumiko_linux::limits::tasks;
@@ -51,7 +52,7 @@ impl Library {
     }
 
     /// What the environment says where the description does not: all ranks are on this host, which others use as well.
-    fn variables(self) -> &'static [(&'static str, &'static str)] {
+    fn variables_of_one_host(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Library::Mpich => &[
                 // By fork, whatever an engine's variables suggest; the control connection stays on the loopback.
@@ -81,6 +82,36 @@ impl Library {
                 ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
                 ("PRTE_MCA_hwloc_default_binding_policy", "none"),
                 ("PMIX_MCA_ptl_tcp_if_include", "lo"),
+            ],
+        }
+    }
+}
+
+impl Library {
+    /// The same, where ranks are on several hosts: the others are called in the manner of ssh, and found by their addresses.
+    fn variables_of_hosts(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Library::Mpich => &[
+                ("HYDRA_LAUNCHER", "ssh"),
+                ("HYDRA_RMK", "user"),
+                ("UCX_LOG_LEVEL", "fatal"),
+            ],
+            Library::Openmpi => &[
+                ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+                ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+                ("OMPI_MCA_plm", "rsh"),
+                // The first host calls each of the others itself; what it calls stays, for a room ends with its first guest.
+                ("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
+                ("OMPI_MCA_orte_leave_session_attached", "1"),
+                ("OMPI_MCA_pml", "ob1"),
+                ("OMPI_MCA_btl", "self,vader,tcp"),
+                ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+                ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+                ("PRTE_MCA_plm", "ssh"),
+                ("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
+                ("PRTE_MCA_prte_leave_session_attached", "1"),
+                ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+                ("PRTE_MCA_hwloc_default_binding_policy", "none"),
             ],
         }
     }
@@ -135,12 +166,20 @@ impl Launcher {
 
     /// Makes it the one guest of the attempt, which starts the ranks.
     pub fn take_over(self, attempt: &mut AttemptSpec) -> Library {
-        let ranks = std::mem::replace(&mut attempt.count, 1).to_string();
+        let ranks = std::mem::replace(&mut attempt.count, 1);
         let program = std::mem::replace(&mut attempt.executable, self.path);
-        let words = ["-n".to_owned(), ranks.clone(), program];
+        let words = ["-n".to_owned(), ranks.to_string(), program];
         attempt.arguments.splice(0..0, words);
-        attempt.environment.insert("KUMIKO_COUNT".to_owned(), ranks);
-        for (name, value) in self.library.variables() {
+        let environment = &mut attempt.environment;
+        environment.insert("KUMIKO_COUNT".to_owned(), ranks.to_string());
+        let variables = match hosts::count(attempt) {
+            1 => self.library.variables_of_one_host(),
+            _ => {
+                hosts::at_first(attempt, ranks, self.library);
+                self.library.variables_of_hosts()
+            }
+        };
+        for (name, value) in variables {
             let place = attempt.environment.entry((*name).to_owned());
             place.or_insert_with(|| (*value).to_owned());
         }

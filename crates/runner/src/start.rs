@@ -1,5 +1,6 @@
 //! From an attempt to running guests: their streams, their room, their start (spec/jobs/runner.md, R8, R9).
 
+use crate::hosts::{self, Other};
 use crate::mpi::{self, Launcher, Library, NoLauncher};
 use crate::output::Source;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec};
@@ -35,6 +36,11 @@ pub enum StartError {
     Count { count: u32 },
     #[error(transparent)]
     Mpi(#[from] NoLauncher),
+    #[error("cannot find the way to {first}, the first of the job's hosts: {cause}")]
+    FirstHost {
+        first: std::net::IpAddr,
+        cause: io::Error,
+    },
     #[error("a terminal is for one instance, and {count} are asked for: leave one of both out")]
     Terminal { count: u32 },
     #[error(
@@ -74,7 +80,7 @@ impl StartError {
             Self::Terminal { .. } => "terminal_with_count",
             Self::NoProgram { .. } => "no_such_executable",
             Self::NotReleased(_) => "not_released",
-            Self::Kernel { .. } => "runner_kernel",
+            Self::Kernel { .. } | Self::FirstHost { .. } => "runner_kernel",
         }
     }
 }
@@ -201,10 +207,11 @@ impl Counted {
     }
 }
 
-/// Starts all guests of an attempt, or none. `hold` waits for the release of one that is held; by then all is done that
+/// Starts all guests of an attempt on this host, or none. `other`: it is not the first of the attempt's hosts. `hold` waits for the release of one that is held; by then all is done that
 /// can be done, and fail, before.
 pub fn start(
     mut attempt: AttemptSpec,
+    other: Option<Other>,
     measured: Option<Measured>,
     hold: &mut dyn FnMut(Duration) -> Result<(), NotReleased>,
 ) -> Result<Started, StartError> {
@@ -216,9 +223,19 @@ pub fn start(
     if attempt.terminal.is_some() && count != 1 {
         return Err(StartError::Terminal { count });
     }
-    let launcher = attempt.mpi.map(|mpi| Launcher::find(mpi, &attempt));
-    let launcher = launcher.transpose()?;
-    let launches = launcher.map(|launcher| launcher.take_over(&mut attempt));
+    let launches = match other {
+        Some(other) => {
+            let first = other.first;
+            hosts::at_other(&mut attempt, other)
+                .map_err(|cause| StartError::FirstHost { first, cause })?;
+            None
+        }
+        None => {
+            let launcher = attempt.mpi.map(|mpi| Launcher::find(mpi, &attempt));
+            let launcher = launcher.transpose()?;
+            launcher.map(|launcher| launcher.take_over(&mut attempt))
+        }
+    };
     let mut machine = Machine::glance();
     loop {
         match start_on(&machine, &mut attempt, measured.as_ref(), began, hold) {

@@ -75,18 +75,18 @@ impl Engine {
     /// What the engine's commands need in their environment to find it, and themselves.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let directory = self.directory.path();
-        match self.name {
+        let mut environment: Vec<(&'static str, OsString)> = match self.name {
             "slurm" => vec![("SLURM_CONF", directory.join("slurm.conf").into())],
-            _ => {
-                let mut path = directory.join("bin").into_os_string();
-                path.push(":");
-                path.push(std::env::var_os("PATH").unwrap_or_default());
-                vec![
-                    ("CONDOR_CONFIG", directory.join("condor_config").into()),
-                    ("PATH", path),
-                ]
-            }
+            _ => vec![("CONDOR_CONFIG", directory.join("condor_config").into())],
+        };
+        let own = directory.join("bin");
+        if own.exists() {
+            let mut path = own.into_os_string();
+            path.push(":");
+            path.push(std::env::var_os("PATH").unwrap_or_default());
+            environment.push(("PATH", path));
         }
+        environment
     }
 
     /// One of its commands.

@@ -24,6 +24,8 @@ impl Engine for Commands {
         queues: false,
         projects: true,
         exclusive: false,
+        // Slots of it are matched one by one, so that half of a job could wait in its slots for the other half.
+        hosts: false,
     };
     const LOG: Option<&'static str> = Some(words::LOG);
 

@@ -268,7 +268,7 @@ impl<E: Engine> BatchSystem for Cluster<E> {
     }
 
     fn admits(&self, description: &JobDescription) -> Result<(), Refusal> {
-        only(&description.resources, &E::ABLE, E::NAME)
+        only(description, &E::ABLE, E::NAME)
     }
 
     fn waits(&self, id: AttemptId) -> Option<String> {

@@ -19,7 +19,9 @@ pub struct Order {
     /// What the runner is told before `spool`.
     pub option: Option<&'static str>,
     pub spool: PathBuf,
-    /// On one host.
+    /// Each has a runner.
+    pub hosts: u32,
+    /// On each host.
     pub cpus: u32,
     pub time_limit_ms: Option<u64>,
     pub resources: Resources,
@@ -33,6 +35,7 @@ impl Order {
             runner: runner.to_owned(),
             option: None,
             spool,
+            hosts: hosts(spec),
             cpus: cpus(spec),
             time_limit_ms: spec.time_limit_ms.map(|limit| {
                 limit
@@ -44,10 +47,14 @@ impl Order {
     }
 }
 
-/// Processors of all its processes together.
+pub fn hosts(spec: &AttemptSpec) -> u32 {
+    spec.resources.host_count.unwrap_or(1).max(1)
+}
+
+/// Processors of all its processes on one host together.
 pub fn cpus(spec: &AttemptSpec) -> u32 {
     let each = spec.resources.cpus.unwrap_or(1);
-    each.saturating_mul(spec.count)
+    each.saturating_mul(spec.count.div_ceil(hosts(spec)))
 }
 
 /// An order for a pilot.
@@ -64,6 +71,7 @@ pub fn pilot(
         runner: runner.to_owned(),
         option: Some("--pilot"),
         spool: place,
+        hosts: 1,
         cpus: resources.cpus.unwrap_or(1),
         time_limit_ms: None,
         resources: resources.clone(),

@@ -119,7 +119,7 @@ impl BatchSystem for Fork {
             shares: true,
             ..Able::default()
         };
-        only(&description.resources, &able, self.name())
+        only(description, &able, self.name())
     }
 
     fn spares(&self) -> u64 {

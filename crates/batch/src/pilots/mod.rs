@@ -162,6 +162,7 @@ impl<E: Engine> Inner<E> {
             runner: self.runner.clone(),
             option: None,
             spool: self.root.join(id.to_string()),
+            hosts: 1,
             cpus,
             time_limit_ms: None,
             resources: Resources::default(),

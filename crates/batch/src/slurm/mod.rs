@@ -24,6 +24,7 @@ impl Engine for Commands {
         queues: true,
         projects: true,
         exclusive: true,
+        hosts: true,
     };
 
     async fn submit(&self, order: &Order) -> Result<(), Trouble> {

@@ -15,8 +15,7 @@ pub fn submission(order: &Order) -> Vec<String> {
         "--parsable",
         // What is tried again is another attempt (spec/jobs J30): of this one, nothing runs twice.
         "--no-requeue",
-        "--nodes=1",
-        "--ntasks=1",
+        "--ntasks-per-node=1",
         "--chdir=/",
         // Guests' output is the runner's business, and what it has to complain is in its log.
         "--input=/dev/null",
@@ -27,6 +26,8 @@ pub fn submission(order: &Order) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
+    line.push(format!("--nodes={}", order.hosts));
+    line.push(format!("--ntasks={}", order.hosts));
     line.push(format!("--job-name={}", order.tag));
     line.push(format!("--cpus-per-task={}", order.cpus));
     if let Some(limit) = order.time_limit_ms {
@@ -34,7 +35,7 @@ pub fn submission(order: &Order) -> Vec<String> {
     }
     let resources = &order.resources;
     let given = [
-        ("mem", resources.memory_mib.map(|mib| format!("{mib}M"))),
+        ("mem", of_each(resources.memory_mib, order.hosts)),
         (
             "gpus",
             resources
@@ -54,17 +55,29 @@ pub fn submission(order: &Order) -> Vec<String> {
     line
 }
 
-/// The batch script. An `exec`, so that what Slurm signals and waits for is the runner.
+/// Memory on each of so many hosts, where it is asked for on all together.
+fn of_each(memory_mib: Option<u64>, hosts: u32) -> Option<String> {
+    memory_mib.map(|mib| format!("{}M", mib.div_ceil(u64::from(hosts.max(1)))))
+}
+
+/// The batch script. An `exec`, so that what Slurm signals and waits for is the runner. Of several hosts it runs on the first;
+/// the runners of the others are a step, which Slurm ends with the job. They are told the address by which the first was seen.
 pub fn script(order: &Order) -> String {
     let word = |path: &std::path::Path| quoted(&path.to_string_lossy());
+    let (runner, spool) = (word(&order.runner), word(&order.spool));
     let option = order
         .option
         .map_or(String::new(), |option| format!("{option} "));
-    format!(
-        "#!/bin/sh\nexec {} {option}{}\n",
-        word(&order.runner),
-        word(&order.spool)
-    )
+    let step = match order.hosts.saturating_sub(1) {
+        0 => String::new(),
+        others => format!(
+            "(srun --nodes={others} --ntasks={others} --relative=1 --cpus-per-task={} --mpi=none --kill-on-bad-exit=0 \\\n\
+             --input=none --output=/dev/null --error=/dev/null --export=ALL /bin/sh -c '\n\
+             n=$((SLURM_PROCID + 1)); exec \"$0\" --host $n \"$SLURM_LAUNCH_NODE_IPADDR\" \"$1/host-$n\"' {runner} {spool} &)\n",
+            order.cpus
+        ),
+    };
+    format!("#!/bin/sh\n{step}exec {runner} {option}{spool}\n")
 }
 
 /// One word of a shell.

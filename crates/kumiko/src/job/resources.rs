@@ -21,6 +21,9 @@ pub struct Resources {
     /// For all instances together.
     #[arg(long)]
     pub gpus: Option<u32>,
+    /// So many hosts, each with as many of an MPI program's ranks.
+    #[arg(long, value_name = "N")]
+    pub hosts: Option<u32>,
     /// The queue; of Slurm, the partition.
     #[arg(long)]
     pub queue: Option<String>,
@@ -37,6 +40,7 @@ impl Resources {
     pub fn apply(&self, description: &mut description::Resources) -> Result<(), Failure> {
         description.cpus = self.cpus.or(description.cpus);
         description.memory_mib = self.memory.or(description.memory_mib);
+        description.host_count = self.hosts.or(description.host_count);
         description.gpus = self.gpus.or(description.gpus);
         description.queue = self.queue.clone().or(description.queue.take());
         description.project = self.project.clone().or(description.project.take());
