@@ -25,7 +25,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             Ok(Some(Said::Answer { small, whole, .. })) => {
                 assert!(small.len() <= 8 && whole <= data.len());
             }
-            Ok(Some(Said::Asks { whole, .. })) => assert!(whole <= data.len()),
+            Ok(Some(Said::Asks { whole, .. } | Said::Fails { whole, .. })) => {
+                assert!(whole <= data.len());
+            }
             _ => {}
         }
     }

@@ -12,6 +12,7 @@ Not here: jobs and files; use the command `kumiko`.
 
 from ._calls import Executor, Future, attach
 from ._kumiko import VERSION as __version__
+from ._routine import Array, InOut, Out, routine
 from ._sites import Routine, Site, connect, default, rpc
 from .errors import (
     ArgumentError,
@@ -23,11 +24,13 @@ from .errors import (
     GuestError,
     PeerError,
     RoutineNotFound,
+    RoutineRaised,
     SiteError,
 )
 
 __all__ = [
     "ArgumentError",
+    "Array",
     "Bug",
     "CallUnknown",
     "CallerError",
@@ -36,14 +39,18 @@ __all__ = [
     "Executor",
     "Future",
     "GuestError",
+    "InOut",
+    "Out",
     "PeerError",
     "Routine",
     "RoutineNotFound",
+    "RoutineRaised",
     "Site",
     "SiteError",
     "__version__",
     "attach",
     "connect",
     "default",
+    "routine",
     "rpc",
 ]

@@ -45,6 +45,12 @@ class GuestError(Error):
     """The routine failed."""
 
 
+class RoutineRaised(GuestError):
+    """The routine ended by an error of its own; `error` is its name, as `ValueError` or `numpy.linalg.LinAlgError`."""
+
+    error = None
+
+
 class Bug(Error):
     """Ours; please report it."""
 
@@ -71,6 +77,7 @@ _FAMILIES = {"caller": CallerError, "peer": PeerError, "site": SiteError, "guest
 _CLASSES = {
     "bad_arguments": ArgumentError,
     "no_routine": RoutineNotFound,
+    "routine_raised": RoutineRaised,
     "no_note": CallUnknown,
     "result_gone": CallUnknown,
     "rpc_no_call": CallUnknown,
@@ -84,10 +91,12 @@ def _table():
     return tomllib.loads(_kumiko.ERRORS)
 
 
-def made(name, message, parameter=None):
-    """The exception of a code; called by the native half."""
+def made(name, message, detail=None):
+    """The exception of a code; called by the native half. `detail`: the parameter, or the name of the routine's own error."""
     family = _FAMILIES[_table().get(name, {}).get("fault", "peer")]
     error = _CLASSES.get(name, family)(name, message)
-    if parameter is not None and isinstance(error, ArgumentError):
-        error.parameter = parameter
+    if isinstance(error, ArgumentError):
+        error.parameter = detail
+    if isinstance(error, RoutineRaised):
+        error.error = detail
     return error

@@ -272,7 +272,8 @@ fn ended(
             call.checkpoints
                 .retain(|one| Some(*one) != attempt.checkpoint);
         }
-        End::Killed { .. }
+        End::Raised { .. }
+        | End::Killed { .. }
         | End::NoSpace
         | End::TimeLimit
         | End::Cancelled

@@ -85,6 +85,8 @@ pub enum End {
     Finished { out_bytes: u64 },
     /// The routine ended itself: by a signal of its own making or a status. `point` counts its safe points, 0 for none.
     Crashed { cause: String, point: u64 },
+    /// The routine said that it cannot compute what it was given: the name of its error, and what it told of it.
+    Raised { error: String, told: String },
     /// Somebody else ended it.
     Killed { cause: String },
     /// The host needed its place, and may take the call again.
@@ -116,6 +118,11 @@ pub enum Failure {
     Fruitless {
         attempts: u32,
         last: String,
+    },
+    /// The routine's own error: trying again would do the same.
+    Raised {
+        error: String,
+        told: String,
     },
     TimeLimit,
     Cancelled,
@@ -192,6 +199,7 @@ impl End {
         match self {
             End::Finished { .. } => "finished",
             End::Crashed { .. } => "crashed",
+            End::Raised { .. } => "raised",
             End::Killed { .. } => "killed",
             End::Preempted => "preempted",
             End::HostLost => "host_lost",

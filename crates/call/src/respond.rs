@@ -264,6 +264,10 @@ fn ended(call: &Call, attempt: &Attempt, end: End) -> CallEvent {
                 point: *point,
             })
         }
+        End::Raised { error, told } => Some(Failure::Raised {
+            error: error.clone(),
+            told: told.clone(),
+        }),
         End::TimeLimit => Some(Failure::TimeLimit),
         End::Refused { message } => Some(Failure::Refused {
             message: message.clone(),

@@ -324,6 +324,19 @@ fn a_crash_at_the_same_point_for_the_same_cause_is_told_and_not_tried_again() {
 }
 
 #[test]
+fn an_error_of_the_routines_own_is_told_and_not_tried_again() {
+    let (error, told) = ("ValueError".to_owned(), "no root".to_owned());
+    let mut server = Server::computing();
+    let end = End::Raised {
+        error: error.clone(),
+        told: told.clone(),
+    };
+    server.hears_host(&ends(1, end));
+    let failure = Failure::Raised { error, told };
+    assert_eq!(server.status(), Status::Failed(failure));
+}
+
+#[test]
 fn attempts_that_come_no_further_are_counted_and_those_moved_away_are_not() {
     let killed = || End::Killed {
         cause: "SIGKILL".to_owned(),

@@ -31,7 +31,7 @@ pub use signature::{
     BadSignature, CALLBACK_MOST, Callback, Dimension, ElementType, Formal, MAX_SIGNATURE_BYTES,
     Parameter, Signature,
 };
-pub use stub::{Language, Stub, stubs};
+pub use stub::{Language, Stub, python_generator, stubs};
 pub use syntax::{
     Binary, Body, Class, ClassItem, Code, Declarator, Dim, Distribution, Expr, Files, Idl, Item,
     Mode, Name, Opt, Param, ParamOrCallback, Place, Range, Routine, Setting, TypeWord,

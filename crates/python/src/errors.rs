@@ -1,13 +1,15 @@
 //! Failures as Python's exceptions, which bindings/python makes of a code, a message and the table of errors.
 
+use kumiko_call::event::Failure;
 use kumiko_rpc_client::{ContactError, NoteError, RpcError};
 use pyo3::PyErr;
 use pyo3::prelude::*;
 
-fn made(py: Python<'_>, code: &str, message: &str, parameter: Option<&str>) -> PyErr {
+/// `detail`: the parameter that is wrong, or the name of the routine's own error.
+fn made(py: Python<'_>, code: &str, message: &str, detail: Option<&str>) -> PyErr {
     let make = || {
         let maker = py.import("kumiko.errors")?.getattr("made")?;
-        maker.call1((code, message, parameter))
+        maker.call1((code, message, detail))
     };
     match make() {
         Ok(error) => PyErr::from_value(error),
@@ -16,7 +18,11 @@ fn made(py: Python<'_>, code: &str, message: &str, parameter: Option<&str>) -> P
 }
 
 pub fn rpc(py: Python<'_>, error: &RpcError) -> PyErr {
-    let parameter = match error {
+    let detail = match error {
+        RpcError::Failed {
+            failure: Failure::Raised { error, .. },
+            ..
+        } => Some(error.as_str()),
         RpcError::Argument { parameter, .. } => Some(parameter.as_str()),
         RpcError::Arguments(plan) => match plan.as_ref() {
             kumiko_idl::PlanError::Size(size) => Some(size.parameter.as_str()),
@@ -26,7 +32,7 @@ pub fn rpc(py: Python<'_>, error: &RpcError) -> PyErr {
         },
         _ => None,
     };
-    made(py, error.code(), &error.to_string(), parameter)
+    made(py, error.code(), &error.to_string(), detail)
 }
 
 pub fn contact(py: Python<'_>, error: &ContactError) -> PyErr {

@@ -93,6 +93,10 @@ impl RpcError {
                 failure: Failure::Refused { .. },
                 ..
             } => "routine_not_begun",
+            RpcError::Failed {
+                failure: Failure::Raised { .. },
+                ..
+            } => "routine_raised",
             RpcError::Failed { .. } => "routine_failed",
             RpcError::Over { .. } => "result_gone",
             RpcError::File { .. } => "argument_file",
@@ -118,6 +122,8 @@ fn failed(failure: &Failure) -> String {
         Failure::Fruitless { attempts, last } => {
             format!("was tried {attempts} times and came no further; the last try ended: {last}")
         }
+        Failure::Raised { error, told } if told.is_empty() => format!("ended by {error}"),
+        Failure::Raised { error, told } => format!("ended by {error}: {told}"),
         Failure::TimeLimit => "computed for longer than it may".to_owned(),
         Failure::Cancelled => "was cancelled".to_owned(),
         Failure::Refused { message } => format!("cannot be computed there: {message}"),

@@ -2,9 +2,14 @@
 //! programs that the file names, or the system's. Runs as its caller and locally, since an IDL file holds C and words for
 //! compilers; without a shell. Not here: what the text of a program is (kumiko-idl).
 
+mod python;
+
+pub use python::PythonSource;
+
 use crate::registry::signature_of;
 use kumiko_idl::{
-    Checked, Idl, IdlError, Language, MAX_IDL_BYTES, PlanError, Problem, Stub, check, parse, stubs,
+    BadSignature, Checked, Idl, IdlError, Language, MAX_IDL_BYTES, PlanError, Problem, Stub, check,
+    parse, stubs,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +27,18 @@ pub enum MakeError {
     NotBuilt {
         path: PathBuf,
         cause: Box<PlanError>,
+    },
+    #[error("{path}: the signature of a routine: {cause}")]
+    Signature {
+        path: PathBuf,
+        cause: Box<BadSignature>,
+    },
+    #[error("{path} has no routines: put @kumiko.routine before the functions that are to be ones")]
+    NoRoutine { path: PathBuf },
+    #[error("{program} made what is no list of routines: {cause}")]
+    NoList {
+        program: String,
+        cause: serde_json::Error,
     },
     #[error("{program} could not be started: {cause}")]
     NoProgram { program: String, cause: io::Error },
@@ -191,7 +208,6 @@ fn preprocessed(path: &Path) -> Result<String, MakeError> {
     text(path, output.stdout)
 }
 
-/// Its words are told when it fails.
 fn run(command: &mut Command, folder: &Path) -> Result<Output, MakeError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -199,6 +215,11 @@ fn run(command: &mut Command, folder: &Path) -> Result<Output, MakeError> {
         .stdin(Stdio::null())
         .output()
         .map_err(|cause| MakeError::NoProgram { program, cause })?;
+    succeeded(command, output)
+}
+
+/// Its words are told when it fails.
+fn succeeded(command: &Command, output: Output) -> Result<Output, MakeError> {
     if output.status.success() {
         return Ok(output);
     }

@@ -372,6 +372,7 @@ impl<B: BatchSystem> Worker<B> {
                     let done = self.result(&run, result).await;
                     return Some((run, done));
                 }
+                Ok(Some(Heard::Fails(end))) => return Some((run, Done::ended(end))),
                 Ok(Some(Heard::Asks(asked))) => {
                     // Nobody listens when the site goes down.
                     let _ = run.asks.send(asked);
@@ -422,10 +423,17 @@ impl<B: BatchSystem> Worker<B> {
         let told = told && !run.plan.places.contains(&Placed::Callback);
         let mut cancelling = false;
         loop {
-            if let Some(result) = self.find_answer(&run) {
-                let done = self.result(&run, result).await;
-                let _ = run.done.send(done);
-                break;
+            match self.find_answer(&run) {
+                Some(Heard::Result(result)) => {
+                    let done = self.result(&run, result).await;
+                    let _ = run.done.send(done);
+                    break;
+                }
+                Some(Heard::Fails(end)) => {
+                    let _ = run.done.send(Done::ended(end));
+                    break;
+                }
+                Some(Heard::Asks(_)) | None => {}
             }
             if let Some(outcome) = &self.ended {
                 let end = self.end_of(outcome);

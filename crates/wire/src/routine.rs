@@ -14,10 +14,14 @@ pub const ASK_BYTES: usize = 56;
 /// Most bytes that go to a callback, or come back: they stand in pipes, and in memory at both ends.
 pub const CALLBACK_BYTES: u64 = 1 << 20;
 
+/// Most bytes of an error that a routine tells: a name and the end of a traceback, which stands in the log.
+pub const ERROR_BYTES: u64 = 4096;
+
 const CALL: u64 = u64::from_le_bytes(*b"kkmcall1");
 const DONE: u64 = u64::from_le_bytes(*b"kkmdone1");
 const BACK: u64 = u64::from_le_bytes(*b"kkmback1");
 const SAID: u64 = u64::from_le_bytes(*b"kkmsaid1");
+const FAIL: u64 = u64::from_le_bytes(*b"kkmfail1");
 const ARGUMENTS_SMALL: u64 = 1;
 const RESULT_SMALL: u64 = 2;
 /// It does not travel so.
@@ -90,6 +94,11 @@ pub fn answer_to(attempt: AttemptId) -> [u8; 32] {
     begin(DONE, attempt)
 }
 
+/// The first bytes of the error that this call may end by instead.
+pub fn error_of(attempt: AttemptId) -> [u8; 32] {
+    begin(FAIL, attempt)
+}
+
 fn begin(magic: u64, attempt: AttemptId) -> [u8; 32] {
     let mut bytes = [0; 32];
     let words = [
@@ -124,6 +133,12 @@ pub enum Said<'a> {
         data: &'a [u8],
         whole: usize,
     },
+    /// It cannot compute what it was given, and says why: the name of its error, and what is told of it, maybe on several lines.
+    Fails {
+        error: &'a str,
+        told: &'a str,
+        whole: usize,
+    },
 }
 
 /// What stands at the beginning of `bytes`; None: it is not complete.
@@ -139,6 +154,10 @@ pub fn hear<'a>(
     let there = bytes.len().min(asks.len());
     if there > 0 && bytes.get(..there) == asks.get(..there) {
         return ask(bytes, plan);
+    }
+    let fails = begin(FAIL, attempt);
+    if there > 0 && bytes.get(..there) == fails.get(..there) {
+        return error(bytes);
     }
     answer(bytes, attempt, plan)
 }
@@ -166,6 +185,26 @@ fn ask<'a>(bytes: &'a [u8], plan: &Plan) -> Result<Option<Said<'a>>, BadAnswer> 
         data,
         whole,
     }))
+}
+
+fn error(bytes: &[u8]) -> Result<Option<Said<'_>>, BadAnswer> {
+    let Some(length) = bytes.get(32..).and_then(|rest| rest.first_chunk()) else {
+        return Ok(None);
+    };
+    let length = u64::from_le_bytes(*length);
+    if length > ERROR_BYTES {
+        return Err(BadAnswer);
+    }
+    let whole = ANSWER_BYTES + usize::try_from(length).map_err(|_| BadAnswer)?;
+    let Some(text) = bytes.get(ANSWER_BYTES..whole) else {
+        return Ok(None);
+    };
+    let text = std::str::from_utf8(text).map_err(|_| BadAnswer)?;
+    let (error, told) = text.split_once('\n').unwrap_or((text, ""));
+    match error.is_empty() {
+        true => Err(BadAnswer),
+        false => Ok(Some(Said::Fails { error, told, whole })),
+    }
 }
 
 fn answer<'a>(

@@ -347,7 +347,44 @@ fn a_routine_answers_its_call_and_no_other() {
         Result<Option<Vec<u8>>, ()>,
     );
     let result = || Ok(Some(b"8 bytes.".to_vec()));
-    let rows: [TestRow; 12] = [
+    let fail = u64::from_le_bytes(*b"kkmfail1");
+    let rows: [TestRow; 18] = [
+        (
+            "valid",
+            "fails",
+            words([fail, 7, 3, 2, 19], b"ValueError\nno\nroot!"),
+            Ok(Some(b"ValueError: no\nroot!".to_vec())),
+        ),
+        (
+            "valid",
+            "fails-bare",
+            words([fail, 7, 3, 2, 10], b"ValueError"),
+            Ok(Some(b"ValueError: ".to_vec())),
+        ),
+        (
+            "valid",
+            "fails-begun",
+            words([fail, 7, 3, 2, 19], b"ValueError\nno"),
+            Ok(None),
+        ),
+        (
+            "invalid",
+            "fails-nameless",
+            words([fail, 7, 3, 2, 4], b"\nwhy"),
+            Err(()),
+        ),
+        (
+            "invalid",
+            "fails-much",
+            words([fail, 7, 3, 2, 4097], b"E"),
+            Err(()),
+        ),
+        (
+            "invalid",
+            "fails-no-text",
+            words([fail, 7, 3, 2, 2], b"E\xff"),
+            Err(()),
+        ),
         (
             "valid",
             "whole",
@@ -435,6 +472,10 @@ fn a_routine_answers_its_call_and_no_other() {
                 } => {
                     assert_eq!(whole, bytes.len());
                     [format!("{number} {formal} ").as_bytes(), data].concat()
+                }
+                Said::Fails { error, told, whole } => {
+                    assert_eq!(whole, bytes.len());
+                    format!("{error}: {told}").into_bytes()
                 }
             })
         });

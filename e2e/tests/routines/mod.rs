@@ -1,7 +1,7 @@
 //! A person with a site and routines at it, and files of NumPy. What the scenarios of GridRPC share.
 #![allow(dead_code)] // each scenario uses a part
 
-use kumiko_e2e::{Person, finish, kumiko, told, until};
+use kumiko_e2e::{Person, finish, kumiko, skip, told, until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -43,7 +43,7 @@ impl Caller {
         let caller = self;
         let home = caller.person.home.path();
         for name in names {
-            for ending in ["idl", "c"] {
+            for ending in ["idl", "c", "py"] {
                 let file = format!("{name}.{ending}");
                 let from = examples().join(&file);
                 if from.exists() {
@@ -62,10 +62,14 @@ impl Caller {
         }
     }
 
-    /// Of an IDL file that is here.
+    /// Of a file of IDL or Python that is here.
     pub fn gen_and_register(&self, name: &str, options: &[&str]) {
-        let idl = format!("{name}.idl");
-        let mut words = vec!["rpc", "gen", &idl];
+        let python = format!("{name}.py");
+        let file = match self.person.home.path().join(&python).exists() {
+            true => python,
+            false => format!("{name}.idl"),
+        };
+        let mut words = vec!["rpc", "gen", &file];
         words.extend(options);
         let made = self.person.ok(words);
         let mut words = vec!["rpc", "register"];
@@ -238,6 +242,40 @@ pub fn library(name: &str, package: &str) -> PathBuf {
         folder.display()
     );
     folder
+}
+
+/// Debian's own, whose packages ./x installs.
+pub const PYTHON: &str = "/usr/bin/python3";
+
+/// The folder of the package: named by KUMIKO_PYTHON, else beside the programs under test.
+fn package() -> PathBuf {
+    let named = std::env::var_os("KUMIKO_PYTHON").map(PathBuf::from);
+    let folder = named.unwrap_or_else(|| kumiko().parent().unwrap().join("python"));
+    assert!(
+        folder.join("kumiko/_kumiko.abi3.so").exists(),
+        "{} has no package kumiko: ./x build --dev",
+        folder.display()
+    );
+    folder
+}
+
+/// False: said, and skipped.
+pub fn numpy_is_here(test: &str) -> bool {
+    let numpy = Command::new(PYTHON).args(["-c", "import numpy"]).output();
+    if numpy.is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    skip(test, "numpy (Debian package python3-numpy)");
+    false
+}
+
+pub fn python(caller: &Caller, arguments: &[&str]) -> Command {
+    let mut command = caller.person.program(PYTHON, arguments);
+    command
+        .env("PYTHONPATH", package())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null());
+    command
 }
 
 /// A file of NumPy.

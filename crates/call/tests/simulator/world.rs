@@ -263,7 +263,9 @@ impl Play {
                         Failure::Crashes { point, .. } => routine.crashes_at == Some(*point),
                         Failure::Cancelled => wish.cancels.is_some(),
                         Failure::Fruitless { .. } => true,
-                        Failure::TimeLimit | Failure::Refused { .. } => false,
+                        Failure::Raised { .. } | Failure::TimeLimit | Failure::Refused { .. } => {
+                            false
+                        }
                     },
                     Had::None(NoResult::Expired) => wish.keep_ms < 60_000,
                     Had::None(NoResult::NoArguments) => client.died > 0,

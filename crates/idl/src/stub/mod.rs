@@ -2,6 +2,9 @@
 //! linked. Not here: compilers, files, and what the program is told (spec/rpc).
 
 mod callbacks;
+mod python;
+
+pub use python::python_generator;
 
 use crate::image::PlanError;
 use crate::signature::{ElementType, Formal, Parameter, Signature};

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 #define KUMIKO_DONE 0x31656e6f646d6b6bull   /* "kkmdone1" */
 #define KUMIKO_BACK 0x316b6361626d6b6bull   /* "kkmback1" */
 #define KUMIKO_SAID 0x31646961736d6b6bull   /* "kkmsaid1" */
+#define KUMIKO_FAIL 0x316c6961666d6b6bull   /* "kkmfail1" */
+#define KUMIKO_ERROR_MOST 4096              /* bytes that are told of an error */
 #define KUMIKO_CALLBACK_MOST (1 << 20)      /* bytes that go to a callback, or come back */
 #define KUMIKO_NONE UINT64_MAX
 #define KUMIKO_DIMENSIONS 15
@@ -32,6 +35,7 @@ struct kumiko_value {
 static const char *kumiko_arguments;        /* the folder of arguments */
 static int kumiko_say;                      /* what is said there is heard by the site */
 static uint64_t kumiko_this[3];             /* the call: client, count, epoch */
+static jmp_buf kumiko_out;                  /* where a call ends that cannot be computed */
 static uint64_t kumiko_asked;               /* callbacks of this call so far, from its beginning */
 
 #ifndef KUMIKO_CHECKPOINT                   /* made without the library: a safe point is nothing */
@@ -49,6 +53,11 @@ static void kumiko_fail(const char *what) {
     fprintf(stderr, "stub: %s: %s\n", what, errno ? strerror(errno) : "not as it should be");
     _exit(70);                              /* EX_SOFTWARE, sysexits.h */
 }
+
+#ifdef __cplusplus
+extern "C"
+#endif
+void kumiko_raise(const char *error, const char *told);
 
 /* 0: there is nothing more. */
 static int kumiko_read(void *to, size_t bytes) {
@@ -200,7 +209,7 @@ static long long kumiko_power(long long base, long long exponent) {
 
 /* Has the caller's function do its work: what goes there has the form of a call's arguments, what comes that of a result. */
 static void kumiko_ask(uint64_t formal, struct kumiko_part *parts, uint64_t count) {
-    static const char zeros[64];
+    static const char zeros[64] = {0};
     uint64_t in_bytes = 16 * count, out_bytes = 0, at;
     for (uint64_t i = 0; i < count; i++) {
         if (parts[i].scalar) continue;
@@ -243,6 +252,22 @@ static void kumiko_ask(uint64_t formal, struct kumiko_part *parts, uint64_t coun
     }
 }
 
+/* A routine that cannot compute what it was given says why: the call ends by an error of this name, and does not come back here. For the
+ * thread that the routine was called in; what it has allocated stays. */
+void kumiko_raise(const char *error, const char *told) {
+    char text[KUMIKO_ERROR_MOST];
+    int length = snprintf(text, sizeof text, "%s\n%s", error && *error ? error : "Error", told ? told : "");
+    uint64_t bytes = length < 0 ? 0 : length < KUMIKO_ERROR_MOST ? (uint64_t)length : KUMIKO_ERROR_MOST - 1;
+    uint64_t words[5] = {KUMIKO_FAIL, kumiko_this[0], kumiko_this[1], kumiko_this[2], bytes};
+    for (uint64_t i = 0; i < bytes; i++)
+        if ((unsigned char)text[i] > 126) text[i] = '?'; /* it is to be UTF-8, and may be cut anywhere */
+    fprintf(stderr, "%.*s\n", (int)bytes, text);
+    fflush(NULL);
+    kumiko_write(kumiko_say, words, sizeof words);
+    kumiko_write(kumiko_say, text, bytes);
+    longjmp(kumiko_out, 1);
+}
+
 static void kumiko_take(struct kumiko_value *v, char *out) {
     if (v->kind != 2) return;
     if (v->out_at != KUMIKO_NONE && v->moved_bytes && v->memory != (void *)(out + v->out_at)) {
@@ -250,6 +275,13 @@ static void kumiko_take(struct kumiko_value *v, char *out) {
         else memcpy(out + v->out_at, v->memory, (size_t)v->moved_bytes);
     }
     if (v->owned) munmap(v->memory, (size_t)v->memory_bytes);
+}
+
+/* Not 0: it has raised an error. */
+static int kumiko_compute(void (*routine)(struct kumiko_value *), struct kumiko_value *values) {
+    if (setjmp(kumiko_out)) return 1;
+    routine(values);
+    return 0;
 }
 
 /* `routine` computes; it has `count` arguments. */
@@ -312,7 +344,7 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
         kumiko_asked = 0;
         /* One that goes on where it was goes on with its callbacks too. */
         if (callbacks) kumiko_ckpt_state("kumiko.callbacks", &kumiko_asked, sizeof kumiko_asked);
-        routine(values);
+        int failed = kumiko_compute(routine, values);
         kumiko_ckpt_end();
         fflush(NULL);
         uint64_t end = head[6];
@@ -320,9 +352,15 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
         for (uint64_t i = 0; i < count; i++)
             if (values[i].kind == 3) end = kumiko_take_file(&values[i], out, result, end);
         if (result >= 0) close(result);
-        uint64_t done[5] = {KUMIKO_DONE, head[1], head[2], head[3], end};
-        kumiko_write(kumiko_say, done, sizeof done);
-        if (out && out_small) kumiko_write(kumiko_say, out, out_bytes);
+        if (failed && out && !out_small) {
+            snprintf(name, sizeof name, "%llu-%llu.%llu", (unsigned long long)head[1], (unsigned long long)head[2], (unsigned long long)head[3]);
+            unlink(name);
+        }
+        if (!failed) {
+            uint64_t done[5] = {KUMIKO_DONE, head[1], head[2], head[3], end};
+            kumiko_write(kumiko_say, done, sizeof done);
+            if (out && out_small) kumiko_write(kumiko_say, out, out_bytes);
+        }
         if (in && in_small) free(in); else if (in) munmap(in, in_bytes);
         if (out && out_small) free(out); else if (out) munmap(out, out_bytes);
     }

@@ -3,6 +3,7 @@
 mod call;
 mod find;
 pub(crate) mod library;
+mod make;
 mod show;
 mod values;
 
@@ -14,7 +15,6 @@ use crate::info::Among;
 use crate::output::{self, Show, say};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiko_idl::Signature;
-use kumiko_rpc::make::Source;
 use kumiko_rpc::registry::Registry;
 use kumiko_rpc_client::{Calls, Settings};
 use kumiko_wire::rpc;
@@ -23,22 +23,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub enum Rpc {
-    /// Make the programs of the routines in an IDL file, here and as you.
-    Gen {
-        idl: PathBuf,
-        /// Where the programs go, each with its signature beside it.
-        #[arg(long, default_value = ".", value_name = "DIR")]
-        into: PathBuf,
-        /// Only say what is wrong with the file, and what it defines.
-        #[arg(long, conflicts_with = "source")]
-        check: bool,
-        /// Link the checkpoint library, so that a call whose process dies is resumed.
-        #[arg(long, conflicts_with_all = ["check", "source"])]
-        checkpoint: bool,
-        /// Print the programs' C instead of making them.
-        #[arg(long)]
-        source: bool,
-    },
+    /// Make the programs of the routines in an IDL file, or in one of Python (.py), here and as you.
+    Gen(make::Gen),
     /// Offer routines at your site, whose owner you are: programs that `gen` made.
     Register {
         #[arg(required = true, value_name = "PROGRAM")]
@@ -116,32 +102,7 @@ impl From<Durability> for rpc::Durability {
 
 pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> {
     match verb {
-        Rpc::Gen {
-            idl,
-            into,
-            check,
-            checkpoint,
-            source,
-        } => {
-            let read = Source::read(&idl)?;
-            if source {
-                for stub in read.stubs()? {
-                    say!("{}", stub.source)?;
-                }
-            } else if check {
-                read.stubs()?;
-                output::many(format, &views(&read.checked.routines))?;
-            } else {
-                let library = match checkpoint || read.wants_checkpoints() {
-                    true => Some(library::find()?),
-                    false => None,
-                };
-                for program in read.make(&into, library.as_deref())? {
-                    say!("{}", program.display())?;
-                }
-            }
-            Ok(0)
-        }
+        Rpc::Gen(asked) => make::make(asked, format),
         Rpc::Register { programs } => {
             let registry = Registry::new(home.state().join("rpc"));
             for program in programs {

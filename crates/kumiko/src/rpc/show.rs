@@ -82,6 +82,7 @@ fn ended(end: &End) -> String {
         End::Finished { out_bytes } => format!("has the result, {out_bytes} bytes"),
         End::Crashed { cause, point: 0 } => format!("crashed: {cause}"),
         End::Crashed { cause, point } => format!("crashed after safe point {point}: {cause}"),
+        End::Raised { error, told } => format!("ended by its own error {error}: {told}"),
         End::Killed { cause } => format!("was killed: {cause}"),
         End::Preempted => "lost its place".to_owned(),
         End::HostLost => "was lost with its host".to_owned(),
@@ -99,7 +100,7 @@ fn failed(failure: &Failure) -> String {
         Failure::Fruitless { attempts, .. } => {
             format!("fails after {attempts} attempts that came no further")
         }
-        Failure::TimeLimit | Failure::Refused { .. } => "fails".to_owned(),
+        Failure::Raised { .. } | Failure::TimeLimit | Failure::Refused { .. } => "fails".to_owned(),
         Failure::Cancelled => "is cancelled".to_owned(),
     }
 }

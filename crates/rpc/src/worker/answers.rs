@@ -31,6 +31,17 @@ pub(super) struct Answered {
 pub(super) enum Heard {
     Result(Answered),
     Asks(Asked),
+    /// The routine's own error.
+    Fails(End),
+}
+
+/// For logs and terminals: a guest wrote it.
+fn plain(text: &str) -> String {
+    let plain = |c: char| match c.is_control() && c != '\n' {
+        true => ' ',
+        false => c,
+    };
+    text.chars().map(plain).collect()
 }
 
 impl Heard {
@@ -58,6 +69,10 @@ impl Heard {
                     data,
                 };
                 (Heard::Asks(asked), whole)
+            }
+            Said::Fails { error, told, whole } => {
+                let (error, told) = (plain(error), plain(told));
+                (Heard::Fails(End::Raised { error, told }), whole)
             }
         }
     }
@@ -128,19 +143,16 @@ impl<B: BatchSystem> Worker<B> {
     }
 
     /// Among answers to calls before, of which there may be pieces.
-    pub(super) fn find_answer(&mut self, run: &Run) -> Option<Answered> {
+    pub(super) fn find_answer(&mut self, run: &Run) -> Option<Heard> {
         self.read_more().ok()?;
-        let begins = words::answer_to(run.attempt);
+        let begins = [words::answer_to(run.attempt), words::error_of(run.attempt)];
         let at = self
             .waiting
-            .windows(begins.len())
-            .position(|window| window == begins)?;
+            .windows(begins[0].len())
+            .position(|window| begins.iter().any(|begin| window == begin))?;
         let answer = self.waiting.get(at..)?;
         let said = words::hear(answer, run.attempt, &run.plan).ok()??;
-        match Heard::of(said) {
-            (Heard::Result(result), _) => Some(result),
-            (Heard::Asks(_), _) => None,
-        }
+        Some(Heard::of(said).0)
     }
 
     pub(super) async fn result(&self, run: &Run, answered: Answered) -> Done {

@@ -1,0 +1,190 @@
+"""Routines written in Python: what a function takes and gives, from its annotations to a signature in Ninf IDL (spec/idl). A program of
+such a routine has this file for its module `kumiko`, so it needs nothing of the rest. Not here: the program (crates/idl, stub/python)."""
+
+import inspect
+import os
+import re
+import typing
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+__all__ = ["Array", "InOut", "Out", "routine"]
+
+IN, OUT, INOUT = "IN", "OUT", "INOUT"
+
+# Words of the IDL by numpy's names (spec/idl I12).
+_WORDS = {
+    "int8": "char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned int",
+    "int64": "long",
+    "uint64": "unsigned long",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "scomplex",
+    "complex128": "dcomplex",
+}
+_SCALARS = {int: "int64", float: "float64", complex: "complex128"}
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+
+
+class _Shape:
+    """What stands beside the type of an array's elements: sizes as in IDL, and which way it goes."""
+
+    def __init__(self, mode, sizes):
+        self.mode, self.sizes = mode, sizes
+
+
+class _Arrays(type):
+    def __getitem__(cls, words):
+        if numpy is None:
+            raise TypeError("arrays need numpy, which this Python does not have")
+        dtype, *sizes = words if isinstance(words, tuple) else (words,)
+        if not sizes:
+            raise TypeError(f'{cls.__name__}[{dtype!r}] has no sizes: write {cls.__name__}["float64", "n"]')
+        return typing.Annotated[numpy.dtype(dtype).type, _Shape(cls._mode, tuple(str(size) for size in sizes))]
+
+
+class Array(metaclass=_Arrays):
+    """An array, `Array["float64", "n", "n"]`: what goes in, and what a function returns. A size is a number, a name, or an expression
+    of names; the same name is the same size everywhere. A name that no argument has is told by the arrays."""
+
+    _mode = IN
+
+
+class InOut(metaclass=_Arrays):
+    """An array that goes in, is changed in its place, and comes back."""
+
+    _mode = INOUT
+
+
+class Out(metaclass=_Arrays):
+    """An array of zeros that the function fills in its place, and that comes back: no copy of it is made."""
+
+    _mode = OUT
+
+
+class Formal:
+    """One argument or one part of a result. `role`: told (by an array, so the function does not take it), taken or returned; `kind`:
+    number, array, text or file; `dtype`: numpy's name; `plain`: Python's own number."""
+
+    def __init__(self, role, name, mode, kind, dtype=None, sizes=(), plain=False):
+        self.role, self.name, self.mode, self.kind = role, name, mode, kind
+        self.dtype, self.sizes, self.plain = dtype, sizes, plain
+
+    def idl(self):
+        if self.kind in ("text", "file"):
+            return f"IN {'string' if self.kind == 'text' else 'filename'} {self.name}"
+        return f"{self.mode} {_WORDS[self.dtype]} {self.name}" + "".join(f"[{size}]" for size in self.sizes)
+
+
+class Routine:
+    """A function and its formals in their order: sizes that arrays tell, what it takes, what it returns."""
+
+    def __init__(self, function, name, module, calc_order):
+        self.function, self.name, self.module, self.calc_order = function, name, module, calc_order
+        self.documentation = inspect.cleandoc(function.__doc__ or "")
+        self.formals = _formals(function)
+
+    def idl(self, module):
+        formals = ", ".join(formal.idl() for formal in self.formals)
+        lines = [f"Module {self.module or module};", f"Define {self.name}({formals})"]
+        if self.documentation:
+            text = self.documentation.replace("\\", "\\\\").replace('"', '\\"')
+            lines.append(f'"{text}"')
+        if self.calc_order:
+            lines.append(f"CalcOrder {self.calc_order}")
+        return "\n".join(lines) + "\n{}\n"
+
+
+def routine(function=None, /, *, name=None, module=None, calc_order=None):
+    """Says that a site can offer this function (`kumiko rpc gen FILE.py`). It stays a function as any other.
+
+    Its arguments are annotated: int, float, complex, numpy's numbers, str, pathlib.Path, `Array`, `InOut`, `Out`, or
+    `Annotated[numpy.typing.NDArray[numpy.float64], "n", "n"]`; what it returns likewise, of several values a NamedTuple or a tuple.
+    Its documentation is the routine's. `module` is the file's name if it is not said; `calc_order` is how much it computes, as in IDL."""
+
+    def declare(function):
+        function.__kumiko__ = Routine(function, name or function.__name__, module, calc_order)
+        return function
+
+    return declare if function is None else declare(function)
+
+
+def _formals(function):
+    hints = typing.get_type_hints(function, include_extras=True)
+    parameters = []
+    for parameter in inspect.signature(function).parameters.values():
+        what = f"{function.__qualname__}, {parameter.name}"
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"{what}: a routine takes as many arguments as it says")
+        if parameter.name not in hints:
+            raise TypeError(f"{what}: it has no annotation, so nobody knows what it takes")
+        parameters.append(_formal(what, "taken", parameter.name, hints[parameter.name]))
+    returns = [
+        _formal(f"{function.__qualname__}, {name}", "returned", name, hint)
+        for name, hint in _returned(hints.get("return", type(None)))
+    ]
+    taken = {formal.name for formal in parameters + returns}
+    if len(taken) < len(parameters) + len(returns):
+        raise TypeError(f"{function.__qualname__}: a part of what it returns has the name of an argument")
+    told = []
+    for formal in parameters + returns:
+        for name in (name for size in formal.sizes for name in _NAME.findall(size)):
+            if name not in taken and all(one.name != name for one in told):
+                told.append(Formal("told", name, IN, "number", "int64", plain=True))
+    for one in told:
+        if not any(one.name in formal.sizes for formal in parameters if formal.mode != OUT):
+            raise TypeError(f"{function.__qualname__}: no array that goes in tells {one.name}, and it is no argument")
+    return told + parameters + returns
+
+
+def _returned(hint):
+    """Names and annotations of what comes back."""
+    if hint is type(None):
+        return []
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
+        fields = typing.get_type_hints(hint, include_extras=True)
+        return [(name, fields[name]) for name in hint._fields]
+    if typing.get_origin(hint) is tuple:
+        return [(f"result_{number}", one) for number, one in enumerate(typing.get_args(hint), 1)]
+    return [("result", hint)]
+
+
+def _formal(what, role, name, hint):
+    shape, element, returned = None, hint, role == "returned"
+    if typing.get_origin(hint) is typing.Annotated:
+        element, *beside = typing.get_args(hint)
+        shapes = [one for one in beside if isinstance(one, _Shape)]
+        sizes = tuple(str(one) for one in beside if isinstance(one, (str, int)))
+        shape = shapes[0] if shapes else _Shape(IN, sizes) if sizes else None
+    arguments = typing.get_args(element)
+    if numpy is not None and typing.get_origin(element) is numpy.ndarray and len(arguments) == 2:
+        element = (typing.get_args(arguments[1]) or (None,))[0]
+        if shape is None:
+            raise TypeError(f'{what}: an array has sizes, e.g. kumiko.Array["float64", "n"]')
+    plain = element in _SCALARS
+    dtype = _SCALARS.get(element)
+    if dtype is None and numpy is not None and isinstance(element, type) and issubclass(element, numpy.generic):
+        dtype = numpy.dtype(element).name
+    if dtype in _WORDS and shape is not None:
+        if returned and shape.mode != IN:
+            raise TypeError(f"{what}: what is returned is an Array")
+        return Formal(role, name, OUT if returned else shape.mode, "array", dtype, shape.sizes)
+    if dtype in _WORDS and returned:
+        # One number goes back as an array of one (spec/idl I14).
+        return Formal(role, name, OUT, "array", dtype, ("1",))
+    if dtype in _WORDS:
+        return Formal(role, name, IN, "number", dtype, plain=plain)
+    if element is str and not returned:
+        return Formal(role, name, IN, "text")
+    if isinstance(element, type) and issubclass(element, os.PathLike) and not returned:
+        return Formal(role, name, IN, "file")
+    shown = element.__name__ if isinstance(element, type) else element
+    raise TypeError(f"{what}: no routine {'returns' if returned else 'takes'} {shown}")

@@ -1,0 +1,113 @@
+//! Programs of routines out of a file of Python (spec/idl I58): the file is imported by the Python that will compute, which says what its
+//! functions take and give. Runs as its caller and locally. Not here: the program's text (kumiko-idl).
+
+use super::{MakeError, succeeded};
+use crate::registry::signature_of;
+use kumiko_idl::{Signature, python_generator};
+use serde::Deserialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A file, and the Python that reads and runs it.
+#[derive(Clone, Debug)]
+pub struct PythonSource {
+    pub path: PathBuf,
+    pub python: PathBuf,
+}
+
+/// Of one routine.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Made {
+    signature: String,
+    #[serde(default)]
+    program: Option<PathBuf>,
+}
+
+impl PythonSource {
+    /// What its routines take and give.
+    ///
+    /// # Errors
+    /// What Python says, or of a signature what is wrong with it.
+    pub fn signatures(&self) -> Result<Vec<Signature>, MakeError> {
+        let made = self.generate(None)?;
+        made.iter().map(|one| self.signature(one)).collect()
+    }
+
+    /// Makes each routine's program, `MODULE.NAME`, with its signature beside it, in `folder`.
+    ///
+    /// # Errors
+    /// As [`PythonSource::signatures`]; and what cannot be written.
+    pub fn make(&self, folder: &Path) -> Result<Vec<PathBuf>, MakeError> {
+        let made = self.generate(Some(folder))?;
+        let named = made.iter().map(|one| self.named(one, folder)).collect();
+        for one in made.iter().filter_map(|one| one.program.as_ref()) {
+            // Of those that have no name of their own.
+            let _ = std::fs::remove_file(one);
+        }
+        named
+    }
+
+    fn named(&self, made: &Made, folder: &Path) -> Result<PathBuf, MakeError> {
+        let file = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| MakeError::File { path, cause }
+        };
+        let signature = self.signature(made)?;
+        let program = folder.join(format!("{}.{}", signature.module, signature.name));
+        let program = std::path::absolute(&program).map_err(file(&program))?;
+        let beside = signature_of(&program);
+        std::fs::write(&beside, signature.to_text()).map_err(file(&beside))?;
+        let new = made.program.as_ref().unwrap_or(&program);
+        std::fs::rename(new, &program).map_err(file(new))?;
+        Ok(program)
+    }
+
+    fn signature(&self, made: &Made) -> Result<Signature, MakeError> {
+        let path = || self.path.clone();
+        let signature =
+            Signature::from_text(&made.signature).map_err(|cause| MakeError::Signature {
+                path: path(),
+                cause: Box::new(cause),
+            })?;
+        signature.callable().map_err(|cause| MakeError::NotBuilt {
+            path: path(),
+            cause: Box::new(cause),
+        })?;
+        Ok(signature)
+    }
+
+    fn generate(&self, folder: Option<&Path>) -> Result<Vec<Made>, MakeError> {
+        let program = self.python.display().to_string();
+        let wrong = |cause| MakeError::NoProgram {
+            program: program.clone(),
+            cause,
+        };
+        let mut command = Command::new(&self.python);
+        // Alone: neither the environment nor this folder decides what is imported.
+        command.args(["-IB", "-"]).arg(&self.path).args(folder);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(wrong)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // One that does not read it says why, and ends.
+            let _ = stdin.write_all(python_generator().as_bytes());
+        }
+        let output = succeeded(&command, child.wait_with_output().map_err(wrong)?)?;
+        let made: Vec<Made> =
+            serde_json::from_slice(&output.stdout).map_err(|cause| MakeError::NoList {
+                program: program.clone(),
+                cause,
+            })?;
+        match made.is_empty() {
+            true => Err(MakeError::NoRoutine {
+                path: self.path.clone(),
+            }),
+            false => Ok(made),
+        }
+    }
+}
