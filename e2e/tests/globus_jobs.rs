@@ -150,6 +150,36 @@ fn a_restart_tells_a_new_client_of_an_old_job() {
 }
 
 #[test]
+fn a_job_is_told_of_its_clients_server_and_of_the_next_one() {
+    let Some(user) = GlobusUser::new("a_job_is_told_of_its_clients_server_and_of_the_next_one")
+    else {
+        return;
+    };
+    let reads = "read url < $GLOBUS_REMOTE_IO_URL; echo $url; \
+        until test $url = https://h:2; do sleep 0.02; read url < $GLOBUS_REMOTE_IO_URL; done; echo $url";
+    let rsl = format!(
+        "&(executable=/bin/sh)(arguments=-c '{reads}')(remote_io_url=https://h:1)(stdout=out)"
+    );
+    let contact = GlobusUser::contact(&user.globusrun(&["-b"], &rsl));
+    let jobs = user.person.kumiko_home().join("state/jobs");
+    let out = || {
+        let job = std::fs::read_dir(&jobs).unwrap().next();
+        job.map_or_else(String::new, |job| {
+            std::fs::read_to_string(job.unwrap().path().join("out")).unwrap_or_default()
+        })
+    };
+    until("it has read the first", || out() == "https://h:1\n");
+    let moved = user.globusrun(
+        &[],
+        &format!("&(restart={contact})(remote_io_url=https://h:2)"),
+    );
+    assert!(moved.status.success(), "{}", told(&moved));
+    until("it has read the second", || {
+        out() == "https://h:1\nhttps://h:2\n"
+    });
+}
+
+#[test]
 fn a_job_may_have_a_cache_of_its_own() {
     let Some(user) = GlobusUser::new("a_job_may_have_a_cache_of_its_own") else {
         return;
