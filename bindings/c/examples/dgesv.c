@@ -14,8 +14,8 @@
     do {                                                                                                      \
         int found = (is);                                                                                     \
         if (found != (expected)) {                                                                            \
-            fprintf(stderr, "line %d: %s (%s), not %d\n", __LINE__, grpc_error_string(found),                 \
-                    kumiko_last_message(), (expected));                                                       \
+            fprintf(stderr, "%s:%d: %s is %d (%s), not %d; the last failure: %s\n", __FILE__, __LINE__, #is,  \
+                    found, grpc_error_string(found), (expected), kumiko_last_message());                      \
             exit(1);                                                                                          \
         }                                                                                                     \
     } while (0)
@@ -67,7 +67,7 @@ int main(void) {
     CHECK(grpc_get_error(ids[0]), GRPC_NO_ERROR);
     grpc_function_handle_t *of = NULL;
     CHECK(grpc_get_handle(&of, ids[3]), GRPC_NO_ERROR);
-    if (of != &trial) return 1;
+    CHECK(of == &trial, 1);
     CHECK(grpc_wait_and(ids, 8), GRPC_NO_ERROR);
     for (int i = 0; i < 8; i++) all += hits[i];
     printf("pi: %.2f\n", 4.0 * all / 80000);

@@ -1,7 +1,8 @@
 /* GridRPC for C: the interface of GFD-R.052, in the shape that Ninf-G 5 gave it. Link with -lgridrpc (see README.md).
  *
- * Names and meaning are the standard's; numbers of errors are those of Ninf-G. Functions may be called from several threads at
- * once, but for grpc_initialize, grpc_finalize, and two waits for the same session.
+ * Names and meaning are the standard's; numbers of errors are those of Ninf-G, as are the functions that end with _np. Functions may
+ * be called from several threads at once, with the same handles too, but for grpc_initialize, grpc_finalize, two waits for the same
+ * session (of which grpc_wait_all and grpc_wait_any wait for all there are), and anything with the same argument stack.
  *
  * Arguments of a call are as the routine's IDL says: scalars by value (complex ones by address), texts as char *, arrays by the
  * address of the whole array; NULL for an array without elements; files by their names as char *. What goes in is copied before a
@@ -15,6 +16,7 @@
 #define KUMIKO_GRPC_H
 
 #include <stddef.h>
+#include <sys/time.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,6 +46,9 @@ enum {
     GRPC_SESSION_FAILED = 11,
     GRPC_NOT_COMPLETED = 12,
     GRPC_NONE_COMPLETED = 13,
+    GRPC_INVALID_OBJECT_HANDLE_NP = 14,
+    GRPC_CLASS_NOT_FOUND_NP = 15,
+    GRPC_TIMEOUT_NP = 16,
     GRPC_CANCELED_NP = 17,
     GRPC_OTHER_ERROR_CODE = 18,
     GRPC_UNKNOWN_ERROR_CODE = 19,
@@ -61,8 +66,66 @@ grpc_error_t grpc_function_handle_init(grpc_function_handle_t *, char *server_na
 grpc_error_t grpc_function_handle_destruct(grpc_function_handle_t *);
 grpc_error_t grpc_get_handle(grpc_function_handle_t **, grpc_sessionid_t);
 
+/* As many handles of one function. */
+grpc_error_t grpc_function_handle_array_default_np(grpc_function_handle_t *, size_t, char *func_name);
+grpc_error_t grpc_function_handle_array_init_np(grpc_function_handle_t *, size_t, char *server_name, char *func_name);
+grpc_error_t grpc_function_handle_array_destruct_np(grpc_function_handle_t *, size_t);
+
+/* What a handle is made of. A value that is set is a char * (of which a copy is kept) or the address of an int; one that is got is
+ * NULL or is to be released. PORT 0 is the configured one. JOBMANAGER, SUBJECT, the timeouts, QUEUENAME and MPI_NCPUS cannot be set: how a
+ * routine is started is its site's to decide. WAIT_ARG_TRANSFER is always COPY. */
+typedef struct {
+    unsigned long kumiko_number;
+    unsigned long kumiko_mark;
+} grpc_handle_attr_t_np;
+
+typedef enum {
+    GRPC_HANDLE_ATTR_HOSTNAME,
+    GRPC_HANDLE_ATTR_PORT,
+    GRPC_HANDLE_ATTR_JOBMANAGER,
+    GRPC_HANDLE_ATTR_SUBJECT,
+    GRPC_HANDLE_ATTR_FUNCNAME,
+    GRPC_HANDLE_ATTR_JOBSTARTTIMEOUT,
+    GRPC_HANDLE_ATTR_JOBSTOPTIMEOUT,
+    GRPC_HANDLE_ATTR_WAIT_ARG_TRANSFER,
+    GRPC_HANDLE_ATTR_QUEUENAME,
+    GRPC_HANDLE_ATTR_MPI_NCPUS
+} grpc_handle_attr_name_t_np;
+
+typedef enum {
+    GRPC_ARGUMENT_TRANSFER_WAIT = 1,
+    GRPC_ARGUMENT_TRANSFER_NOWAIT,
+    GRPC_ARGUMENT_TRANSFER_COPY
+} grpc_argument_transfer_t_np;
+
+grpc_error_t grpc_handle_attr_initialize_np(grpc_handle_attr_t_np *);
+grpc_error_t grpc_handle_attr_destruct_np(grpc_handle_attr_t_np *);
+grpc_error_t grpc_handle_attr_set_np(grpc_handle_attr_t_np *, grpc_handle_attr_name_t_np, void *value);
+grpc_error_t grpc_handle_attr_get_np(grpc_handle_attr_t_np *, grpc_handle_attr_name_t_np, void **value);
+grpc_error_t grpc_handle_attr_release_np(void *value);
+grpc_error_t grpc_function_handle_init_with_attr_np(grpc_function_handle_t *, grpc_handle_attr_t_np *);
+grpc_error_t grpc_function_handle_array_init_with_attr_np(grpc_function_handle_t *, size_t, grpc_handle_attr_t_np *);
+/* The attributes are initialized by it, and are to be destructed. */
+grpc_error_t grpc_function_handle_get_attr_np(grpc_function_handle_t *, grpc_handle_attr_t_np *);
+
 grpc_error_t grpc_call(grpc_function_handle_t *, ...);
 grpc_error_t grpc_call_async(grpc_function_handle_t *, grpc_sessionid_t *, ...);
+
+/* Arguments that are known when the program runs: each by its address, scalars too, pushed in the routine's order. A stack can be used
+ * again. What is pushed is looked at when the call is made. Functions that give an int give 0, or -1 for an error. */
+typedef struct grpc_arg_stack_s grpc_arg_stack_t;
+grpc_arg_stack_t *grpc_arg_stack_new(int most);
+int grpc_arg_stack_push_arg(grpc_arg_stack_t *, void *address);
+void *grpc_arg_stack_pop_arg(grpc_arg_stack_t *);
+int grpc_arg_stack_destruct(grpc_arg_stack_t *);
+grpc_error_t grpc_call_arg_stack(grpc_function_handle_t *, grpc_arg_stack_t *);
+grpc_error_t grpc_call_arg_stack_async(grpc_function_handle_t *, grpc_sessionid_t *, grpc_arg_stack_t *);
+/* The standard's spelling. */
+#define grpc_call_argstack grpc_call_arg_stack
+#define grpc_call_argstack_async grpc_call_arg_stack_async
+
+/* The older one-liner: name is MODULE/NAME, or ninf://HOST:PORT/MODULE/NAME. The library is initialized by it if it is not. */
+grpc_error_t Ninf_call(char *name, ...);
 
 grpc_error_t grpc_probe(grpc_sessionid_t);
 grpc_error_t grpc_probe_or(grpc_sessionid_t *, size_t, grpc_sessionid_t *idPtr);
@@ -79,6 +142,55 @@ grpc_error_t grpc_wait_any(grpc_sessionid_t *idPtr);
 char *grpc_error_string(grpc_error_t);
 grpc_error_t grpc_get_error(grpc_sessionid_t);
 grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *idPtr);
+grpc_error_t grpc_last_error_get_np(void);
+grpc_error_t grpc_perror_np(char *before);
+
+/* How far a session is, and how long its stages took, as this end sees them: arguments are sent, the routine waits its turn and computes,
+ * the result comes; the caller's functions work. Known of the newest 4096 sessions that were waited for, too. Times of processors, of the
+ * executable, and of what a call has no stage for are 0; nothing is compressed. */
+#define GRPC_SESSION_DONE 1
+#define GRPC_SESSION_ARG_IS_NOT_TRANSMITED 2
+#define GRPC_SESSION_EXECUTING 3
+#define GRPC_SESSION_DOWN 4
+#define GRPC_SESSION_UNKNOWN_STATUS 5
+
+typedef struct {
+    int callbackNtimesCalled;
+    struct timeval transferArgumentToRemoteRealTime, transferArgumentToRemoteCpuTime;
+    struct timeval transferFileToRemoteRealTime, transferFileToRemoteCpuTime;
+    struct timeval calculationRealTime, calculationCpuTime;
+    struct timeval transferResultToClientRealTime, transferResultToClientCpuTime;
+    struct timeval transferFileToClientRealTime, transferFileToClientCpuTime;
+    struct timeval callbackTransferArgumentToClientRealTime, callbackTransferArgumentToClientCpuTime;
+    struct timeval callbackCalculationRealTime, callbackCalculationCpuTime;
+    struct timeval callbackTransferResultToRemoteRealTime, callbackTransferResultToRemoteCpuTime;
+} grpc_exec_info_executable_t_np;
+
+typedef struct {
+    int callbackNtimesCalled;
+    struct timeval remoteMachineInfoRequestRealTime, remoteMachineInfoRequestCpuTime;
+    struct timeval remoteClassInfoRequestRealTime, remoteClassInfoRequestCpuTime;
+    struct timeval gramInvokeRealTime, gramInvokeCpuTime;
+    struct timeval transferArgumentToRemoteRealTime, transferArgumentToRemoteCpuTime;
+    struct timeval calculationRealTime, calculationCpuTime;
+    struct timeval transferResultToClientRealTime, transferResultToClientCpuTime;
+    struct timeval callbackTransferArgumentToClientRealTime, callbackTransferArgumentToClientCpuTime;
+    struct timeval callbackCalculationRealTime, callbackCalculationCpuTime;
+    struct timeval callbackTransferResultToRemoteRealTime, callbackTransferResultToRemoteCpuTime;
+} grpc_exec_info_client_t_np;
+
+typedef struct {
+    grpc_exec_info_executable_t_np gei_measureExecutable;
+    grpc_exec_info_client_t_np gei_measureClient;
+    struct {
+        int nElements;
+        void *toRemote, *toClient;
+    } gei_compressionInformation;
+} grpc_session_info_t_np;
+
+/* info or status may be NULL; what is put into info is to be released. */
+grpc_error_t grpc_session_info_get_np(grpc_sessionid_t, grpc_session_info_t_np **info, int *status);
+grpc_error_t grpc_session_info_release_np(grpc_session_info_t_np *);
 
 /* Not of the standard: as grpc_call and grpc_call_async, with every argument by its address, scalars too (a text by its own), for
  * languages without variable numbers of arguments. */

@@ -1,4 +1,4 @@
-/* The two functions of grpc.h that take a variable number of arguments: each is read as the routine's signature says, and handed
+/* The functions of grpc.h that take a variable number of arguments: each is read as the routine's signature says, and handed
  * to Rust (src/entries.rs) as an array of slots. */
 
 #include "grpc.h"
@@ -17,6 +17,7 @@ union slot {
 
 /* How each argument is passed: 'i' int, 'l' 64 bits, 'd' double, 'p' address. Gives their number, or less than 0: the error. */
 int kumiko_gridrpc_kinds(const grpc_function_handle_t *handle, char kinds[MOST]);
+grpc_error_t kumiko_gridrpc_named(grpc_function_handle_t *handle, const char *name);
 grpc_error_t kumiko_gridrpc_begin(grpc_function_handle_t *handle, const union slot *slots, size_t count, grpc_sessionid_t *id);
 
 static grpc_error_t begin(grpc_function_handle_t *handle, grpc_sessionid_t *id, va_list given) {
@@ -50,4 +51,16 @@ grpc_error_t grpc_call_async(grpc_function_handle_t *handle, grpc_sessionid_t *i
     grpc_error_t error = begin(handle, id, given);
     va_end(given);
     return error;
+}
+
+grpc_error_t Ninf_call(char *name, ...) {
+    grpc_function_handle_t handle;
+    grpc_sessionid_t id = GRPC_SESSIONID_VOID;
+    grpc_error_t error = kumiko_gridrpc_named(&handle, name);
+    if (error != GRPC_NO_ERROR) return error;
+    va_list given;
+    va_start(given, name);
+    error = begin(&handle, &id, given);
+    va_end(given);
+    return error == GRPC_NO_ERROR ? grpc_wait(id) : error;
 }

@@ -1,6 +1,6 @@
 //! Errors of GridRPC: names of the standard, numbers of Ninf-G 5; and what the last one was about. Not here: where they come from.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString};
 
 pub type Code = i32;
@@ -12,7 +12,7 @@ macro_rules! codes {
         /// What a code says; for any number.
         pub fn text(code: Code) -> &'static CStr {
             match code {
-                $($number => $text,)*
+                $($name => $text,)*
                 _ => c"unknown error code",
             }
         }
@@ -34,6 +34,9 @@ codes! {
     SESSION_FAILED = 11, c"the session failed";
     NOT_COMPLETED = 12, c"the call is not completed";
     NONE_COMPLETED = 13, c"no call is completed";
+    INVALID_OBJECT_HANDLE_NP = 14, c"this is no object handle";
+    CLASS_NOT_FOUND_NP = 15, c"the server has no such class";
+    TIMEOUT_NP = 16, c"the session took too long";
     CANCELED_NP = 17, c"the session was cancelled";
     OTHER_ERROR_CODE = 18, c"internal error";
 }
@@ -58,6 +61,7 @@ impl Failed {
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
+    static LAST_CODE: Cell<Code> = const { Cell::new(NO_ERROR) };
 }
 
 /// The code of a result; the message of a failure is kept for its thread.
@@ -65,11 +69,17 @@ pub fn told(result: Result<(), Failed>) -> Code {
     match result {
         Ok(()) => NO_ERROR,
         Err(failed) => {
+            LAST_CODE.set(failed.code);
             let message = failed.message.replace('\0', " ");
             LAST.with_borrow_mut(|last| *last = CString::new(message).unwrap_or_default());
             failed.code
         }
     }
+}
+
+/// Of the last function of this thread that failed.
+pub fn last_code() -> Code {
+    LAST_CODE.get()
 }
 
 /// Good until the next failure of this thread.

@@ -4,7 +4,7 @@ use crate::codes::{
     self, Code, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NONE_COMPLETED, NOT_COMPLETED,
 };
 use crate::outputs::{Slot, kind, take};
-use crate::sessions::{self, library};
+use crate::sessions::{self, Library, library};
 use kumiko_idl::Formal;
 use std::ffi::{CStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -70,10 +70,47 @@ pub unsafe extern "C" fn grpc_function_handle_default(
 }
 
 /// # Safety
+/// As many handles as numbers.
+pub unsafe fn write_handles(handles: *mut Handle, numbers: &[u64]) {
+    for (at, number) in numbers.iter().enumerate() {
+        let (number, mark) = (*number, MARK);
+        // SAFETY: the caller's promise.
+        unsafe { handles.add(at).write(Handle { number, mark }) };
+    }
+}
+
+/// # Safety
 /// As grpc.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_function_handle_init(
     handle: *mut Handle,
+    server_name: *const c_char,
+    func_name: *const c_char,
+) -> Code {
+    // SAFETY: this function's own promise.
+    unsafe { grpc_function_handle_array_init_np(handle, 1, server_name, func_name) }
+}
+
+/// # Safety
+/// As grpc.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn grpc_function_handle_array_default_np(
+    handles: *mut Handle,
+    count: usize,
+    func_name: *const c_char,
+) -> Code {
+    // SAFETY: this function's own promise.
+    unsafe { grpc_function_handle_array_init_np(handles, count, std::ptr::null(), func_name) }
+}
+
+/// All of them, or none.
+///
+/// # Safety
+/// As grpc.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn grpc_function_handle_array_init_np(
+    handles: *mut Handle,
+    count: usize,
     server_name: *const c_char,
     func_name: *const c_char,
 ) -> Code {
@@ -83,30 +120,95 @@ pub unsafe extern "C" fn grpc_function_handle_init(
         let (server, name) = unsafe { (text(server_name), text(func_name)) };
         let name = name.map(CStr::to_string_lossy).unwrap_or_default();
         let server = server.map(CStr::to_string_lossy);
-        if handle.is_null() {
+        if handles.is_null() {
             return Err(Failed::bare(INVALID_FUNCTION_HANDLE));
         }
-        let number = library.handle(server.as_deref(), &name)?;
-        // SAFETY: not NULL, and the caller's handle (grpc.h).
-        unsafe { handle.write(Handle { number, mark: MARK }) };
+        let numbers = library.handles(server.as_deref(), &name, count)?;
+        // SAFETY: not NULL, and `count` of them (grpc.h).
+        unsafe { write_handles(handles, &numbers) };
         Ok(())
     };
     codes::told(make())
+}
+
+/// The first failure, after all.
+///
+/// # Safety
+/// As grpc.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn grpc_function_handle_array_destruct_np(
+    handles: *mut Handle,
+    count: usize,
+) -> Code {
+    let forget = || {
+        let library = library()?;
+        let mut end = Ok(());
+        for at in 0..count {
+            // SAFETY: NULL, or `count` of them (grpc.h).
+            let handle = if handles.is_null() {
+                handles
+            } else {
+                unsafe { handles.add(at) }
+            };
+            // SAFETY: this function's own promise.
+            end = end.and(unsafe { destruct(&library, handle) });
+        }
+        end
+    };
+    codes::told(forget())
+}
+
+/// # Safety
+/// NULL or the caller's handle.
+unsafe fn destruct(library: &Library, handle: *mut Handle) -> Result<(), Failed> {
+    // SAFETY: this function's own promise.
+    let number = unsafe { number(handle)? };
+    // SAFETY: it was found to be a handle.
+    unsafe { (*handle).mark = 0 };
+    library.forget(number)
+}
+
+/// For c/entries.c: `Ninf_call`, with what it needs of initialization and handles.
+///
+/// # Safety
+/// As grpc.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiko_gridrpc_named(handle: *mut Handle, name: *const c_char) -> Code {
+    let find = || {
+        // SAFETY: a text or NULL (grpc.h).
+        let name = unsafe { text(name) }
+            .map(CStr::to_string_lossy)
+            .unwrap_or_default();
+        if library().is_err() {
+            match sessions::initialize(None) {
+                Ok(()) => {}
+                // By another thread, just now.
+                Err(failed) if failed.code == codes::ALREADY_INITIALIZED => {}
+                Err(failed) => return Err(failed),
+            }
+        }
+        let (server, name) = match name.strip_prefix("ninf://") {
+            None => (None, &*name),
+            Some(rest) => match rest.split_once('/') {
+                Some(("", name)) => (None, name),
+                Some((server, name)) => (Some(server), name),
+                None => (None, rest),
+            },
+        };
+        let number = [library()?.named(server, name)?];
+        // SAFETY: the variable of c/entries.c.
+        unsafe { write_handles(handle, &number) };
+        Ok(())
+    };
+    codes::told(find())
 }
 
 /// # Safety
 /// As grpc.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_function_handle_destruct(handle: *mut Handle) -> Code {
-    let forget = || {
-        let library = library()?;
-        // SAFETY: NULL or the caller's handle (grpc.h).
-        let number = unsafe { number(handle)? };
-        // SAFETY: it was found to be a handle.
-        unsafe { (*handle).mark = 0 };
-        library.forget(number)
-    };
-    codes::told(forget())
+    // SAFETY: this function's own promise.
+    codes::told(library().and_then(|library| unsafe { destruct(&library, handle) }))
 }
 
 /// # Safety
@@ -352,6 +454,22 @@ pub unsafe extern "C" fn grpc_get_failed_sessionid(id: *mut i32) -> Code {
         Ok(())
     };
     codes::told(next())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn grpc_last_error_get_np() -> Code {
+    codes::last_code()
+}
+
+/// # Safety
+/// As grpc.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn grpc_perror_np(before: *const c_char) -> Code {
+    // SAFETY: a text or NULL (grpc.h).
+    let before = unsafe { text(before) }.map(CStr::to_string_lossy);
+    let said = codes::text(codes::last_code()).to_string_lossy();
+    eprintln!("{}: {said}", before.unwrap_or_default());
+    codes::NO_ERROR
 }
 
 #[unsafe(no_mangle)]

@@ -2,8 +2,9 @@
 //! argument. The caller promises what grpc.h says: a function takes what the IDL says, and stays until the session is waited for.
 
 use kumiko_idl::{Placed, Plan, Signature};
-use kumiko_rpc_client::Question;
+use kumiko_rpc_client::{Question, Stages};
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 unsafe extern "C" {
@@ -21,15 +22,16 @@ pub struct Functions {
 
 impl Functions {
     /// Until the call is over. A routine asks one question at a time.
-    pub async fn answer(mut self) {
+    pub async fn answer(mut self, stages: Arc<Stages>) {
         while let Some(question) = self.questions.recv().await {
             let known = self.functions.iter();
             let address = known
                 .filter(|(formal, _)| *formal == question.formal)
                 .map(|(_, address)| *address)
                 .find(|address| *address != 0);
-            let signature = Arc::clone(&self.signature);
+            let (signature, stages) = (Arc::clone(&self.signature), Arc::clone(&stages));
             let answer = move || {
+                let begun = Instant::now();
                 let said = match (address, question.plan(&signature)) {
                     (None, _) => Err("it is NULL".to_owned()),
                     (_, Err(error)) => Err(error.to_string()),
@@ -38,6 +40,7 @@ impl Functions {
                         Ok(unsafe { call(address, &plan, &question.data) })
                     }
                 };
+                stages.answered(begun.elapsed());
                 // Nobody waits for it any more if the call was cancelled.
                 let _ = question.reply.send(said.map(Into::into));
             };

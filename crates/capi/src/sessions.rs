@@ -1,5 +1,6 @@
 //! Handles and sessions (GFD-R.052: a session is one call), and the runtime that carries them. Not here: C's types.
 
+use crate::attributes::Attributes;
 use crate::codes::{
     ALREADY_INITIALIZED, CANCELED_NP, COMMUNICATION_FAILED, CONFIGFILE_ERROR, CONFIGFILE_NOT_FOUND,
     Code, FUNCTION_NOT_FOUND, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NO_ERROR,
@@ -11,7 +12,7 @@ use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, SiteAddress};
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Arguments, Calls, Contact, ContactError, RpcError, Settings};
+use kumiko_rpc_client::{Arguments, Calls, Contact, ContactError, RpcError, Settings, Stages};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,6 +22,8 @@ use tokio::task::JoinSet;
 
 /// Threads of the runtime: one writes while another reads.
 const THREADS: usize = 2;
+/// Sessions whose stages are known after they were waited for: the newest.
+const KNOWN_MOST: usize = 4096;
 /// For goodbyes when the program ends.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -38,17 +41,22 @@ struct State {
     sites: HashMap<SiteAddress, Calls>,
     last_handle: u64,
     handles: BTreeMap<u64, Arc<Function>>,
+    attributes: BTreeMap<u64, Attributes>,
+    /// Handles that one-line calls have made, by server and function.
+    named: HashMap<String, u64>,
     last_session: i32,
     sessions: BTreeMap<i32, Session>,
     /// Of those that were waited for and had failed; for get_failed_sessionid.
     failed: VecDeque<i32>,
     /// What became of sessions that were waited for.
     errors: HashMap<i32, Code>,
+    stages: BTreeMap<i32, Arc<Stages>>,
     /// Conversations: one goes on when its session is over, for the site hears last that the result is here.
     talks: JoinSet<()>,
 }
 
 pub struct Function {
+    pub server: SiteAddress,
     pub name: String,
     pub signature: Arc<Signature>,
     calls: Calls,
@@ -60,6 +68,7 @@ struct Session {
     calls: Calls,
     id: CallId,
     cancelled: bool,
+    stages: Arc<Stages>,
     /// None: it is not over.
     end: Option<Result<(), Failed>>,
 }
@@ -163,7 +172,12 @@ fn failed(error: &RpcError) -> Failed {
 }
 
 impl Library {
-    fn site(&self, server: Option<&str>) -> Result<Calls, Failed> {
+    /// The configured site's.
+    pub fn host(&self) -> String {
+        self.config.address.host.clone()
+    }
+
+    fn site(&self, server: Option<&str>) -> Result<(SiteAddress, Calls), Failed> {
         let unknown =
             |error: &dyn std::fmt::Display| Failed::new(SERVER_NOT_FOUND, error.to_string());
         let address = match server {
@@ -171,7 +185,7 @@ impl Library {
             Some(text) => text.parse().map_err(|error| unknown(&error))?,
         };
         if let Some(calls) = lock(&self.state).sites.get(&address) {
-            return Ok(calls.clone());
+            return Ok((address, calls.clone()));
         }
         let config = &self.config;
         let connect = Client::connect(&address, &config.credential, &config.trust);
@@ -187,13 +201,20 @@ impl Library {
                 ..Settings::default()
             },
         );
-        lock(&self.state).sites.insert(address, calls.clone());
-        Ok(calls)
+        let mut state = lock(&self.state);
+        // Another thread may have been quicker.
+        let calls = state.sites.entry(address.clone()).or_insert(calls).clone();
+        Ok((address, calls))
     }
 
-    /// The number of a handle for this function.
-    pub fn handle(&self, server: Option<&str>, name: &str) -> Result<u64, Failed> {
-        let calls = self.site(server)?;
+    /// Numbers of so many handles for this function.
+    pub fn handles(
+        &self,
+        server: Option<&str>,
+        name: &str,
+        count: usize,
+    ) -> Result<Vec<u64>, Failed> {
+        let (server, calls) = self.site(server)?;
         let signature =
             self.runtime
                 .block_on(calls.signature(name))
@@ -206,16 +227,55 @@ impl Library {
         signature
             .callable()
             .map_err(|error| Failed::new(RPC_REFUSED, error.to_string()))?;
-        let mut state = lock(&self.state);
-        state.last_handle += 1;
-        let number = state.last_handle;
-        let function = Function {
+        let function = Arc::new(Function {
+            server,
             name: name.to_owned(),
             signature: Arc::new(signature),
             calls,
-        };
-        state.handles.insert(number, Arc::new(function));
-        Ok(number)
+        });
+        let mut state = lock(&self.state);
+        let made = (0..count).map(|_| {
+            state.last_handle += 1;
+            let number = state.last_handle;
+            state.handles.insert(number, Arc::clone(&function));
+            number
+        });
+        Ok(made.collect())
+    }
+
+    /// The handle for one-line calls of this function, made at the first.
+    pub fn named(&self, server: Option<&str>, name: &str) -> Result<u64, Failed> {
+        let key = format!("{} {name}", server.unwrap_or_default());
+        let known = lock(&self.state).named.get(&key).copied();
+        match known {
+            Some(number) => Ok(number),
+            None => {
+                let made = self.handles(server, name, 1)?;
+                let number = made.first().copied().unwrap_or_default();
+                lock(&self.state).named.insert(key, number);
+                Ok(number)
+            }
+        }
+    }
+
+    pub fn keep_attributes(&self, attributes: Attributes) -> u64 {
+        let mut state = lock(&self.state);
+        state.last_handle += 1;
+        let number = state.last_handle;
+        state.attributes.insert(number, attributes);
+        number
+    }
+
+    pub fn attributes(&self, number: u64) -> Option<Attributes> {
+        lock(&self.state).attributes.get(&number).cloned()
+    }
+
+    pub fn set_attributes(&self, number: u64, attributes: Attributes) {
+        lock(&self.state).attributes.insert(number, attributes);
+    }
+
+    pub fn forget_attributes(&self, number: u64) {
+        lock(&self.state).attributes.remove(&number);
     }
 
     pub fn function(&self, number: u64) -> Result<Arc<Function>, Failed> {
@@ -242,6 +302,7 @@ impl Library {
             .runtime
             .block_on(function.calls.number())
             .map_err(|error| failed(&error))?;
+        let stages = Arc::new(Stages::default());
         let session = {
             let mut state = lock(&self.state);
             state.last_session = state.last_session.checked_add(1).unwrap_or(0);
@@ -253,17 +314,21 @@ impl Library {
                     calls: function.calls.clone(),
                     id,
                     cancelled: false,
+                    stages: Arc::clone(&stages),
                     end: None,
                 },
             );
             session
         };
         if let Some(functions) = functions {
-            self.runtime.spawn(functions.answer());
+            self.runtime.spawn(functions.answer(Arc::clone(&stages)));
         }
         let (library, function) = (Arc::downgrade(self), Arc::clone(function));
         let talk = async move {
-            let came = function.calls.call(id, &function.name, &arguments).await;
+            let calls = &function.calls;
+            let came = calls
+                .call_seen(id, &function.name, &arguments, &stages)
+                .await;
             let Some(library) = library.upgrade() else {
                 return;
             };
@@ -327,6 +392,12 @@ impl Library {
             let over = |one: &&i32| state.sessions.get(one).is_some_and(|one| one.end.is_some());
             if let Some(over) = sessions.iter().find(over).copied() {
                 let session = state.sessions.remove(&over);
+                if let Some(session) = &session {
+                    state.stages.insert(over, Arc::clone(&session.stages));
+                    if state.stages.len() > KNOWN_MOST {
+                        state.stages.pop_first();
+                    }
+                }
                 let end = session.and_then(|one| one.end).unwrap_or(Ok(()));
                 let code = end
                     .as_ref()
@@ -378,6 +449,22 @@ impl Library {
             }),
             (None, Some(code)) => Ok(*code),
             (None, None) => Err(Failed::bare(INVALID_SESSION_ID)),
+        }
+    }
+
+    /// How far a session is; and whether it has a result, once it is over. None: it is not known (any more).
+    pub fn stages_of(&self, session: i32) -> Option<(Arc<Stages>, Option<bool>)> {
+        let state = lock(&self.state);
+        match state.sessions.get(&session) {
+            Some(one) => {
+                let end = one.end.as_ref().map(Result::is_ok);
+                Some((Arc::clone(&one.stages), end))
+            }
+            None => {
+                let stages = Arc::clone(state.stages.get(&session)?);
+                let code = state.errors.get(&session);
+                Some((stages, Some(code == Some(&NO_ERROR))))
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use crate::arguments::Arguments;
 use crate::conversation::{BLOCK_BYTES, Given, Left, about, hear, once, say};
 use crate::error::RpcError;
 use crate::functions::Functions;
+use crate::stages::Stages;
 use crate::staging::{Staging, Target};
 use bytes::Bytes;
 use kumiko_call::client::{ClientCall, Phase};
@@ -268,6 +269,21 @@ impl Calls {
         routine: &str,
         arguments: &Arguments,
     ) -> Result<Bytes, RpcError> {
+        let stages = Stages::default();
+        self.call_seen(id, routine, arguments, &stages).await
+    }
+
+    /// As [`Calls::call`], with how far it is to be seen by others.
+    ///
+    /// # Errors
+    /// There is no result, and why.
+    pub async fn call_seen(
+        &self,
+        id: CallId,
+        routine: &str,
+        arguments: &Arguments,
+        stages: &Stages,
+    ) -> Result<Bytes, RpcError> {
         let keep = self.inner.settings.keep.as_millis();
         let invocation = Invocation {
             routine: routine.to_owned(),
@@ -282,7 +298,9 @@ impl Calls {
             plan: Some(&arguments.plan),
             targets: arguments.targets(),
         };
-        let (bytes, got) = self.converse(call, form).await?;
+        let came = self.converse(call, form, stages).await;
+        stages.over();
+        let (bytes, got) = came?;
         let expected = arguments.plan.out_bytes;
         match bytes.len() as u64 == expected {
             true => Ok(bytes),
@@ -304,7 +322,8 @@ impl Calls {
             plan: None,
             targets: &[],
         };
-        let (bytes, _) = self.converse(ClientCall::attach(id), form).await?;
+        let stages = Stages::default();
+        let (bytes, _) = self.converse(ClientCall::attach(id), form, &stages).await?;
         Ok(bytes)
     }
 
@@ -323,7 +342,8 @@ impl Calls {
             plan: Some(plan),
             targets,
         };
-        let (bytes, _) = self.converse(ClientCall::attach(id), form).await?;
+        let stages = Stages::default();
+        let (bytes, _) = self.converse(ClientCall::attach(id), form, &stages).await?;
         Ok(bytes)
     }
 
@@ -397,6 +417,7 @@ impl Calls {
         &self,
         mut call: ClientCall,
         form: Form<'_>,
+        stages: &Stages,
     ) -> Result<(Bytes, u64), RpcError> {
         let mut open = Open::new(&self.inner, call.id);
         let unwanted = &mut open.unwanted;
@@ -416,6 +437,7 @@ impl Calls {
                 unwanted,
                 functions: &mut functions,
                 staging: &mut staging,
+                stages,
             };
             let both = (&mut stream.sender, &mut stream.receiver);
             let left = once(both, &mut call, given).await;

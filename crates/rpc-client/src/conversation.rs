@@ -4,6 +4,7 @@
 use crate::arguments::Arguments;
 use crate::error::RpcError;
 use crate::functions::Functions;
+use crate::stages::Stages;
 use crate::staging::Staging;
 use bytes::Bytes;
 use kumiko_call::client::{ClientAction, ClientCall, NoResult, Phase};
@@ -43,6 +44,7 @@ pub struct Given<'a> {
     pub unwanted: &'a mut watch::Receiver<bool>,
     pub functions: &'a mut Functions,
     pub staging: &'a mut Staging,
+    pub stages: &'a Stages,
 }
 
 /// Comes when the caller wants the call no more.
@@ -74,6 +76,7 @@ pub async fn once(
         unwanted,
         functions,
         staging,
+        stages,
     } = given;
     let id = call.id;
     let Some(message) = call.next() else {
@@ -125,6 +128,7 @@ pub async fn once(
                     return Left::Lost(error);
                 }
             }
+            stages.sent();
             tokio::select! {
                 () = no_more(unwanted) => {}
                 left = hand_on(sender, &mut words) => return left,
@@ -160,6 +164,10 @@ pub async fn once(
                     };
                 }
                 FromSite::Status { call, status } => {
+                    let outcome = matches!(status, Status::Result { .. } | Status::Failed(_));
+                    if call == id && outcome {
+                        stages.outcome();
+                    }
                     if let (true, Status::Wants { block }) = (call == id, &status) {
                         wanted.send_if_modified(|wanted| match wanted {
                             None => {

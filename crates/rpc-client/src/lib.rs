@@ -10,6 +10,7 @@ mod conversation;
 mod error;
 mod functions;
 mod notes;
+mod stages;
 mod staging;
 mod told;
 
@@ -19,5 +20,6 @@ pub use contact::{Contact, ContactError, durability, home};
 pub use error::RpcError;
 pub use functions::Question;
 pub use notes::{Note, NoteError, Notes, call_id};
+pub use stages::{Stage, Stages, Took};
 pub use staging::Target;
 pub use told::{Told, told};

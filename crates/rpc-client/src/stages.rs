@@ -1,0 +1,144 @@
+//! How far a call is, and how long each stage took, as its caller sees it: arguments go, the routine computes, the result comes. Not here:
+//! what the site records (spec/rpc P58).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// In their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Arguments are on their way.
+    Sending,
+    /// All of them were sent, and no outcome is told: it waits, computes, or is tried again.
+    Computing,
+    /// There is an outcome, and its bytes are on their way.
+    Fetching,
+    Over,
+}
+
+#[derive(Debug)]
+struct State {
+    begun: Instant,
+    sent: Option<Instant>,
+    outcome: Option<Instant>,
+    over: Option<Instant>,
+    questions: u64,
+    answering: Duration,
+}
+
+/// Of one call; whoever carries it marks, whoever likes looks.
+#[derive(Debug)]
+pub struct Stages {
+    state: Mutex<State>,
+}
+
+/// What lasts is counted until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Took {
+    pub sending: Duration,
+    pub computing: Duration,
+    pub fetching: Duration,
+    /// How often the caller's functions were asked, and how long they worked.
+    pub questions: u64,
+    pub answering: Duration,
+}
+
+impl Default for Stages {
+    fn default() -> Stages {
+        Stages {
+            state: Mutex::new(State {
+                begun: Instant::now(),
+                sent: None,
+                outcome: None,
+                over: None,
+                questions: 0,
+                answering: Duration::ZERO,
+            }),
+        }
+    }
+}
+
+impl Stages {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All arguments were sent, maybe again.
+    pub(crate) fn sent(&self) {
+        self.state().sent = Some(Instant::now());
+    }
+
+    pub(crate) fn outcome(&self) {
+        self.state().outcome.get_or_insert_with(Instant::now);
+    }
+
+    pub(crate) fn over(&self) {
+        self.state().over.get_or_insert_with(Instant::now);
+    }
+
+    /// A function of the caller's has worked for so long.
+    pub fn answered(&self, took: Duration) {
+        let mut state = self.state();
+        state.questions += 1;
+        state.answering += took;
+    }
+
+    pub fn stage(&self) -> Stage {
+        let state = self.state();
+        match (state.over, state.outcome, state.sent) {
+            (Some(_), _, _) => Stage::Over,
+            (None, Some(_), _) => Stage::Fetching,
+            (None, None, Some(_)) => Stage::Computing,
+            (None, None, None) => Stage::Sending,
+        }
+    }
+
+    pub fn took(&self) -> Took {
+        let state = self.state();
+        let end = state.over.unwrap_or_else(Instant::now);
+        let outcome = state.outcome.unwrap_or(end);
+        // What is told before all was sent ends the sending too.
+        let sent = state.sent.unwrap_or(outcome).min(outcome);
+        Took {
+            sending: sent.saturating_duration_since(state.begun),
+            computing: outcome.saturating_duration_since(sent),
+            fetching: end.saturating_duration_since(outcome),
+            questions: state.questions,
+            answering: state.answering,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_come_in_their_order_and_their_times_make_the_whole() {
+        let stages = Stages::default();
+        assert_eq!(stages.stage(), Stage::Sending);
+        stages.sent();
+        assert_eq!(stages.stage(), Stage::Computing);
+        assert_eq!(stages.took().fetching, Duration::ZERO);
+        stages.answered(Duration::from_secs(2));
+        stages.answered(Duration::from_secs(1));
+        stages.outcome();
+        assert_eq!(stages.stage(), Stage::Fetching);
+        stages.over();
+        assert_eq!(stages.stage(), Stage::Over);
+        let took = stages.took();
+        assert_eq!(
+            (took.questions, took.answering),
+            (2, Duration::from_secs(3))
+        );
+        assert_eq!(took, stages.took(), "nothing lasts any more");
+        // A failure before all was sent ends the sending, and there is nothing else.
+        let refused = Stages::default();
+        refused.over();
+        let took = refused.took();
+        assert_eq!(
+            (took.computing, took.fetching),
+            (Duration::ZERO, Duration::ZERO)
+        );
+    }
+}
