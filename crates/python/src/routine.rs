@@ -147,9 +147,10 @@ impl Routine {
         match came {
             Ok(came) => finish(py, &self.shared, id, &form, came),
             Err((raised, ended)) => {
-                if let Some(came) = ended {
-                    // Nobody is there for it, whatever it is.
-                    let _ = finish(py, &self.shared, id, &form, came);
+                // Nobody is there for it, whatever it is.
+                match ended {
+                    Some(came) => drop(finish(py, &self.shared, id, &form, came)),
+                    None => self.shared.abandon(id)?,
                 }
                 Err(raised)
             }

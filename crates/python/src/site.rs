@@ -41,6 +41,21 @@ impl Shared {
         })
     }
 
+    /// Nobody waits for it: it is told to end, and its outcome is not kept when it has.
+    pub fn abandon(self: &Arc<Self>, id: CallId) -> PyResult<()> {
+        let shared = Arc::clone(self);
+        self.say(async move {
+            // It may not have been said while the call was waited for.
+            let _ = shared.calls.cancel(id).await;
+            match shared.calls.attach(id).await {
+                Ok(_) => shared.calls.acknowledge(id).await,
+                Err(error) if error.is_final() => {}
+                Err(_) => return, // it expires
+            }
+            shared.forget(id);
+        })
+    }
+
     fn say(&self, words: impl Future<Output = ()> + Send + 'static) -> PyResult<()> {
         let runtime = runtime::runtime()?;
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);

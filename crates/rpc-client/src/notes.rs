@@ -117,8 +117,11 @@ impl Notes {
                 .recursive(true)
                 .mode(0o700)
                 .create(&self.folder)?;
-            // Seen whole or not at all; the client's number is nobody else's, and so the name.
-            let beside = path.with_extension("new");
+            // Seen whole or not at all; the client's number is nobody else's, and so the name. (Not in the place of an extension: a
+            // name has the points of the site's address.)
+            let mut beside = path.as_os_str().to_owned();
+            beside.push(".new");
+            let beside = PathBuf::from(beside);
             let mut file = std::fs::OpenOptions::new()
                 .write(true)
                 .create(true)
@@ -219,6 +222,30 @@ mod tests {
             notes.read(site, ids[1]),
             Err(NoteError::Damaged { .. })
         ));
+    }
+
+    #[test]
+    fn notes_that_are_written_at_once_are_each_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let notes = Notes::of(home.path());
+        let site = "127.0.0.1:2119";
+        std::thread::scope(|scope| {
+            for client in 1..=8 {
+                let notes = &notes;
+                scope.spawn(move || {
+                    for sequence in 1..=50 {
+                        let heads = vec![[0; HEAD_BYTES]; 3];
+                        let note = Note::new(site.to_owned(), &signature(), &heads);
+                        notes.write(&note, CallId { client, sequence }).unwrap();
+                    }
+                });
+            }
+        });
+        let open = notes.open(site);
+        assert_eq!(open.len(), 8 * 50);
+        for call in open {
+            notes.read(site, call).unwrap();
+        }
     }
 
     #[test]
