@@ -122,6 +122,7 @@ final class Farm {
     static void measure() throws Exception {
         Main.note("the client's link: " + FAR_MS + " ms round trip, " + FAR_BYTES_PER_SECOND / 1e6 + " MB/s each way, shared by all"
                 + " connections; jobs sleep " + JOB_MS + " ms; from the first request to the last result");
+        Main.note("workers' JVMs have " + String.join(" ", JVM) + ": they compile for longer than the farm takes; the head's and the client's have no options");
         Main.note("as the paper: one request under way a worker; with credit: " + CREDIT + "; fewer jobs than " + JOBS
                 + " are scaled up, for 2 layers as the paper take minutes");
         try (SshDaemon sshd = SshDaemon.start()) {
