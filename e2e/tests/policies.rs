@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod routines;
+
 use kumiko_e2e::adversity::{refused, text};
 use kumiko_e2e::{Person, told, until};
 use std::fs;
@@ -227,6 +229,91 @@ fn jobs_that_run_follow_an_edit_of_the_sites_policy_under_every_mechanism() {
     for (index, _) in &jobs {
         says(*index, "up\ngone\nall is well\n");
     }
+}
+
+#[test]
+fn owners_narrow_what_runs_and_give_it_back_within_what_it_began_with() {
+    let person = Person::with_site();
+    let home = person.kumiko_home();
+    let shared = home.join("shared");
+    fs::create_dir_all(&shared).unwrap();
+    fs::write(shared.join("news"), "all is well\n").unwrap();
+    let real = shared.display();
+    let shown = format!("[paths]\n\"/data\" = {{ access = \"read\", real = \"{real}\" }}\n");
+    fs::write(home.join("policy.toml"), &shown).unwrap();
+    let mechanisms = admitted(&person);
+    for mechanism in &mechanisms {
+        let script = "echo up; while cat /data/news >/dev/null 2>&1; do sleep 0.02; done; echo gone; until cat /data/news 2>/dev/null; do sleep 0.02; done";
+        let words = ["job", "submit", "--mechanism", mechanism, "--", "sh", "-c"];
+        person.ok(words.into_iter().chain([script]));
+    }
+    let all = format!("1-{}", mechanisms.len());
+    let say = |expected: &str| {
+        for number in 1..=mechanisms.len() {
+            let attempt = format!("state/spool/{number}.1/stdout");
+            until(&format!("{attempt} says {expected:?}"), || {
+                fs::read_to_string(home.join(&attempt)).is_ok_and(|said| said == expected)
+            });
+        }
+    };
+    let set = |change: &[&str]| person.run(["sandbox", "set", &all].iter().chain(change));
+    say("up\n");
+    refused(&set(&["/data=write"]), 1, &["/data", "read only"]);
+    refused(&set(&["/data=temporary"]), 2, &["temporary place"]);
+    refused(&set(&["/root/.ssh=read"]), 1, &["does not show"]);
+    let hidden = set(&["/data=hidden"]);
+    assert!(hidden.status.success(), "{}", told(&hidden));
+    say("up\ngone\n");
+    let record = person.ok(["job", "explain", "1"]);
+    assert!(
+        record.contains("its owner narrowed what it may see and reach: /data hidden"),
+        "{record}"
+    );
+    let back = person.file("back.toml", "[paths]\n\"/data\" = \"read\"\n");
+    let by_file = set(&["--policy", back.to_str().unwrap()]);
+    assert!(by_file.status.success(), "{}", told(&by_file));
+    say("up\ngone\nall is well\n");
+}
+
+#[test]
+fn a_call_that_computes_follows_an_edit_of_the_sites_policy() {
+    if !kumiko_e2e::has_program("cc") {
+        return kumiko_e2e::skip(
+            "a_call_that_computes_follows_an_edit_of_the_sites_policy",
+            "cc",
+        );
+    }
+    let caller = routines::Caller::new();
+    let home = caller.person.kumiko_home();
+    let shared = home.join("shared");
+    fs::create_dir_all(&shared).unwrap();
+    fs::write(shared.join("news"), "all is well\n").unwrap();
+    let real = shared.display();
+    let shown = format!("[paths]\n\"/data\" = {{ access = \"read\", real = \"{real}\" }}\n");
+    let policy = home.join("policy.toml");
+    fs::write(&policy, &shown).unwrap();
+    let text = r#"Module follow;
+Globals { #include <unistd.h> }
+Define follow(IN int n, OUT int *gone)
+"Waits until a file is gone, and until it is there again."
+{
+    *gone = n;
+    while (access("/data/news", R_OK) == 0) usleep(20000);
+    *gone += 1;
+    close(creat("/job/gone", 0600));
+    while (access("/data/news", R_OK) != 0) usleep(20000);
+    *gone += 1;
+}
+"#;
+    fs::write(caller.person.home.path().join("follow.idl"), text).unwrap();
+    caller.gen_and_register("follow", &[]);
+    let call = caller.begin(&["follow/follow", "1"]);
+    let pid = caller.routine_pid(&[]);
+    fs::write(&policy, "").unwrap();
+    let job = format!("/proc/{pid}/root/job/gone");
+    until("the file is gone", || fs::metadata(&job).is_ok());
+    fs::write(&policy, &shown).unwrap();
+    assert_eq!(caller.end(call)["gone"][0], 3);
 }
 
 /// Mechanisms that this machine admits.

@@ -191,6 +191,18 @@ impl Client {
         Ok(())
     }
 
+    /// Narrows what a job may see and reach while it runs, by a text of a policy (spec/policy P89).
+    ///
+    /// # Errors
+    /// No such job, more than its policies give, or the link is lost (it may or may not have arrived).
+    pub async fn narrow(&self, job: JobId, policy: &str) -> Result<(), ClientError> {
+        let policy = policy.to_owned();
+        let Done {} = self
+            .one(&Request::Narrow { job, policy }, Retry::Yes)
+            .await?;
+        Ok(())
+    }
+
     /// Lets a job begin that was submitted to be held (spec/jobs/together.md).
     ///
     /// # Errors

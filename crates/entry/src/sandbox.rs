@@ -243,10 +243,11 @@ pub fn run_under(
         directory: None,
         streams,
     };
-    let mut wishes = match policy.limits == Limits::default() {
-        true => None,
-        false => listening(&run.said),
-    };
+    let said = &run.said;
+    let changeable = policy.limits != Limits::default()
+        || said.site_policy.is_some()
+        || !said.policies.is_empty();
+    let mut wishes = changeable.then(|| listening(said, policy)).flatten();
     let ending = kumiko_sandbox::attend(
         &mut *room,
         &launch,
@@ -271,13 +272,13 @@ pub fn run_under(
     Ok(Ran { status, cost, wall })
 }
 
-/// Whoever cannot be heard is told; the limits hold all the same.
-fn listening(said: &Said) -> Option<Listening> {
+/// Whoever cannot be heard is told; limits and policy hold all the same.
+fn listening(said: &Said, policy: &Policy) -> Option<Listening> {
     let bound = said.site_policy.as_deref().map(read);
     let bound = bound.and_then(Result::ok).unwrap_or_else(Policy::empty);
-    let listening = Listening::begin(bound.limits);
+    let listening = Listening::begin(bound.limits, policy.clone());
     if let Err(cause) = &listening {
-        eprintln!("kumiko: its limits cannot be changed while it runs: {cause}");
+        eprintln!("kumiko: its limits and policy cannot be changed while it runs: {cause}");
     }
     listening.ok()
 }

@@ -2,8 +2,7 @@
 //! only bounds from above are held to: a busy machine gives less, never more.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_policy::Limited;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -209,11 +208,11 @@ fn sockets_are_paced_and_the_rate_is_changed_while_the_job_runs() {
     };
     // What it sent before it was found is read first.
     until("1 MB/s", &|rate| rate < 1.3e6);
-    let wish = [(Limited::Network, 8_000)];
-    let told = kumiko_entry::wishes::ask(running.0.id(), &wish).unwrap();
+    let ask = |wish: &str| kumiko_entry::wishes::ask(running.0.id(), &[wish.to_owned()]).unwrap();
+    let told = ask("net=8MB/s");
     assert!(told.contains("network limit of 8000 KByte/s"), "{told}");
     until("8 MB/s", &|rate| (3e6..10e6).contains(&rate));
-    kumiko_entry::wishes::ask(running.0.id(), &[(Limited::Network, 500)]).unwrap();
+    ask("network_kbyte_s=500");
     until("0.5 MB/s", &|rate| rate < 0.7e6);
 }
 
@@ -246,7 +245,7 @@ fn what_comes_is_held_to_the_rate_too() {
 
 #[test]
 fn nobody_is_asked_in_vain() {
-    let error = kumiko_entry::wishes::ask(u32::MAX, &[(Limited::Cpu, 5)]).unwrap_err();
+    let error = kumiko_entry::wishes::ask(u32::MAX, &["cpu=5%".to_owned()]).unwrap_err();
     assert!(
         error
             .to_string()
@@ -262,6 +261,64 @@ fn mechanisms() -> impl Iterator<Item = &'static str> {
         .into_iter()
         .filter(move |kind| machine.admits(*kind).is_ok())
         .map(kumiko_policy::MechanismKind::name)
+}
+
+#[test]
+fn what_is_not_tcp_is_free_and_said_to_be() {
+    if !possible("what_is_not_tcp_is_free_and_said_to_be") {
+        return;
+    }
+    let heard = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = heard.local_addr().unwrap().port();
+    // At its rate it would take a quarter of an hour.
+    let script = format!(
+        "perl -MSocket -e 'socket(S, AF_INET, SOCK_DGRAM, 0); $to = pack_sockaddr_in({port}, INADDR_LOOPBACK); \
+         for (1 .. 900) {{ send(S, \"x\" x 1000, 0, $to) or die $! }} print \"sent\"'"
+    );
+    for mechanism in mechanisms() {
+        let output = sandbox_by(mechanism, &["net=1KB/s"], &script)
+            .output()
+            .unwrap();
+        let [said, told] = [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
+        assert_eq!(said, "sent", "{mechanism}: {told}");
+        assert!(told.contains("what is not TCP"), "{mechanism}: {told}");
+    }
+}
+
+#[test]
+fn a_run_follows_what_is_asked_of_its_process_under_every_mechanism() {
+    if !possible("a_run_follows_what_is_asked_of_its_process_under_every_mechanism") {
+        return;
+    }
+    let script = "echo up; while test -r /usr/bin/env; do :; done; echo gone; until test -r /usr/bin/env; do :; done; echo back";
+    for mechanism in mechanisms() {
+        let mut command = sandbox_by(mechanism, &["net=100Mbit/s"], script);
+        let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut out = BufReader::new(running.0.stdout.take().unwrap());
+        let mut says = |expected: &str| {
+            let mut line = String::new();
+            out.read_line(&mut line).unwrap();
+            assert_eq!(line.trim(), expected, "{mechanism}");
+        };
+        let pid = running.0.id();
+        let ask = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            kumiko_entry::wishes::ask(pid, &words).map_err(|error| error.to_string())
+        };
+        says("up");
+        let told = ask(&["/usr/bin=hidden", "net=1Gbit/s"]).unwrap();
+        assert!(
+            told.contains("125000 KByte/s, /usr/bin hidden"),
+            "{mechanism}: {told}"
+        );
+        says("gone");
+        // All of a line or nothing of it.
+        let refused = ask(&["net=1MB/s", "/usr/bin=write"]).unwrap_err();
+        assert!(refused.contains("read only"), "{mechanism}: {refused}");
+        let told = ask(&["/usr/bin=read"]).unwrap();
+        assert!(told.contains("125000 KByte/s"), "{mechanism}: {told}");
+        says("back");
+    }
 }
 
 #[test]

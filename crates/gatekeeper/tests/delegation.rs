@@ -100,8 +100,25 @@ impl Dial for Rude {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_certificate_for_the_key_asked_for_is_refused() {
+async fn who_sends_no_certificate_is_not_waited_for() {
     let site = Site::with(|config| config.limits.body_stall = Duration::from_millis(300)).await;
+    let shown = site.ca.proxy(&site.alice);
+    let rude = Rude {
+        connector: Connector::new(Some(&shown), &site.ca.trust(), &[b"kumiko/1"]).unwrap(),
+        address: site.address,
+    };
+    let session = Session::connect(rude, Options::default()).await.unwrap();
+    let stream = session.open(Request::Delegate.encode()).await.unwrap();
+    let (_sender, mut receiver) = stream.split();
+    let wanted = receiver.recv().await.unwrap().unwrap();
+    assert_eq!(wanted.kind, kind::CERTIFICATE_REQUEST);
+    let refused = deadline("it is told", receiver.recv()).await.unwrap();
+    assert_eq!(api::refusal(&refused.unwrap().data).code, "body_stalled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_certificate_for_the_key_asked_for_is_refused() {
+    let site = Site::start().await;
     let shown = site.ca.proxy(&site.alice);
     let bob = site.ca.user("Bob");
     let rude = Rude {
@@ -110,45 +127,40 @@ async fn what_is_no_certificate_for_the_key_asked_for_is_refused() {
     };
     let session = Session::connect(rude, Options::default()).await.unwrap();
     let options = proxy::Options::default();
-    type Answer<'a> = &'a dyn Fn(&[u8]) -> Option<(u8, Vec<u8>)>;
-    let rows: [(&str, Answer<'_>, &str); 8] = [
-        ("nothing", &|_| None, "body_stalled"),
-        (
-            "another kind",
-            &|_| Some((kind::TAR, vec![1])),
-            "bad_request",
-        ),
+    type Answer<'a> = &'a dyn Fn(&[u8]) -> (u8, Vec<u8>);
+    let rows: [(&str, Answer<'_>, &str); 7] = [
+        ("another kind", &|_| (kind::TAR, vec![1]), "bad_request"),
         (
             "no bytes",
-            &|_| Some((kind::CERTIFICATE, vec![])),
+            &|_| (kind::CERTIFICATE, vec![]),
             "bad_delegation",
         ),
         (
             "no DER",
-            &|_| Some((kind::CERTIFICATE, b"proxy".to_vec())),
+            &|_| (kind::CERTIFICATE, b"proxy".to_vec()),
             "bad_delegation",
         ),
         (
             "too much",
-            &|_| Some((kind::CERTIFICATE, vec![0x30; 300_000])),
+            &|_| (kind::CERTIFICATE, vec![0x30; 300_000]),
             "bad_delegation",
         ),
         (
             "a certificate that is no proxy",
-            &|_| Some((kind::CERTIFICATE, shown.issuers()[0].to_der().unwrap())),
+            &|_| (kind::CERTIFICATE, shown.issuers()[0].to_der().unwrap()),
             "bad_delegation",
         ),
         (
             "a proxy for another key",
             &|_| {
                 let (_, other) = delegation::Receiver::new(KeyKind::P256).unwrap();
-                Some((kind::CERTIFICATE, sign(&other, &shown, &options).unwrap()))
+                (kind::CERTIFICATE, sign(&other, &shown, &options).unwrap())
             },
             "bad_delegation",
         ),
         (
             "a proxy of somebody else's",
-            &|request| Some((kind::CERTIFICATE, sign(request, &bob, &options).unwrap())),
+            &|request| (kind::CERTIFICATE, sign(request, &bob, &options).unwrap()),
             "bad_delegation",
         ),
     ];
@@ -158,9 +170,8 @@ async fn what_is_no_certificate_for_the_key_asked_for_is_refused() {
             let (mut sender, mut receiver) = stream.split();
             let wanted = receiver.recv().await.unwrap().unwrap();
             assert_eq!(wanted.kind, kind::CERTIFICATE_REQUEST);
-            if let Some((kind, data)) = answer(&wanted.data) {
-                sender.send(kind, Bytes::from(data)).await.unwrap();
-            }
+            let (kind, data) = answer(&wanted.data);
+            sender.send(kind, Bytes::from(data)).await.unwrap();
             receiver.recv().await.unwrap().unwrap()
         })
         .await;

@@ -183,6 +183,14 @@ async fn the_whole_life_of_a_job(test: &str, version: &'static str) {
         .with(kumiko_job::id::JobId(deaf), |j| j.limits.clone());
     let rates: Vec<_> = asked.iter().map(|limits| limits.network_kbyte_s).collect();
     assert_eq!(rates, [Some(10_000)]);
+    let policy = ["--json", "{\"policy\": \"paths.'/data' = 'hidden'\"}"];
+    let answer = curl.ask(&format!("/v1/jobs/{deaf}/policy"), &policy).await;
+    assert_eq!((answer.status, answer.json()), (200, json!({})));
+    let asked = curl
+        .site
+        .jobs
+        .with(kumiko_job::id::JobId(deaf), |j| j.policies.clone());
+    assert_eq!(asked, ["paths.'/data' = 'hidden'"]);
     let mut events = curl.command(
         &format!("/v1/jobs/{deaf}/events?after=1"),
         &["-N", "-H", "Accept: text/event-stream"],
@@ -271,6 +279,13 @@ async fn what_is_wrong_has_a_status_and_a_code() {
             "bad_request",
         ),
         ("/v1/jobs/1/limits", vec!["-X", "GET"], 405, "bad_method"),
+        ("/v1/jobs/1/policy", vec!["-X", "GET"], 405, "bad_method"),
+        (
+            "/v1/jobs/1/policy",
+            vec!["--json", "{}"],
+            400,
+            "bad_request",
+        ),
         ("/v1/jobs/1/files/none", vec![], 404, "no_such_file"),
         ("/v1/jobs/1/files/link", vec![], 404, "no_such_file"),
         (

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
+pub use kumiko_policy::MAX_CHANGE_BYTES;
+
 /// Receives what attempts report, in the order of each attempt.
 pub trait AttemptSink: Send + Sync + 'static {
     fn report(&self, id: AttemptId, report: AttemptReport);
@@ -135,6 +137,13 @@ pub trait Jobs: Send + Sync + 'static {
         caller: &Caller,
         job: JobId,
         command: AttemptCommand,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send;
+    /// Narrows what a job that waits or runs may see and reach, by a text of a policy (spec/policy P89).
+    fn narrow(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        policy: &str,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
     /// Says that the caller is attached, until what this gives is dropped (`JobDescription::attended_s`).
     fn attend(

@@ -6,7 +6,7 @@ use crate::contract::{Caller, EventView, JobState};
 use crate::description::{Destination, JobDescription};
 use crate::id::JobId;
 use crate::staging::Item;
-use kumiko_policy::Limits;
+use kumiko_policy::{Limits, Policy};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -90,6 +90,10 @@ pub enum Event {
     LimitsSet {
         by: LimitsBy,
         limits: Limits,
+    },
+    /// What it may see and reach is narrowed by this from now on, besides what was asked before (spec/policy P89).
+    Narrowed {
+        policy: Arc<Policy>,
     },
     Suspended {
         epoch: u32,
@@ -197,6 +201,7 @@ impl Event {
             Event::Released {} => "released",
             Event::Started { .. } => STARTED,
             Event::LimitsSet { .. } => "limits_set",
+            Event::Narrowed { .. } => "narrowed",
             Event::Suspended { .. } => "suspended",
             Event::Resumed { .. } => "resumed",
             Event::Unattended { .. } => "unattended",
@@ -217,6 +222,7 @@ impl Event {
                 | Event::CredentialGiven { .. }
                 | Event::Redirected { .. }
                 | Event::LimitsSet { .. }
+                | Event::Narrowed { .. }
                 | Event::Released {}
                 | Event::CancelRequested { .. }
                 | Event::Removed { .. }

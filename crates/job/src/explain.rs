@@ -84,6 +84,10 @@ pub fn event(event: &Event) -> String {
             };
             format!("other limits hold, by {who}: {}", of_limits(limits))
         }
+        Event::Narrowed { policy } => format!(
+            "its owner narrowed what it may see and reach: {}",
+            policy.in_words()
+        ),
         Event::Suspended { epoch } => format!("attempt {epoch} is stopped by a signal"),
         Event::Resumed { epoch } => format!("attempt {epoch} goes on"),
         Event::Unattended { after_s } => format!(

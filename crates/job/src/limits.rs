@@ -1,9 +1,10 @@
-//! Limits of a job that are changed while it waits or runs (spec/policy, P56, P76 and P77): what is recorded, and what
-//! follows from what its owner and the policies above it say. Pure. Not here: keeping them (the runner).
+//! Limits and decisions of a job that are changed while it waits or runs (spec/policy, P56, P76, P77 and P89): what is
+//! recorded, and what follows from what its owner and the policies above it say. Pure. Not here: keeping them (the runner).
 
 use crate::event::{Event, LimitsBy, Record};
 use crate::state::Job;
-use kumiko_policy::{Limited, Limits};
+use kumiko_policy::{Limited, Limits, Policy, amend};
+use std::sync::Arc;
 
 /// Limits changed after the submission; those that are none stand in the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +57,27 @@ pub fn set(job: &Job, by: LimitsBy, limits: &Limits) -> Result<Vec<Event>, Progr
         true => Vec::new(),
         false => vec![Event::LimitsSet { by, limits: new }],
     })
+}
+
+/// The event of an owner who narrows what a job may see and reach; none, if that was asked already.
+pub fn narrow(job: &Job, policy: &Arc<Policy>) -> Result<Vec<Event>, ProgramOver> {
+    if job.program_is_over() {
+        return Err(ProgramOver);
+    }
+    let before = job.narrowed.as_deref();
+    Ok(match before == Some(&amend(before, policy)) {
+        true => Vec::new(),
+        false => vec![Event::Narrowed {
+            policy: Arc::clone(policy),
+        }],
+    })
+}
+
+pub(crate) fn narrowed_after(job: &Job, event: &Event) -> Option<Arc<Policy>> {
+    match event {
+        Event::Narrowed { policy } => Some(Arc::new(amend(job.narrowed.as_deref(), policy))),
+        _ => job.narrowed.clone(),
+    }
 }
 
 /// What policies give a job whose description or files were changed, or whose owner asked for other limits.

@@ -9,6 +9,7 @@ use crate::hold::Hold;
 use crate::id::{AttemptId, JobId};
 use crate::limits::{self, ChangedLimits};
 use crate::staging::{self, Item};
+use kumiko_policy::Policy;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub struct Job {
     pub redirected: Option<Redirected>,
     /// Limits that were changed since the submission.
     pub limits: ChangedLimits,
+    /// What its owner narrowed since, all of it.
+    pub narrowed: Option<Arc<Policy>>,
     pub hold: Hold,
     /// Number of the last event.
     pub last_event: u64,
@@ -315,6 +318,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
                 credential: None,
                 redirected: None,
                 limits: ChangedLimits::default(),
+                narrowed: None,
                 hold: Hold::default(),
                 last_event: 1,
                 stage: Stage::Waiting { last_epoch: 0 },
@@ -353,6 +357,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
         last_event: record.number,
         hold: job.hold.after(&record.event),
         limits: job.limits.after(record),
+        narrowed: limits::narrowed_after(job, &record.event),
         stage,
         cancel_grace_ms,
         credential,
@@ -497,6 +502,10 @@ fn next_stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             Stage::StagingIn(_) | Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
             Event::LimitsSet { limits, .. },
         ) => limits::check(limits).map(|()| job.stage.clone()),
+        (
+            Stage::StagingIn(_) | Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
+            Event::Narrowed { .. },
+        ) => Ok(job.stage.clone()),
         (Stage::Waiting { last_epoch: 0 }, Event::Queued {}) => Ok(job.stage.clone()),
         (Stage::StagingIn(_), Event::Queued {}) => match job.to_move().is_empty() {
             true => Ok(Stage::Waiting { last_epoch: 0 }),

@@ -2,6 +2,7 @@
 
 use crate::job::files::Files;
 use crate::job::serve::Serve;
+use crate::sandbox::Typed;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kumiko_policy::{AmountError, Limited};
 use std::ffi::OsString;
@@ -512,14 +513,18 @@ pub enum Sandbox {
         /// Paths as the guest would name them; addresses as 192.0.2.1:443 or [2001:db8::1]:443.
         what: Vec<String>,
     },
-    /// Change limits of what runs, such as net=1Gbit/s.
+    /// Change what runs: limits (net=1Gbit/s), and, narrower than it began, paths (/data=hidden) and addresses.
     Set {
-        /// A job (7, last), or pid:NUMBER of a `kumiko sandbox run` that was started with limits.
+        /// A job (7, last), or pid:NUMBER of a `kumiko sandbox run` that was started with limits or a policy.
         which: String,
         #[command(flatten)]
         target: Target,
-        #[arg(required = true, value_name = "NAME=AMOUNT", value_parser = limit)]
-        limits: Vec<(Limited, u64)>,
+        /// NAME=AMOUNT, /PATH=read|write|denied|hidden, allow=ADDRESS, deny=ADDRESS, network=none.
+        #[arg(required_unless_present = "policy", value_name = "CHANGE", value_parser = Typed::read)]
+        changes: Vec<Typed>,
+        /// A policy file of paths and addresses, for a job.
+        #[arg(long, value_name = "FILE")]
+        policy: Option<PathBuf>,
     },
     /// What this machine admits.
     Probe {

@@ -110,8 +110,9 @@ fn run(cli: Cli) -> Result<u8, Failure> {
             Noun::Sandbox(args::Sandbox::Set {
                 which,
                 target,
-                limits,
-            }) => job::limit(which, target, &limits, &home).await,
+                changes,
+                policy,
+            }) => job::change(which, target, &changes, policy.as_deref(), &home).await,
             Noun::Sandbox(_) | Noun::Jojo(_) | Noun::Front => Ok(0), // done above
             Noun::Doctor => doctor::doctor(cli.output, &home),
             Noun::Demo => demo::demo(),

@@ -4,8 +4,9 @@
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// A pipe, reading end first; both ends close on exec.
@@ -132,6 +133,15 @@ pub fn unlock(file: impl AsFd) -> io::Result<()> {
 /// Whether this is a socket that accepts connections (SO_ACCEPTCONN, socket(7)).
 pub fn is_listening(fd: impl AsFd) -> bool {
     rustix::net::sockopt::socket_acceptconn(fd).unwrap_or(false)
+}
+
+/// Puts a file of the account's own in the place of one; whoever looks sees the old one or all of the new.
+pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut private = std::fs::OpenOptions::new();
+    private.create(true).truncate(true).write(true).mode(0o600);
+    private.open(&new)?.write_all(bytes)?;
+    std::fs::rename(&new, path)
 }
 
 /// The effective user id of this process.

@@ -19,10 +19,10 @@ use kumiko_job::staging::{EXECUTABLE, STDIN, in_job_directory};
 use kumiko_job::state::Job;
 use kumiko_job::transfer::Transfer;
 use kumiko_job::url::looks_like_url;
-use kumiko_policy::{JOB_DIRECTORY, Limited, Limits, Policy};
+use kumiko_policy::{JOB_DIRECTORY, Limited, Limits, Policy, amended};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -40,6 +40,8 @@ pub struct Actor<B> {
     pub transfer: Option<Arc<dyn Transfer>>,
     pub runtime: Handle,
     pub asks: Sender<Ask>,
+    /// Held while a job that runs is told what it is to follow.
+    pub following: Mutex<()>,
 }
 
 impl<B: BatchSystem> Act for Actor<B> {
@@ -173,6 +175,9 @@ impl<B: BatchSystem> Actor<B> {
             for of in Limited::ALL {
                 policy.limits.set(of, limits::allowed(job, &given, of));
             }
+        }
+        if let Some(asked) = &job.narrowed {
+            policy = amended(&policy, asked);
         }
         let job_directory = self.job_directory(job)?;
         let mut environment = description.environment.clone();

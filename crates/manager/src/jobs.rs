@@ -304,6 +304,11 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         .await
     }
 
+    async fn narrow(&self, caller: &Caller, job: JobId, policy: &str) -> Result<(), Refusal> {
+        let cell = self.find(caller, job).await?;
+        self.narrowed(caller, cell, policy).await
+    }
+
     async fn command(
         &self,
         caller: &Caller,

@@ -132,6 +132,7 @@ impl<B: BatchSystem> Manager<B> {
             transfer,
             runtime: Handle::current(),
             asks: asks.clone(),
+            following: std::sync::Mutex::new(()),
         });
         let sweep_every = (limits.keep / 8).clamp(SWEEP_LEAST, SWEEP_MOST);
         let subjects = cells.all().into_iter().map(|cell| cell.job());

@@ -1,9 +1,10 @@
 //! Limits of jobs that run: what their owners may ask for, and what follows, for limits and for what a guest may see and
-//! reach, when the policies above them are changed (spec/policy, P56, P76 to P78). Not here: what is recorded then
-//! (kumiko-job), keeping it (the runner).
+//! reach, when the policies above them are changed or their owners narrow them (spec/policy, P56, P76 to P78, P89). Not
+//! here: what is recorded then (kumiko-job), keeping it (the runner).
 
 use crate::Manager;
 use crate::act::Actor;
+use crate::cell::Cell;
 use crate::jobs::blocking;
 use crate::keeper::Ask;
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
@@ -12,17 +13,19 @@ use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
 use kumiko_job::limits::Given;
 use kumiko_job::state::Job;
-use kumiko_policy::{Limits, Policy, follow};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use kumiko_linux::spooling::replace_private;
+use kumiko_policy::{AmendError, Limits, Policy, amend, amended, follow, narrow, parse_amendment};
+use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// What an attempt was begun with, in its spool, and the most that is read of it (spec/jobs/runner.md R2).
 const ATTEMPT: &str = "attempt.json";
 /// The policy that it is to follow by now, beside that.
 const POLICY: &str = "policy.json";
 const ATTEMPT_MOST_BYTES: u64 = 4 << 20;
+/// Whose lines those are that a job's owner laid over it while it ran.
+const OWNER: &str = "its owner, while it ran";
 
 impl<B: BatchSystem> Manager<B> {
     /// Policies were changed: jobs that run get the limits that they give now. One for which they cannot be computed keeps
@@ -37,21 +40,45 @@ impl<B: BatchSystem> Manager<B> {
             return;
         }
         for cell in self.cells.all() {
-            let Some(attempt) = cell.job().attempt() else {
-                continue;
-            };
-            let actor = Arc::clone(&self.actor);
-            let ready = cell.look().ready;
-            match ready {
-                true => drop(blocking(move || actor.reconsider(&cell.job())).await),
-                // Its spool may not be written yet.
-                false => drop(self.actor.runtime.spawn(async move {
-                    if actor.is_known(attempt, &cell).await {
-                        drop(blocking(move || actor.reconsider(&cell.job())).await);
-                    }
-                })),
-            }
+            self.have_followed(cell).await;
         }
+    }
+
+    /// Has the runner of a job that runs follow what policies and owner say now.
+    async fn have_followed(&self, cell: Arc<Cell>) {
+        let Some(attempt) = cell.job().attempt() else {
+            return;
+        };
+        let actor = Arc::clone(&self.actor);
+        let ready = cell.look().ready;
+        match ready {
+            true => drop(blocking(move || actor.reconsider(&cell)).await),
+            // Its spool may not be written yet.
+            false => drop(self.actor.runtime.spawn(async move {
+                if actor.is_known(attempt, &cell).await {
+                    drop(blocking(move || actor.reconsider(&cell)).await);
+                }
+            })),
+        }
+    }
+
+    /// Narrows what a job may see and reach (P89): recorded, then followed.
+    pub(crate) async fn narrowed(
+        &self,
+        caller: &Caller,
+        cell: Arc<Cell>,
+        text: &str,
+    ) -> Result<(), Refusal> {
+        let refused = |error: AmendError| Refusal::new(error.code(), error.to_string());
+        let asked = parse_amendment(text, OWNER).map_err(refused)?;
+        let job = cell.job();
+        let all = amend(job.narrowed.as_deref(), &asked);
+        let given = (self.actor.effective)(caller, &job.description)?;
+        narrow(&given, &all).map_err(|error| refused(error.into()))?;
+        let (job, policy) = (job.id, Arc::new(asked));
+        self.ask(|reply| Ask::Narrow { job, policy, reply }).await?;
+        self.have_followed(cell).await;
+        Ok(())
     }
 
     /// What was asked for with the job its owner may change; what the policies above the job's give they may not pass.
@@ -90,7 +117,13 @@ impl<B: BatchSystem> Actor<B> {
 
     /// Policies were changed: has what they give this job recorded, if that is another, and the runner follow the rest.
     /// Blocks.
-    pub fn reconsider(self: &Arc<Self>, job: &Job) {
+    pub fn reconsider(self: &Arc<Self>, cell: &Cell) {
+        // One after the other, so that what is told last is what was recorded last.
+        let _turn = self
+            .following
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let job = &*cell.job();
         match self.given(job) {
             Ok(Some(changed)) => {
                 self.tell_policy(job, &changed);
@@ -116,7 +149,8 @@ impl<B: BatchSystem> Actor<B> {
         if decisions(&told) == decisions(&changed.now) {
             return;
         }
-        if let Err(error) = write(&path, &changed.now) {
+        let laid = serde_json::to_vec(&changed.now).map_err(io::Error::from);
+        if let Err(error) = laid.and_then(|text| replace_private(&path, &text)) {
             let path = path.display();
             tracing::error!(job = %job.id, %path, %error, "a job keeps its view, although policies were changed");
             return;
@@ -155,6 +189,10 @@ impl<B: BatchSystem> Actor<B> {
             above.reach.extend(spec.policy.reach.iter().cloned());
             above
         });
+        let now = match &job.narrowed {
+            Some(asked) => amended(&now, asked),
+            None => now,
+        };
         Ok(Some(Changed {
             given: Given {
                 now: now.limits.clone(),
@@ -178,14 +216,4 @@ struct Changed {
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<T> {
     let file = std::fs::File::open(path)?;
     Ok(serde_json::from_reader(file.take(ATTEMPT_MOST_BYTES))?)
-}
-
-/// It is there whole or not at all.
-fn write(path: &Path, policy: &Policy) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let text = serde_json::to_vec(policy)?;
-    let mut private = std::fs::OpenOptions::new();
-    private.create(true).truncate(true).write(true).mode(0o600);
-    private.open(&new)?.write_all(&text)?;
-    std::fs::rename(&new, path)
 }

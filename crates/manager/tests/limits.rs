@@ -1,5 +1,5 @@
 //! Limits that are changed while a job waits or runs are events of it; policies that are changed reach jobs that run
-//! (spec/policy, P56, P76 and P77).
+//! (spec/policy, P56, P76, P77 and P89).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -9,7 +9,7 @@ use kumiko_job::attempt::AttemptCommand;
 use kumiko_job::contract::{Jobs, Refusal};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_manager::Limits as OfSite;
-use kumiko_policy::{Limits, Policy};
+use kumiko_policy::{Limits, Policy, Seen};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -178,4 +178,46 @@ async fn a_job_whose_own_policy_asks_for_more_than_is_given_by_now_has_what_is_g
     *gives.lock().unwrap() = Some(800);
     stage.manager.policies_changed().await;
     assert_eq!(told(&mut stage, spec.id).await, Some(500));
+}
+
+#[tokio::test]
+async fn what_the_owner_narrowed_is_recorded_followed_and_holds_for_a_later_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let gives = Gives::new(Mutex::new(None));
+    let mut stage = site(dir.path(), &gives).await;
+    let (id, spec) = stage.submit(program()).await;
+    let follows = stage.root.join(spec.id.to_string()).join("policy.json");
+    let usr = kumiko_policy::GuestPath::new("/usr").unwrap();
+    let narrow = async |stage: &Stage, text: &str| stage.manager.narrow(&alice(), id, text).await;
+    let refused = [
+        ("[paths]\n\"/usr\" = \"write\"", "policy_asks_more"),
+        ("strict = true", "bad_policy"),
+        ("", "bad_policy"),
+    ];
+    for (text, code) in refused {
+        assert_eq!(narrow(&stage, text).await.unwrap_err().code, code, "{text}");
+    }
+    for (text, expected) in [
+        ("paths.\"/usr\" = \"hidden\"", Seen::Hidden),
+        ("paths.\"/usr\" = \"denied\"", Seen::Denied),
+    ] {
+        narrow(&stage, text).await.unwrap();
+        assert_eq!(told(&mut stage, spec.id).await, None);
+        let now: Policy = serde_json::from_slice(&std::fs::read(&follows).unwrap()).unwrap();
+        assert_eq!(now.explain(&usr).seen, expected);
+    }
+    let words = record(&stage, id).await;
+    assert!(words.contains("its owner narrowed"), "{words}");
+    assert!(words.contains("/usr denied"), "{words}");
+    stage.end(spec.id, common::not_begun());
+    loop {
+        match stage.asked().await {
+            Asked::Start(spec) => {
+                assert_eq!(spec.policy.explain(&usr).seen, Seen::Denied);
+                return;
+            }
+            Asked::Command(..) => {}
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! one [`Policy`]; [`nest`] lays lower ones over higher ones; [`Policy::explain`] says what is decided for a path.
 //! Not here: how a mechanism carries it out (kumiko-sandbox), rates as arithmetic (a later step).
 
+mod amend;
 mod amount;
 pub mod choice;
 mod default;
@@ -18,6 +19,10 @@ mod toml_format;
 mod types;
 mod vo;
 
+pub use amend::{
+    AmendError, Change, ChangeError, MAX_CHANGE_BYTES, amend, amended, limits_of, parse_amendment,
+    parse_change, text_of,
+};
 pub use amount::{AmountError, parse_limit};
 pub use error::{NarrowError, PolicyError, Problem};
 pub use explain::{Decision, Seen};

@@ -4,7 +4,7 @@
 
 use kumiko_policy::{
     Access, GuestPath, Layer, Limited, MechanismKind, NarrowError, NestError, Network, Origin,
-    Policy, Real, Rule, Seen, narrow, nest, parse, parse_vo,
+    Policy, Real, Rule, Seen, amend, amended, narrow, nest, parse, parse_vo,
 };
 
 /// In the default run; a nightly or a suspicious one sets a million.
@@ -193,6 +193,31 @@ fn the_effective_policy_is_never_wider_than_any_above_it() {
     // The property says nothing of chains in which nothing happens.
     assert!(deep > chains / 20, "{deep} chains of four policies");
     assert!(shown as u64 > chains, "{shown} paths shown");
+}
+
+#[test]
+fn what_an_owner_changes_of_what_runs_is_never_wider_than_the_policies_above_by_then() {
+    let mut random = Random(0x2545_F491_4F6C_DD1D);
+    for _ in 0..2_000 {
+        let (above, asked) = (random.policy(None), random.policy(None));
+        let asked = amend(Some(&random.policy(None)), &asked);
+        let now = amended(&above, &asked);
+        let probes: Vec<GuestPath> = (0..PROBES).map(|_| random.path()).collect();
+        let more = wider(&above, &now, &probes);
+        assert_eq!(more, None, "{above:?}\n{asked:?}\n{now:?}");
+        // Nor shown than what the owner left.
+        for rule in asked
+            .paths
+            .iter()
+            .filter(|rule| rule.access == Access::Hidden)
+        {
+            let seen = now.explain(&rule.path).seen;
+            assert!(
+                matches!(seen, Seen::Hidden | Seen::Absent),
+                "{seen:?} {now:?}"
+            );
+        }
+    }
 }
 
 #[test]

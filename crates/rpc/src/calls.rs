@@ -2,6 +2,7 @@
 //! states ask for is done again. Not here: streams (`talk`), processes (`worker`).
 
 mod asked;
+mod policies;
 mod recover;
 mod run;
 
@@ -101,6 +102,8 @@ pub(crate) struct Inner<B> {
     memory_bytes: AtomicU64,
     /// Clients whose record alone is to outlive the machine; after the site was started anew theirs is as all others'.
     records: Mutex<HashSet<u64>>,
+    /// How often policies were changed.
+    changes: AtomicU64,
 }
 
 /// A call that is not done.
@@ -176,6 +179,7 @@ impl<B: BatchSystem> Calls<B> {
             live: Mutex::default(),
             memory_bytes: AtomicU64::new(0),
             records: Mutex::default(),
+            changes: AtomicU64::new(0),
             setup,
         });
         inner.recover(&left).await;

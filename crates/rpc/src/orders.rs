@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A policy is made of files that are read each time, which takes longer than a small call.
-const POLICY_FOR: Duration = Duration::from_millis(100);
+pub(crate) const POLICY_FOR: Duration = Duration::from_millis(100);
 /// Then all are forgotten: more than a site has routines and busy callers.
 const KEPT_MOST: usize = 1024;
 

@@ -520,7 +520,7 @@ impl<B: BatchSystem> Worker<B> {
 }
 
 /// The policy, with the folder of arguments to be read.
-fn with_arguments(policy: &Policy, folder: &Path) -> io::Result<Policy> {
+pub(crate) fn with_arguments(policy: &Policy, folder: &Path) -> io::Result<Policy> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
     let path = GuestPath::new(ARGUMENTS).map_err(|error| wrong(&error.to_string()))?;
     let root = folder

@@ -92,9 +92,14 @@ fn what_the_kernel_can_keep_of_a_whole_job_it_keeps() {
     let limits = Limits {
         cpu_percent: Some(50),
         memory_mib: Some(1000),
+        disk_kbyte_s: Some(1_000_000),
         ..Limits::default()
     };
-    for (controller, name) in [(Controller::Cpu, "cpu"), (Controller::Memory, "memory")] {
+    for (controller, name) in [
+        (Controller::Cpu, "cpu"),
+        (Controller::Memory, "memory"),
+        (Controller::Disk, "blkio"),
+    ] {
         if Place::find(controller).is_none() {
             eprintln!(
                 "SKIP what_the_kernel_can_keep_of_a_whole_job_it_keeps: missing a control group of {name}"

@@ -15,12 +15,42 @@ use std::time::Instant;
 /// Of who asks for other limits; the terminal's numbers are below.
 const WISHES: u64 = 64;
 
-/// Where other limits are asked for while a guest runs.
+/// Where other limits and decisions are asked for while a guest runs.
 pub trait Wishes {
     /// Readable when there may be a wish.
     fn readable(&self) -> BorrowedFd<'_>;
-    /// Answers whoever asks; Some: these limits hold from now on.
-    fn hear(&mut self, now: &Limits) -> Option<Limits>;
+    /// Does what is asked for, and answers whoever asks.
+    fn hear(&mut self, of: &mut dyn Obey);
+}
+
+/// What can be asked for.
+pub trait Obey {
+    /// Those that hold; None: the guest began without any, and none are kept.
+    fn limits(&self) -> Option<&Limits>;
+    fn set_limits(&mut self, limits: &Limits);
+    /// As [`Room::follow`].
+    fn follow(&mut self, policy: &Policy) -> Result<Vec<String>, SandboxError>;
+}
+
+struct Attended<'a> {
+    room: &'a mut dyn Room,
+    limiter: Option<&'a mut Limiter>,
+}
+
+impl Obey for Attended<'_> {
+    fn limits(&self) -> Option<&Limits> {
+        self.limiter.as_deref().map(Limiter::limits)
+    }
+
+    fn set_limits(&mut self, limits: &Limits) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.set(limits);
+        }
+    }
+
+    fn follow(&mut self, policy: &Policy) -> Result<Vec<String>, SandboxError> {
+        self.room.follow(policy)
+    }
 }
 
 /// How a guest came to its end.
@@ -41,7 +71,7 @@ pub fn run(room: &mut dyn Room, launch: &Launch<'_>) -> Result<Ended, SandboxErr
 ///
 /// A guest on a terminal is joined to this process's stdin and stdout, which are one too: every key is the guest's.
 ///
-/// Limits are kept from the start; `wishes` is looked at whenever it is readable, and tells other limits.
+/// Limits are kept from the start; `wishes` is looked at whenever it is readable.
 pub fn attend(
     room: &mut dyn Room,
     launch: &Launch<'_>,
@@ -73,7 +103,7 @@ pub fn attend(
         poll.add(wishes.readable(), WISHES, Interest::Read)
             .map_err(kernel)?;
     }
-    let mut wishes = wishes.filter(|_| limited);
+    let mut wishes = wishes;
     let mut exceeded = None;
     loop {
         if let Some(ended) = guest.try_wait() {
@@ -97,11 +127,11 @@ pub fn attend(
             timeout = due.map(|due| due.saturating_duration_since(Instant::now()));
         }
         for event in poll.wait::<4>(timeout).map_err(kernel)? {
-            if let (WISHES, Some(wishes), Some(limiter)) = (event.token, &mut wishes, &mut limiter)
-            {
-                if let Some(limits) = wishes.hear(limiter.limits()) {
-                    limiter.set(&limits);
-                }
+            if let (WISHES, Some(wishes)) = (event.token, &mut wishes) {
+                wishes.hear(&mut Attended {
+                    room,
+                    limiter: limiter.as_mut(),
+                });
             }
             if let Some(relay) = &mut relay {
                 relay.hear(event, &poll).map_err(kernel)?;

@@ -24,7 +24,7 @@ mod supervised;
 /// Where bare names are looked up when the environment does not say.
 pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
-pub use attend::{Ending, Wishes, attend, run};
+pub use attend::{Ending, Obey, Wishes, attend, run};
 pub use calibrate::{CALIBRATION_TIME, CalibrateError, calibrate};
 pub use choose::{Choice, choose, choose_by, open, table};
 pub use contract::{Cost, Launch, Mechanism, Room, Streams};

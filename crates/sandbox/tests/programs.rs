@@ -25,9 +25,12 @@ fn check_under(mechanisms: &[&str], test: &str, needs: &[&str], script: &str) {
     check_as(mechanisms, test, needs, &["/bin/sh", "-e", "-c", script]);
 }
 
-/// A script of no end that is soon, by an account without capabilities, as a guest is one.
+/// A script of no end that is soon, by an account without capabilities, as a guest is one, and with no signal ignored,
+/// whoever started this.
 fn check_long(test: &str, needs: &[&str], script: &str) {
     let without = [
+        "env",
+        "--default-signal",
         "setpriv",
         "--inh-caps=-all",
         "--bounding-set=-all",
@@ -37,7 +40,7 @@ fn check_long(test: &str, needs: &[&str], script: &str) {
     let without: &[&str] = if kumiko_linux::is_root() {
         &without
     } else {
-        &["env"]
+        &without[..2]
     };
     check_as(
         &MECHANISMS,

@@ -66,6 +66,8 @@ pub enum Request {
     Signal { job: JobId, signal: i32 },
     /// Other limits while it runs: those that are named. Answer: [`Done`].
     Limit { job: JobId, limits: Limits },
+    /// Narrows what a job may see and reach while it runs, by a text of a policy. Answer: [`Done`].
+    Narrow { job: JobId, policy: String },
     /// Lets a job begin that was submitted to be held. Answer: [`Done`].
     Release { job: JobId },
     /// The job is to be held on, for as long again as its description says. Answer: [`Done`].

@@ -26,6 +26,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Of bodies that are a few fields.
 const SMALL_BODY_BYTES: usize = 4096;
+/// Of one that is a policy's text: in JSON each of its bytes may take two.
+const POLICY_BODY_BYTES: usize = 2 * kumiko_job::contract::MAX_CHANGE_BYTES;
 /// Size of the pieces of output.
 const OUTPUT_PIECE_BYTES: usize = 64 * 1024;
 
@@ -41,6 +43,13 @@ struct Cancel {
 #[serde(deny_unknown_fields)]
 struct Signal {
     signal: i32,
+}
+
+/// Body of `policy`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Narrow {
+    policy: String,
 }
 
 pub(super) async fn answer<J: Jobs>(
@@ -148,6 +157,12 @@ async fn routed<J: Jobs>(
                 .await?;
             done()
         }
+        ("POST", ["jobs", id, "policy"]) => {
+            let Narrow { policy } =
+                fields(body::whole(body, POLICY_BODY_BYTES, stall).await?, false)?;
+            desk.jobs.narrow(caller, job(id)?, &policy).await?;
+            done()
+        }
         ("GET", ["jobs", id, "stdout"]) => {
             output(desk, visitor, job(id)?, OutputStream::Stdout, &target).await
         }
@@ -199,7 +214,7 @@ async fn routed<J: Jobs>(
         ) => Ok(bad_method(&head.method, path, "GET")),
         (_, ["jobs"]) => Ok(bad_method(&head.method, path, "GET, POST")),
         (_, ["jobs", _]) => Ok(bad_method(&head.method, path, "GET, DELETE")),
-        (_, ["jobs", _, "cancel" | "signal" | "limits"] | ["uploads"]) => {
+        (_, ["jobs", _, "cancel" | "signal" | "limits" | "policy"] | ["uploads"]) => {
             Ok(bad_method(&head.method, path, "POST"))
         }
         _ => Err(no_such_resource(path)),

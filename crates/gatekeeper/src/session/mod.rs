@@ -225,6 +225,10 @@ async fn dispatch<J: Jobs>(
             desk.jobs.command(caller, job, command).await?;
             out.reply(&Done {}).await
         }
+        Request::Narrow { job, policy } => {
+            desk.jobs.narrow(caller, job, &policy).await?;
+            out.reply(&Done {}).await
+        }
         Request::Release { job } => {
             desk.jobs
                 .command(caller, job, AttemptCommand::Release)

@@ -37,6 +37,7 @@ pub struct Job {
     removed: bool,
     pub signals: Vec<i32>,
     pub limits: Vec<kumiko_job::attempt::Limits>,
+    pub policies: Vec<String>,
     pub windows: Vec<WindowSize>,
 }
 
@@ -216,6 +217,7 @@ impl Jobs for Fake {
             removed: false,
             signals: Vec::new(),
             limits: Vec::new(),
+            policies: Vec::new(),
             windows: Vec::new(),
             description,
         };
@@ -321,6 +323,10 @@ impl Jobs for Fake {
         })?;
         self.tell();
         Ok(())
+    }
+
+    async fn narrow(&self, caller: &Caller, job: JobId, policy: &str) -> Result<(), Refusal> {
+        self.find(caller, job, |j| j.policies.push(policy.to_owned()))
     }
 
     async fn attend(&self, caller: &Caller, job: JobId) -> Result<impl Send + 'static, Refusal> {

@@ -3,7 +3,7 @@
 pub mod describe;
 pub mod files;
 mod instances;
-mod measured;
+pub mod measured;
 mod place;
 mod resources;
 pub mod run;
@@ -19,16 +19,19 @@ pub use resources::Resources;
 
 use crate::args::{Format, Job, Select, Target};
 use crate::connect;
-use crate::fail::{FAILED, Failure};
+use crate::fail::{FAILED, Failure, While};
 use crate::home::Home;
 use crate::output::{self, say};
+use crate::sandbox::Typed;
 use kumiko_client::Client;
-use kumiko_job::attempt::{Limited, Limits, OutputStream};
+use kumiko_job::attempt::{Limits, OutputStream};
 use kumiko_job::contract::JobView;
 use kumiko_job::id::JobId;
+use kumiko_policy::{Change, limits_of, text_of};
 use select::{Selector, pick};
 use std::cell::RefCell;
 use std::io::Write;
+use std::path::Path;
 use view::{Event, Whole};
 use whole::At;
 
@@ -182,16 +185,20 @@ async fn each(
     on(select, home, all).await
 }
 
-/// Other limits of jobs that run.
-pub async fn limit(
+/// Other limits, paths and addresses of jobs that run.
+pub async fn change(
     which: String,
     target: Target,
-    named: &[(Limited, u64)],
+    typed: &[Typed],
+    policy: Option<&Path>,
     home: &Home,
 ) -> Result<u8, Failure> {
-    let mut limits = Limits::default();
-    for (limited, amount) in named {
-        limits.set(*limited, Some(*amount));
+    let changes: Vec<Change> = typed.iter().map(|typed| typed.change.clone()).collect();
+    let limits = limits_of(&changes);
+    let mut texts: Vec<String> = text_of(&changes).into_iter().collect();
+    if let Some(file) = policy {
+        let text = std::fs::read_to_string(file);
+        texts.insert(0, text.doing(|| format!("reading {}", file.display()))?);
     }
     let select = Select {
         jobs: vec![which],
@@ -199,7 +206,13 @@ pub async fn limit(
         target,
     };
     each(&select, home, async |client, job| {
-        Ok(client.limit(job, limits.clone()).await?)
+        for text in &texts {
+            client.narrow(job, text).await?;
+        }
+        if limits != Limits::default() {
+            client.limit(job, limits.clone()).await?;
+        }
+        Ok(())
     })
     .await
 }

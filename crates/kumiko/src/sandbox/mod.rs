@@ -11,12 +11,29 @@ use crate::fail::Failure;
 use crate::output::{self, Show, say};
 use kumiko_entry::sandbox::{self, Run};
 use kumiko_entry::wishes;
+use kumiko_policy::{Change, ChangeError, parse_change};
 use kumiko_sandbox::{Machine, admissions};
 use serde::Serialize;
 use std::path::Path;
 
 /// Before the number of a `sandbox run`; without it `set` is of a job.
 const PID: &str = "pid:";
+
+/// A change, as it was typed.
+#[derive(Clone, Debug)]
+pub struct Typed {
+    pub word: String,
+    pub change: Change,
+}
+
+impl Typed {
+    pub fn read(word: &str) -> Result<Typed, ChangeError> {
+        Ok(Typed {
+            word: word.to_owned(),
+            change: parse_change(word)?,
+        })
+    }
+}
 
 /// Is it of a job, and so for its site to do?
 pub fn is_of_job(verb: &Sandbox) -> bool {
@@ -45,12 +62,23 @@ pub fn sandbox(verb: Sandbox, format: Format, home: Option<&Path>) -> Result<u8,
             })
         }
         Sandbox::Check { under, vo, what } => check::check(&under, vo.as_deref(), &what, format),
-        Sandbox::Set { which, limits, .. } => {
+        Sandbox::Set {
+            which,
+            changes,
+            policy,
+            ..
+        } => {
             let pid = which.strip_prefix(PID).and_then(|pid| pid.parse().ok());
             let Some(pid) = pid else {
                 return Err(Failure::misuse(format!("\"{which}\": write {PID}NUMBER")));
             };
-            say!("{}", wishes::ask(pid, &limits)?)?;
+            if policy.is_some() {
+                return Err(Failure::misuse(format!(
+                    "--policy is for jobs; for {PID}NUMBER write /PATH=ACCESS, allow=ADDRESS, deny=ADDRESS or network=none"
+                )));
+            }
+            let words: Vec<String> = changes.into_iter().map(|typed| typed.word).collect();
+            say!("{}", wishes::ask(pid, &words)?)?;
             Ok(0)
         }
         Sandbox::Probe { calibrate: true } => calibrate::calibrate(format, home),

@@ -1,11 +1,9 @@
-//! Notices that the site's policy file was edited, and has jobs that run get what it gives now (spec/policy, P77).
+//! Notices that the site's policy file was edited, and has what runs get what it gives now (spec/policy, P77).
 
-use kumiko_job::contract::BatchSystem;
 use kumiko_linux::watch::Watch;
-use kumiko_manager::Manager;
+use std::future::Future;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::io::unix::AsyncFd;
 
@@ -21,13 +19,13 @@ pub fn stamp(path: &Path) -> Stamp {
 }
 
 /// Never ends. Looks once at first: the file may have been edited while the site was down.
-pub async fn follow<B: BatchSystem>(policy: PathBuf, manager: Arc<Manager<B>>) {
+pub async fn follow<F: Future<Output = ()>>(policy: PathBuf, changed: impl Fn() -> F) {
     let bell = Bell::hang(&policy);
     let mut known = None;
     loop {
         let now = stamp(&policy);
         if known.as_ref() != Some(&now) {
-            manager.policies_changed().await;
+            changed().await;
             known = Some(now);
         }
         // An error says that time is over.

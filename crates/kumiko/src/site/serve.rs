@@ -98,7 +98,17 @@ pub async fn serve(
             manager.watch_stats(),
             census,
         ));
-        let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
+        let changed = {
+            let (manager, calls) = (Arc::clone(&manager), Arc::clone(&calls));
+            move || {
+                let (manager, calls) = (Arc::clone(&manager), Arc::clone(&calls));
+                async move {
+                    manager.policies_changed().await;
+                    calls.policies_changed().await;
+                }
+            }
+        };
+        let following = tokio::spawn(edited::follow(home.policy(), changed));
         let fetching = tokio::spawn(fetch::keep(organisations));
         ready(&running)?;
         tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");

@@ -1,8 +1,7 @@
-//! Control groups of one job, in which the kernel counts its processes, bounds their share of processors and their memory
-//! (cgroups(7), controllers `pids`, `cpu`, `memory`): of version 2 where a group above this process's own has been left to
-//! this account (delegation), else of version 1, where each controller has a hierarchy of its own.
-//! Not here: the groups of accounts ([`crate::groups`]); disks, as version 1 does not see what is written through memory
-//! (kernel documentation, "Block IO Controller").
+//! Control groups of one job, in which the kernel counts its processes, bounds their share of processors, their memory and
+//! their rates of disks (cgroups(7), controllers `pids`, `cpu`, `memory`, `io`): of version 2 where a group above this
+//! process's own has been left to this account (delegation), else of version 1, where each controller has a hierarchy of
+//! its own. Not here: the groups of accounts ([`crate::groups`]).
 
 use crate::groups::directory;
 use rustix::fs::{Access, access};
@@ -20,22 +19,36 @@ const LONG_PERIOD_US: u64 = 100_000;
 /// Of one processor, per cent: from here on the short period.
 const SHORT_FROM_PERCENT: u64 = 5;
 
+const READ_OF_ONE: &str = "blkio.throttle.read_bps_device";
+const WRITE_OF_ONE: &str = "blkio.throttle.write_bps_device";
+
 /// What a group bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controller {
     Processes,
     Cpu,
     Memory,
+    /// Each disk by itself. What is written through memory, version 1 does not see (kernel documentation, "Block IO
+    /// Controller").
+    Disk,
 }
 
 impl Controller {
-    pub const ALL: [Controller; 3] = [Self::Processes, Self::Cpu, Self::Memory];
+    pub const ALL: [Controller; 4] = [Self::Processes, Self::Cpu, Self::Memory, Self::Disk];
 
     fn name(self) -> &'static str {
         match self {
             Self::Processes => "pids",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
+            Self::Disk => "io",
+        }
+    }
+
+    fn name_of_one(self) -> &'static str {
+        match self {
+            Self::Disk => "blkio",
+            _ => self.name(),
         }
     }
 
@@ -45,6 +58,7 @@ impl Controller {
             Self::Processes => ["pids.max", "pids.max"],
             Self::Cpu => ["cpu.max", "cpu.cfs_quota_us"],
             Self::Memory => ["memory.max", "memory.limit_in_bytes"],
+            Self::Disk => ["io.max", READ_OF_ONE],
         }
     }
 }
@@ -78,7 +92,7 @@ impl Place {
             })
         });
         of_two.or_else(|| {
-            let home = directory(&mounts, &own, Some(controller.name()))?;
+            let home = directory(&mounts, &own, Some(controller.name_of_one()))?;
             may_write(&home).then(|| Place {
                 base: home.clone(),
                 home,
@@ -138,11 +152,11 @@ impl Group {
     }
 
     /// Bounds processes and threads that there may be at once, of which one more is refused (EAGAIN), and fewer than there
-    /// are end none; processors, in per cent of one; memory, in bytes, with what the kernel keeps of files for them. None:
-    /// no bound.
+    /// are end none; processors, in per cent of one; memory, in bytes, with what the kernel keeps of files for them; what is
+    /// read from and written to each disk that there is now, in bytes a second. None: no bound.
     ///
     /// # Errors
-    /// The kernel's, which does not bound memory below what is used and cannot be given back.
+    /// The kernel's, which does not bound memory below what is used and cannot be given back; there is no disk.
     pub fn bound(&self, controller: Controller, most: Option<u64>) -> io::Result<()> {
         let [two, one] = controller.files();
         let file = match self.path.join(two).exists() {
@@ -150,6 +164,24 @@ impl Group {
             false => one,
         };
         let write = |file: &str, value: String| fs::write(self.path.join(file), value);
+        if controller == Controller::Disk {
+            let disks = disks()?;
+            // Nothing is none in version 1.
+            let of_one = |disk: &str| format!("{disk} {}", most.unwrap_or(0));
+            for disk in &disks {
+                if file == one {
+                    write(READ_OF_ONE, of_one(disk))?;
+                    write(WRITE_OF_ONE, of_one(disk))?;
+                } else {
+                    let rate = most.map_or("max".to_owned(), |most| most.to_string());
+                    write(file, format!("{disk} rbps={rate} wbps={rate}"))?;
+                }
+            }
+            return match disks.is_empty() {
+                true => Err(io::ErrorKind::NotFound.into()),
+                false => Ok(()),
+            };
+        }
         let (none, value) = match controller {
             Controller::Cpu => {
                 let period = match most {
@@ -167,7 +199,7 @@ impl Group {
                 ("-1", quota)
             }
             Controller::Memory if file == one => ("-1", most),
-            Controller::Memory | Controller::Processes => ("max", most),
+            Controller::Memory | Controller::Processes | Controller::Disk => ("max", most),
         };
         write(
             file,
@@ -206,10 +238,59 @@ impl Drop for Group {
     }
 }
 
+/// The numbers of disks that something can be kept on; those in memory and parts of disks are none.
+fn disks() -> io::Result<Vec<String>> {
+    const IN_MEMORY: [&str; 3] = ["ram", "zram", "loop"];
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/sys/block")? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+        let (number, sectors) = (read("dev"), read("size"));
+        if !IN_MEMORY.iter().any(|kind| name.starts_with(kind)) && sectors.trim() != "0" {
+            found.push(number.trim().to_owned());
+        }
+    }
+    found.retain(|number| !number.is_empty());
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn disks_are_bounded_each_in_the_words_of_either_version() {
+        let disks = disks().unwrap();
+        let Some(disk) = disks.last() else {
+            return eprintln!(
+                "SKIP disks_are_bounded_each_in_the_words_of_either_version: missing a disk"
+            );
+        };
+        let check = |files: &[&str], most: Option<u64>, expected: String| {
+            let folder = tempfile::tempdir().unwrap();
+            for file in files {
+                fs::write(folder.path().join(file), "").unwrap();
+            }
+            let group = Group {
+                path: folder.path().join("."),
+                home: folder.path().to_owned(),
+            };
+            assert!(group.has(Controller::Disk));
+            group.bound(Controller::Disk, most).unwrap();
+            for file in files {
+                let got = fs::read_to_string(folder.path().join(file)).unwrap();
+                assert_eq!(got, expected, "{file} {most:?}");
+            }
+        };
+        let (one, two) = ([READ_OF_ONE, WRITE_OF_ONE], ["io.max"]);
+        check(&one, Some(5_000), format!("{disk} 5000"));
+        check(&one, None, format!("{disk} 0"));
+        check(&two, Some(5_000), format!("{disk} rbps=5000 wbps=5000"));
+        check(&two, None, format!("{disk} rbps=max wbps=max"));
+    }
 
     #[test]
     fn a_group_counts_what_is_put_into_it_and_goes_when_it_is_dropped() {
@@ -297,7 +378,7 @@ mod tests {
             let group = place.make().unwrap();
             assert!(group.has(controller), "{controller:?}");
             let most = match controller {
-                Controller::Memory => 1 << 26,
+                Controller::Memory | Controller::Disk => 1 << 26,
                 Controller::Cpu | Controller::Processes => 250,
             };
             for most in [Some(most), Some(most / 125), None] {

@@ -74,6 +74,12 @@ pub enum Ask {
         limits: Limits,
         reply: Reply<()>,
     },
+    /// The owner narrows what a job may see and reach.
+    Narrow {
+        job: JobId,
+        policy: Arc<Policy>,
+        reply: Reply<()>,
+    },
     /// Policies were changed, and give a job this now.
     PoliciesChanged {
         job: JobId,
@@ -121,6 +127,7 @@ impl Ask {
             | Ask::Renew { .. }
             | Ask::Redirect { .. }
             | Ask::SetLimits { .. }
+            | Ask::Narrow { .. }
             | Ask::PoliciesChanged { .. }
             // It may bring the first attempt with it.
             | Ask::Moved { .. }

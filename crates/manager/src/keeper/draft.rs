@@ -181,6 +181,14 @@ impl Keeper {
                 draft.answers.push(Answer::Done(reply, done));
                 failed
             }
+            Ask::Narrow { job, policy, reply } => {
+                let done = self.change(draft, job, |job| {
+                    limits::narrow(job, &policy).map_err(|why| no_limits(job.id, why))
+                });
+                let (done, failed) = answer(done);
+                draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
             Ask::PoliciesChanged { job, given } => {
                 let done = self.change(draft, job, |job| Ok(limits::policies_changed(job, &given)));
                 let (done, failed) = answer(done);
@@ -486,6 +494,7 @@ impl Draft {
             | Ask::Remove { reply, .. }
             | Ask::Renew { reply, .. }
             | Ask::SetLimits { reply, .. }
+            | Ask::Narrow { reply, .. }
             | Ask::Redirect { reply, .. } => {
                 self.answers.push(Answer::Done(reply, Err(refusal)));
             }
@@ -518,7 +527,7 @@ fn no_release(job: JobId, why: NoRelease) -> Refusal {
 }
 
 fn no_limits(job: JobId, why: ProgramOver) -> Refusal {
-    let message = format!("the limits of job {job} cannot be changed: {why}");
+    let message = format!("the policy of job {job} cannot be changed: {why}");
     Refusal::new("job_ended", message)
 }
 

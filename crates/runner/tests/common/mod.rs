@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Far more than any of this takes; a test that hangs fails then.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An attempt of `sh -c script` with the default policy.
 pub fn script(script: &str) -> AttemptSpec {

@@ -207,6 +207,12 @@ impl Limiter {
                 Controller::Memory,
                 memory.map(|mib| mib.saturating_mul(1 << 20)),
             ),
+            (
+                Controller::Disk,
+                self.limits
+                    .disk_kbyte_s
+                    .map(|rate| rate.saturating_mul(1_000)),
+            ),
         ];
         for (controller, most) in bounds {
             self.groups.bound(controller, most);

@@ -33,6 +33,9 @@ pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
                 kept.not
                     .push(format!("of the {words}: what is not TCP{begin}"));
             }
+            Limited::Disk if has(Controller::Disk) => by(
+                "the kernel's rate for a control group, of each disk; the job is stopped while it is over in all or writes through memory (/proc)",
+            ),
             Limited::Disk => by("the job is stopped while it is over (block devices; /proc)"),
             Limited::Cpu if has(Controller::Cpu) => by("the kernel's quota for a control group"),
             Limited::Cpu => by("the job is stopped while it is over"),

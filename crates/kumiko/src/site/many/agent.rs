@@ -53,7 +53,12 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         Arc::clone(&manager),
     )?;
     tracing::info!(jobs = manager.stats().live, "the agent serves");
-    let following = tokio::spawn(edited::follow(home.policy(), Arc::clone(&manager)));
+    let followers = Arc::clone(&manager);
+    let changed = move || {
+        let manager = Arc::clone(&followers);
+        async move { manager.policies_changed().await }
+    };
+    let following = tokio::spawn(edited::follow(home.policy(), changed));
     let fetching = tokio::spawn(fetch::keep(organisations));
     let has_work = || manager.stats().live > 0;
     let idle_after = Duration::from_secs(idle_s);
