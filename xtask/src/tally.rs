@@ -225,6 +225,31 @@ mod tests {
     }
 
     #[test]
+    fn a_test_in_java_tells_its_reason_as_one_in_rust() {
+        let tally = Tally {
+            parts: vec![part(&[
+                "test FaultTest::a ... FAILED",
+                "thread 'FaultTest::a' panicked at java.lang.AssertionError: not soon",
+                "\tat silf.jojo.testkit.Check.that(Check.java:12)",
+                "\tat silf.jojo.core.FaultTest.a(FaultTest.java:34)",
+                "\tat java.base/3",
+                "\tat java.base/4",
+                "\tat java.base/5",
+                "\tat java.base/6",
+                "test FaultTest::b ... ok",
+                "test result: FAILED. 1 passed; 1 failed; 0 ignored",
+            ])],
+        };
+        let report = tally.report();
+        let (_, told) = report.split_once("FAILED unit: FaultTest::a\n").unwrap();
+        assert!(told.starts_with(
+            "  thread 'FaultTest::a' panicked at java.lang.AssertionError: not soon\n"
+        ));
+        assert!(told.contains("FaultTest.java:34"), "{told}");
+        assert!(!told.contains("java.base/6"), "{told}");
+    }
+
+    #[test]
     fn a_skip_is_counted_once_and_not_as_passed() {
         let lines = [
             "SKIP proxies_are_taken: missing globus-proxy-utils",

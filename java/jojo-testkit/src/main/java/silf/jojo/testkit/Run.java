@@ -1,6 +1,8 @@
 package silf.jojo.testkit;
 
 import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -74,7 +76,10 @@ public final class Run {
                     passed++;
                 } else {
                     failed.add(title);
-                    cause.printStackTrace();
+                    // On the same stream, so that it stays behind its test; begun as cargo's reasons are.
+                    StringWriter trace = new StringWriter();
+                    cause.printStackTrace(new PrintWriter(trace, true));
+                    System.out.print("thread '" + title + "' panicked at " + trace);
                 }
             }
         }
