@@ -1,11 +1,15 @@
-//! What real engines do to attempts, and what becomes of these: preempted, held, evicted, removed; controller killed.
+//! What real engines do to attempts, and what becomes of these: preempted, held, evicted, removed, over their time, without a host;
+//! controller killed, tools that lie.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 
 use common::{CondorFixture, Fixture, OwnSlurm, Record, id, script, until};
-use kumiko_job::attempt::{EngineCause, Outcome};
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, EngineCause, Outcome};
 use kumiko_job::contract::BatchSystem;
+use kumiko_job::description::Resources;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -47,6 +51,89 @@ async fn slurm_preempts_an_attempt_and_says_so() {
     ];
     ok(f.engine.command("sbatch").args(line));
     ended_by(&record.ended(id(1)).await, EngineCause::Preempted);
+}
+
+/// Slurm's number of an attempt's job.
+fn number(f: &OwnSlurm, job: u64) -> String {
+    let site = std::fs::read_to_string(f.top().join("spools/site")).unwrap();
+    let tag = kumiko_batch::engine::order::tag(&site, id(job));
+    let line = ["--noheader", "--format=%i", "--name", &tag];
+    ok(f.engine.command("squeue").args(line)).trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slurm_ends_what_is_over_its_time_and_what_is_on_a_lost_host_and_says_which() {
+    let test = "slurm_ends_what_is_over_its_time_and_what_is_on_a_lost_host_and_says_which";
+    let Some(f) = OwnSlurm::new(test, &[]) else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = f.open(record.clone());
+    let scontrol = |words: &[&str]| ok(f.engine.command("scontrol").arg("update").args(words));
+    // All of a host, so that the second is on the other.
+    let first = AttemptSpec {
+        resources: Resources {
+            cpus: Some(32),
+            ..Resources::default()
+        },
+        ..script(f.top(), 1, WAITS)
+    };
+    for spec in [first, script(f.top(), 2, WAITS)] {
+        let id = spec.id;
+        system.start(spec).await.unwrap();
+        record.printed(id, 3).await;
+    }
+    // As at the end of the time that a partition gives, which is a minute at least. Slurm looks twice a minute.
+    let first = format!("JobId={}", number(&f, 1));
+    scontrol(&[&first, "EndTime=now"]);
+    let second = number(&f, 2);
+    let line = ["--noheader", "--format=%N", "--jobs", &second];
+    let host = ok(f.engine.command("squeue").args(line));
+    let host = format!("NodeName={}", host.trim());
+    scontrol(&[&host, "State=DOWN", "Reason=test"]);
+    ended_by(&record.ended(id(2)).await, EngineCause::HostLost);
+    ended_by(&record.ended(id(1)).await, EngineCause::Limit);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_squeue_that_prints_garbage_ends_nothing_of_a_real_slurm() {
+    let test = "a_squeue_that_prints_garbage_ends_nothing_of_a_real_slurm";
+    let Some(f) = OwnSlurm::new(test, &[]) else {
+        return;
+    };
+    // Before Slurm's own in PATH.
+    let own = f.top().join("tools");
+    std::fs::create_dir(&own).unwrap();
+    let squeue = "#!/bin/sh\n[ -e \"${0%/*}/garbage\" ] && exec head -c 4096 /dev/urandom\nPATH=${PATH#*:} exec squeue \"$@\"\n";
+    std::fs::write(own.join("squeue"), squeue).unwrap();
+    std::fs::set_permissions(own.join("squeue"), Permissions::from_mode(0o755)).unwrap();
+    let mut path = own.clone().into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap());
+    let record = Arc::new(Record::default());
+    let system = f.open_by(record.clone(), |tools| tools.with("PATH", &path));
+    for job in [1, 2] {
+        system.start(script(f.top(), job, WAITS)).await.unwrap();
+        record.printed(id(job), 3).await;
+    }
+    std::fs::write(own.join("garbage"), "").unwrap();
+    common::signal(record.started(id(1)).await, 9);
+    until(|| {
+        system
+            .waits(id(1))
+            .is_some_and(|words| words.contains("not an answer"))
+    })
+    .await;
+    std::fs::write(f.top().join("job-2/go"), "").unwrap();
+    assert_eq!(record.ended(id(2)).await, WELL);
+    let ended = |report: &AttemptReport| matches!(report, AttemptReport::Ended(_));
+    assert!(
+        !record.of(id(1)).iter().any(ended),
+        "{:?}",
+        record.of(id(1))
+    );
+    std::fs::remove_file(own.join("garbage")).unwrap();
+    assert!(matches!(record.ended(id(1)).await, Outcome::Lost { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,4 +211,50 @@ async fn what_condor_does_to_a_running_attempt_is_told_apart() {
         .is_empty()
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a thousand jobs of a real Slurm: a minute or two"]
+async fn a_thousand_attempts_that_slurm_holds_while_their_site_is_down_run_once_each() {
+    const MANY: u64 = 1000;
+    let test = "a_thousand_attempts_that_slurm_holds_while_their_site_is_down_run_once_each";
+    let Some(f) = OwnSlurm::new(test, &[]) else {
+        return;
+    };
+    let before = Arc::new(Record::default());
+    let system = f.open(before.clone());
+    // These have both hosts until they are told.
+    let blocking = |job| AttemptSpec {
+        resources: Resources {
+            cpus: Some(32),
+            ..Resources::default()
+        },
+        ..script(f.top(), job, WAITS)
+    };
+    let blockers = [MANY + 1, MANY + 2];
+    for job in blockers {
+        system.start(blocking(job)).await.unwrap();
+        before.printed(id(job), 3).await;
+    }
+    for job in 1..=MANY {
+        let spec = script(f.top(), job, "echo x >> ran");
+        system.start(spec).await.unwrap();
+    }
+    drop(system);
+    let after = Arc::new(Record::default());
+    let system = f.open(after.clone());
+    for job in 1..=MANY + 2 {
+        system.adopt(id(job)).await;
+    }
+    until(|| (1..=MANY).all(|job| system.waits(id(job)).is_some_and(|w| w.contains("PENDING"))))
+        .await;
+    for job in blockers {
+        std::fs::write(f.top().join(format!("job-{job}/go")), "").unwrap();
+    }
+    for job in 1..=MANY {
+        assert_eq!(after.ended(id(job)).await, WELL, "{job}");
+        system.command(id(job), AttemptCommand::Settled).await;
+        let ran = std::fs::read_to_string(f.top().join(format!("job-{job}/ran"))).unwrap();
+        assert_eq!(ran, "x\n", "{job}");
+    }
 }

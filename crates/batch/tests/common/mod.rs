@@ -281,9 +281,14 @@ impl OwnSlurm {
     }
 
     pub fn open(&self, sink: Arc<Record>) -> Slurm {
+        self.open_by(sink, |tools| tools)
+    }
+
+    /// With other tools than its own.
+    pub fn open_by(&self, sink: Arc<Record>, other: impl FnOnce(Tools) -> Tools) -> Slurm {
         let root = self.fixture.top.path().join("spools");
         let site = engine::site(&root).unwrap();
-        let commands = slurm::Commands(tools(&self.engine));
+        let commands = slurm::Commands(other(tools(&self.engine)));
         Slurm::new(commands, site, root, self.fixture.runner.clone(), sink)
     }
 
