@@ -3,6 +3,7 @@
 //!
 //! Not here: more than one host.
 
+mod model;
 mod place;
 mod rows;
 
@@ -12,12 +13,13 @@ use crate::goal::Row;
 use crate::report::Report;
 use crate::run::{self, Run};
 use clap::Args;
+use model::Of;
 use place::Place;
 use std::path::PathBuf;
 
 type Measure = fn(&Place, &Bench) -> Row;
 
-const ROWS: [(&str, Measure); 10] = [
+const ROWS: [(&str, Measure); 12] = [
     ("ep", |place, bench| {
         rows::kernel(place, bench, ["ep", "EP of four ranks"])
     }),
@@ -41,6 +43,8 @@ const ROWS: [(&str, Measure); 10] = [
     }),
     ("launch", rows::launch),
     ("pingpong", rows::pingpong),
+    ("t0", |place, bench| model::model(place, bench, Of::StartUp)),
+    ("rinf", |place, bench| model::model(place, bench, Of::Rate)),
     ("calls", rows::calls),
 ];
 #[derive(Clone, Debug, Args)]

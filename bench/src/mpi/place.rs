@@ -57,6 +57,8 @@ pub struct Run<'a> {
     pub ranks: u32,
     pub program: &'a str,
     pub words: &'a [&'a str],
+    /// Over those of the library.
+    pub variables: &'a [(&'a str, &'a str)],
 }
 
 /// How long it took in all, and what it said.
@@ -120,6 +122,7 @@ impl Place {
     pub fn bare(&self, run: Run<'_>) -> Result<Ran, Failure> {
         let mut launcher = Command::new(format!("mpiexec.{}", run.library.word()));
         launcher.envs(run.library.variables().iter().copied());
+        launcher.envs(run.variables.iter().copied());
         launcher.args(["-n", &run.ranks.to_string()]);
         launcher.arg(
             self.folder
@@ -141,11 +144,14 @@ impl Place {
         let said = |e| Failure::said("running ranks", &e);
         let folder = self.folder.path().join(run.library.word());
         let sent = within("the programs", self.client.upload_folder(&folder)).await?;
+        let owned = run.variables.iter();
+        let owned = owned.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let description = JobDescription {
             input: Some(sent.map_err(said)?.input),
             count: run.ranks,
             mpi: Some(Mpi::Auto),
             mechanism: mechanism.map(str::to_owned),
+            environment: owned.collect(),
             ..job(&format!("./{}", run.program), run.words)
         };
         let begun = Instant::now();

@@ -33,6 +33,7 @@ pub fn kernel(place: &Place, bench: &Bench, [name, title]: [&'static str; 2]) ->
             ranks: RANKS,
             program: name,
             words: &["W"],
+            variables: &[],
         };
         let contenders = vec![
             Contender::new(BARE, Unit::Seconds, || place.bare(run)?.own_s()),
@@ -65,6 +66,7 @@ pub fn launch(place: &Place, bench: &Bench) -> Row {
                 ranks: 2,
                 program: "start",
                 words: &[],
+                variables: &[],
             };
             contenders.push(Contender::new(bare, Unit::Seconds, move || {
                 Ok(place.bare(run)?.wall_s)
@@ -132,6 +134,7 @@ pub fn pingpong(place: &Place, bench: &Bench) -> Row {
                             ranks: 2,
                             program: "pingpong",
                             words: &words,
+                            variables: &[],
                         };
                         let ran = match ours {
                             true => bench.runtime.block_on(place.job(run, None))?,
@@ -172,6 +175,7 @@ pub fn calls(place: &Place, bench: &Bench) -> Row {
                     ranks: 2,
                     program: "pingpong",
                     words: &["S", "65536", trips],
+                    variables: &[],
                 };
                 let job = place.job(run, Some(mechanism));
                 bench.runtime.block_on(job)?.own_s()?;

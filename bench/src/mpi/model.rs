@@ -1,0 +1,130 @@
+//! The model of a message, t₀ + m / r∞ (paper 004, figure 8 and table 3): what a message of no bytes takes, and what long ones
+//! tend to. Fitted to messages of six sizes between two ranks, by shared memory and by TCP on one host, as a job and without a
+//! site. Not here: hosts of their own, whose network would be measured rather than what stands before it.
+
+use super::place::{Library, Place, Run};
+use crate::bench::Bench;
+use crate::fail::Failure;
+use crate::goal::{Goal, Reach, Row};
+use crate::rounds::{self, Contender};
+use crate::rows::or_missing;
+use crate::stats::Unit;
+
+/// Bytes and trips, as the program takes them and as numbers: each some hundredths of a second.
+const SIZES: [(&str, &str, f64, f64); 6] = [
+    ("8", "20000", 8.0, 20_000.0),
+    ("512", "20000", 512.0, 20_000.0),
+    ("8192", "5000", 8_192.0, 5_000.0),
+    ("65536", "1000", 65_536.0, 1_000.0),
+    ("524288", "200", 524_288.0, 200.0),
+    ("4194304", "40", 4_194_304.0, 40.0),
+];
+type Variables = &'static [(&'static str, &'static str)];
+/// By what messages go: words of Open MPI, and the names without a site and as a job.
+const WAYS: [(Variables, [&str; 2]); 2] = [
+    (&[], ["shared memory, alone", "shared memory, as a job"]),
+    (
+        &[
+            ("OMPI_MCA_btl", "self,tcp"),
+            ("OMPI_MCA_btl_tcp_if_include", "lo"),
+        ],
+        ["TCP on a host, alone", "TCP on a host, as a job"],
+    ),
+];
+
+/// Which of the two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    StartUp,
+    Rate,
+}
+
+pub fn model(place: &Place, bench: &Bench, of: Of) -> Row {
+    let (key, title, unit) = match of {
+        Of::StartUp => ("t0", "t₀: a message of no bytes, fitted", Unit::Seconds),
+        Of::Rate => ("rinf", "r∞: long messages, fitted", Unit::BytesPerSecond),
+    };
+    let goals = WAYS.map(|(_, [theirs, ours])| Goal {
+        text: "within noise of bare: 1.05 ×",
+        ours,
+        reach: match of {
+            Of::StartUp => Reach::AtMostTimes {
+                theirs,
+                times: 1.05,
+            },
+            Of::Rate => Reach::AtLeastTimes {
+                theirs,
+                times: 1.0 / 1.05,
+            },
+        },
+    });
+    or_missing(Row::new(key, title, goals.into()), |row| {
+        let mut contenders = Vec::new();
+        for (variables, names) in WAYS {
+            for (name, as_job) in [(names[0], false), (names[1], true)] {
+                contenders.push(Contender::new(name, unit, move || {
+                    let (start_up_s, rate) = fit(&messages(place, bench, variables, as_job)?);
+                    Ok(match of {
+                        Of::StartUp => start_up_s,
+                        Of::Rate => rate,
+                    })
+                }));
+            }
+        }
+        rounds::take_long(row, bench.rounds(10), contenders);
+        row.note("Open MPI; each sample is fitted to messages of 8 bytes to 4 MiB, each size as heavy as another.");
+        Ok(())
+    })
+}
+
+/// Bytes, and seconds one way.
+fn messages(
+    place: &Place,
+    bench: &Bench,
+    variables: &[(&str, &str)],
+    as_job: bool,
+) -> Result<Vec<(f64, f64)>, Failure> {
+    let sized = |(bytes, trips, size, number): &(&str, &str, f64, f64)| -> Result<_, Failure> {
+        let words = ["S", bytes, trips];
+        let run = Run {
+            library: Library::Openmpi,
+            ranks: 2,
+            program: "pingpong",
+            words: &words,
+            variables,
+        };
+        let ran = match as_job {
+            true => bench.runtime.block_on(place.job(run, None))?,
+            false => place.bare(run)?,
+        };
+        Ok((*size, ran.own_s()? / number / 2.0))
+    };
+    SIZES.iter().map(sized).collect()
+}
+
+/// t₀ in seconds and r∞ in bytes a second, by least squares of relative errors.
+fn fit(messages: &[(f64, f64)]) -> (f64, f64) {
+    let sum = |of: fn(f64, f64) -> f64| -> f64 {
+        let weighed = messages.iter().map(|(m, t)| of(*m, *t) / (t * t));
+        weighed.sum()
+    };
+    let (w, m, t) = (sum(|_, _| 1.0), sum(|m, _| m), sum(|_, t| t));
+    let (mm, mt) = (sum(|m, _| m * m), sum(|m, t| m * t));
+    let slope = (w * mt - m * t) / (w * mm - m * m);
+    ((t - slope * m) / w, 1.0 / slope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fit;
+
+    #[test]
+    fn what_follows_the_model_is_fitted_by_it() {
+        let messages: Vec<(f64, f64)> = [8.0, 512.0, 8192.0, 65536.0, 4194304.0]
+            .map(|m| (m, 2e-6 + m / 5e9))
+            .into();
+        let (start_up_s, rate) = fit(&messages);
+        assert!((start_up_s / 2e-6 - 1.0).abs() < 1e-6, "{start_up_s}");
+        assert!((rate / 5e9 - 1.0).abs() < 1e-6, "{rate}");
+    }
+}
