@@ -9,6 +9,7 @@ mod column;
 pub mod delta;
 mod dn;
 mod entry;
+pub mod estimate;
 pub mod expr;
 mod filter;
 pub mod grrp;

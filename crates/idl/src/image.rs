@@ -188,6 +188,18 @@ impl Signature {
         self.place(heads, &layout, limits)
     }
 
+    /// Operations that the call takes, if the routine says.
+    ///
+    /// # Errors
+    /// As [`Signature::operations`].
+    pub fn operations_of(&self, heads: &[Head]) -> Result<Option<f64>, SizeError> {
+        let numbers = self.formals.iter().zip(heads).map(|both| match both {
+            (Formal::Parameter(parameter), head) => number(parameter, head),
+            (Formal::Callback(_), _) => None,
+        });
+        self.operations(&numbers.collect::<Vec<_>>())
+    }
+
     fn place(&self, heads: &[Head], layout: &Layout, limits: Limits) -> Result<Plan, PlanError> {
         let mut given = End(self.heads_bytes());
         let mut taken = End(0);

@@ -1,6 +1,7 @@
 //! `kumiko rpc call` and `attach`: one call from words to printed results. What is needed to take its result later is written down
 //! before the call begins (spec/rpc P40), and goes when the result is where it belongs.
 
+use super::measured::{self, Kept};
 use super::{Call, Results, find, values};
 use crate::args::Format;
 use crate::connect;
@@ -9,8 +10,9 @@ use crate::home::Home;
 use crate::output::say;
 use kumiko_call::id::CallId;
 use kumiko_client::Client;
+use kumiko_directory::estimate::Work;
 use kumiko_idl::{Plan, Signature};
-use kumiko_rpc_client::{Arguments, Calls, Note, Notes, RpcError, Settings, call_id};
+use kumiko_rpc_client::{Arguments, Calls, Note, Notes, RpcError, Settings, Stages, call_id};
 use serde_json::{Map, Value as Json};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -22,8 +24,9 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
     };
     match &asked.among.requirement {
         Some(requirement) => {
+            let (routine, work) = (&asked.routine, work(&asked));
             let (client, signature) =
-                find::open(&asked.among, requirement, &asked.routine, settings, home).await?;
+                find::open(&asked.among, requirement, routine, work, settings, home).await?;
             let calls = Calls::new(client.clone(), settings);
             let done = call_at(&client, &calls, &signature, &asked, format, home).await;
             connect::close(client).await;
@@ -39,6 +42,15 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
             .await
         }
     }
+}
+
+/// How much it is, if its routine was called from here before.
+fn work(asked: &Call) -> Option<Work> {
+    let signature = Kept::load().signature(&asked.routine)?;
+    let targets = targets(&asked.results, &signature).ok()?;
+    let given = values::arguments(&signature, &asked.arguments, &targets).ok()?;
+    let heads = kumiko_rpc_client::heads(&signature, &given).ok()?;
+    measured::work(&signature, &heads)
 }
 
 async fn call_at(
@@ -61,7 +73,14 @@ async fn call_at(
     if std::io::stderr().is_terminal() {
         eprintln!("call {id}: if this ends early, `kumiko rpc attach {id}` takes its result");
     }
-    let came = calls.call(id, &asked.routine, &arguments).await;
+    let stages = Stages::default();
+    let came = calls
+        .call_seen(id, &asked.routine, &arguments, &stages)
+        .await;
+    if came.is_ok() {
+        let contact = client.address().to_string();
+        measured::keep(&contact, signature, &heads, &stages.took());
+    }
     let forget = || notes.forget(&note.site, id);
     finish(calls, id, forget, came, |result| {
         show(signature, &arguments.plan, result, &targets, format)

@@ -4,6 +4,7 @@ mod call;
 mod find;
 pub(crate) mod library;
 mod make;
+mod measured;
 mod show;
 mod values;
 
