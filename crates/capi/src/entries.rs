@@ -144,12 +144,8 @@ pub unsafe extern "C" fn grpc_function_handle_array_destruct_np(
         let library = library()?;
         let mut end = Ok(());
         for at in 0..count {
-            // SAFETY: NULL, or `count` of them (grpc.h).
-            let handle = if handles.is_null() {
-                handles
-            } else {
-                unsafe { handles.add(at) }
-            };
+            // SAFETY: NULL, of which nothing is looked at, or `count` of them (grpc.h).
+            let handle = unsafe { handles.add(if handles.is_null() { 0 } else { at }) };
             // SAFETY: this function's own promise.
             end = end.and(unsafe { destruct(&library, handle) });
         }
