@@ -17,6 +17,10 @@ import silf.jojo.testkit.Check;
 
 /** Direct links between siblings: how they come to be used, and what becomes of messages when they are cut. */
 public final class SiblingTest {
+    static {
+        Siblings.resumeMost_ms = 60_000; // five cuts, one after another, where a processor is seldom had
+    }
+
     private static void run(Body.Test test, String... properties) throws Exception {
         Properties all = new Properties();
         all.setProperty("body", Body.name(test));
