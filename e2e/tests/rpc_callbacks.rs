@@ -2,30 +2,14 @@
 //! to routines and come back.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod compiled;
 mod routines;
 
 use kumiko_e2e::{finish, kill, told, until};
-use routines::{Caller, library};
+use routines::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-/// The example of bindings/c, in the caller's folder.
-fn compiled(caller: &Caller) {
-    let bindings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/c");
-    let library = library("libgridrpc.a", "kumiko-capi");
-    let mut cc = Command::new("cc");
-    cc.args(["-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(bindings.join("kumiko"))
-        .arg(bindings.join("examples/callback.c"))
-        .arg("-L")
-        .arg(&library)
-        .args(["-lgridrpc", "-lssl", "-lcrypto", "-lpthread", "-ldl", "-lm"])
-        .args(["-o", "callback"])
-        .current_dir(caller.person.home.path());
-    let output = finish(&mut cc);
-    assert!(output.status.success(), "{}", told(&output));
-}
+use std::process::{Child, Stdio};
 
 /// `callback/count`, called by the example; and when its function has been asked so many times.
 fn counting(caller: &Caller, times: u32, asked: u32) -> (Child, BufReader<impl Read + use<>>) {
@@ -61,7 +45,7 @@ fn right((mut child, mut lines): (Child, BufReader<impl Read>), times: u32, aske
 #[test]
 fn a_routine_finds_roots_of_functions_that_only_its_caller_has() {
     let caller = Caller::with(&["callback"]);
-    compiled(&caller);
+    compiled::example(&caller, "callback");
     let output = finish(&mut caller.person.program("./callback", [""; 0]));
     assert!(output.status.success(), "{}", told(&output));
     let said = String::from_utf8(output.stdout).unwrap();
@@ -76,7 +60,7 @@ fn a_routine_finds_roots_of_functions_that_only_its_caller_has() {
 #[test]
 fn a_routine_that_is_killed_between_callbacks_begins_anew_and_asks_nothing_twice() {
     let caller = Caller::with(&["callback"]);
-    compiled(&caller);
+    compiled::example(&caller, "callback");
     let call = counting(&caller, 60, 20);
     let pid = caller.routine_pid(&[]);
     kill(pid, "KILL");
@@ -87,7 +71,7 @@ fn a_routine_that_is_killed_between_callbacks_begins_anew_and_asks_nothing_twice
 #[test]
 fn a_routine_with_checkpoints_goes_on_between_callbacks_where_it_was() {
     let caller = Caller::with_checkpoints(&["callback"]);
-    compiled(&caller);
+    compiled::example(&caller, "callback");
     let call = counting(&caller, 60, 20);
     let pid = caller.routine_pid(&[]);
     kill(pid, "KILL");
@@ -99,7 +83,7 @@ fn a_routine_with_checkpoints_goes_on_between_callbacks_where_it_was() {
 #[test]
 fn a_site_that_is_killed_between_callbacks_asks_nothing_twice() {
     let caller = Caller::with(&["callback"]);
-    compiled(&caller);
+    compiled::example(&caller, "callback");
     let call = counting(&caller, 60, 20);
     let pid = caller.routine_pid(&[]);
     caller.kill_and_start_again();
@@ -107,6 +91,7 @@ fn a_site_that_is_killed_between_callbacks_asks_nothing_twice() {
     until("the process of before has ended", || {
         !Path::new(&format!("/proc/{pid}")).exists()
     });
+    caller.nothing_is_left();
 }
 
 #[test]

@@ -62,6 +62,13 @@ pub struct Setup {
     pub time_limit_ms: Option<u64>,
 }
 
+impl Setup {
+    /// What `batch` of [`Calls::open`] is given.
+    pub fn spools(&self) -> PathBuf {
+        self.directory.join("spool")
+    }
+}
+
 impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
@@ -142,7 +149,7 @@ impl<B: BatchSystem> Calls<B> {
         };
         let store = Store::open(&root).map_err(file(&root))?;
         let workers = root.join("workers");
-        let spools = root.join("spool");
+        let spools = setup.spools();
         for folder in [&workers, &spools] {
             std::fs::create_dir_all(folder).map_err(file(folder))?;
         }
@@ -350,9 +357,10 @@ impl<B: BatchSystem> Inner<B> {
         Ok(live)
     }
 
-    /// Takes back what was prepared for a call that was not recorded.
+    /// Takes back what was prepared for a call that was not recorded, or is over: a word of it may come twice, and late.
     pub(crate) fn unprepare(&self, id: CallId) {
-        if self.book(id.client).call(id).is_none() {
+        let call = self.book(id.client).call(id);
+        if call.is_none_or(|call| matches!(call.stage, Stage::Done { .. })) {
             self.erase(id);
         }
     }

@@ -177,8 +177,7 @@ impl<B: BatchSystem> Talk<B> {
             return self.refuse(Some(id), refusal).await;
         }
         let answer = self.calls.client(&self.peer.subject, &message).await;
-        let refused = !matches!(answer, Ok(ToClient::Status { .. } | ToClient::Part { .. }));
-        if refused && matches!(message, FromClient::Invoke { .. }) {
+        if matches!(message, FromClient::Invoke { .. }) && !goes_on(&answer) {
             self.calls.unprepare(id);
         }
         match answer {
@@ -363,6 +362,15 @@ impl<B: BatchSystem> Talk<B> {
             let what = format!("the site has no room for the call's arguments: {error}");
             Refusal::new("rpc_no_room", what)
         })
+    }
+}
+
+/// What was prepared is of use.
+fn goes_on(answer: &Result<ToClient, Unrecorded>) -> bool {
+    match answer {
+        Ok(ToClient::Status { status, .. }) => !matches!(status, Status::Over { .. }),
+        Ok(ToClient::Part { .. }) => true,
+        Ok(ToClient::Registered { .. } | ToClient::Refused { .. }) | Err(_) => false,
     }
 }
 

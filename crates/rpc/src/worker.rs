@@ -22,11 +22,12 @@ use kumiko_job::id::{AttemptId, JobId};
 use kumiko_linux::{Dir, spooling};
 use kumiko_policy::{Access, GuestPath, Origin, Policy, Real, Rule};
 use kumiko_wire::routine::{self as words, SMALL_BYTES};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -158,6 +159,8 @@ pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
         stdout: None,
         sent: 0,
         taken: 0,
+        untaken: VecDeque::new(),
+        again: false,
         printed: [0, 0],
         read: 0,
         consumed: [0, 0],
@@ -182,6 +185,9 @@ struct Worker<B> {
     /// Bytes of stdin that were sent, and those that the process has.
     sent: u64,
     taken: u64,
+    /// Words that it has not yet, with their offsets; and whether its runner may never have had them.
+    untaken: VecDeque<(u64, Bytes)>,
+    again: bool,
     /// Bytes in the spool of stdout and stderr, and those that may be freed.
     printed: [u64; 2],
     consumed: [u64; 2],
@@ -345,15 +351,48 @@ impl<B: BatchSystem> Worker<B> {
             std::fs::hard_link(path, &link)?;
             linked = Some(link);
         }
-        self.say(said).await;
+        self.say_call(said, run.cancelled.clone()).await;
         Ok(linked)
+    }
+
+    /// A process that an engine has not begun yet takes it later, or never, where the call is not wanted any more.
+    async fn say_call(&mut self, words: Vec<u8>, mut cancelled: watch::Receiver<bool>) {
+        let (offset, data) = self.next_words(words);
+        let mut saying = pin!(self.command(AttemptCommand::Stdin { offset, data }));
+        tokio::select! {
+            () = &mut saying => return,
+            true = is_cancelled(&mut cancelled) => {}
+        }
+        let grace_ms = self.shop.grace_ms;
+        self.command(AttemptCommand::Cancel { grace_ms }).await;
+        saying.await;
     }
 
     /// By its stdin.
     async fn say(&mut self, words: Vec<u8>) {
-        let (offset, data) = (self.sent, Bytes::from(words));
-        self.sent += data.len() as u64;
+        let (offset, data) = self.next_words(words);
         self.command(AttemptCommand::Stdin { offset, data }).await;
+    }
+
+    fn next_words(&mut self, words: Vec<u8>) -> (u64, Bytes) {
+        let next = (self.sent, Bytes::from(words));
+        self.sent += next.1.len() as u64;
+        self.untaken.push_back(next.clone());
+        next
+    }
+
+    /// A runner says that it has started on each new connection: what went over the one before may be lost (spec/jobs R23, R25), also
+    /// that it is to end.
+    async fn say_again(&mut self, cancelled: bool) {
+        if std::mem::take(&mut self.again) {
+            for (offset, data) in self.untaken.clone() {
+                self.command(AttemptCommand::Stdin { offset, data }).await;
+            }
+            if cancelled {
+                let grace_ms = self.shop.grace_ms;
+                self.command(AttemptCommand::Cancel { grace_ms }).await;
+            }
+        }
     }
 
     async fn answered(&mut self, mut run: Run) -> Option<(Run, Done)> {
@@ -407,6 +446,8 @@ impl<B: BatchSystem> Worker<B> {
                     let _ = std::mem::replace(&mut run.started, unused).send(());
                 }
             }
+            let cancelled = *run.cancelled.borrow();
+            self.say_again(cancelled).await;
             self.free().await;
         }
     }
@@ -469,7 +510,13 @@ impl<B: BatchSystem> Worker<B> {
                     *printed = length.max(*printed);
                 }
             }
-            Some(AttemptReport::StdinTaken { offset }) => self.taken = offset.max(self.taken),
+            Some(AttemptReport::Started { .. }) => self.again = true,
+            Some(AttemptReport::StdinTaken { offset }) => {
+                self.taken = offset.max(self.taken);
+                let taken = self.taken;
+                self.untaken
+                    .retain(|(offset, data)| offset + data.len() as u64 > taken);
+            }
             Some(AttemptReport::Ended(outcome)) => self.ended = Some(outcome),
             Some(_) => {}
             None => {
@@ -490,11 +537,11 @@ impl<B: BatchSystem> Worker<B> {
     async fn end(mut self) {
         if self.ended.is_none() {
             let offset = self.sent;
-            self.command(AttemptCommand::StdinEnd { offset }).await;
-            if tokio::time::timeout(END_WITHIN, self.until_ended())
-                .await
-                .is_err()
-            {
+            let ended = async {
+                self.command(AttemptCommand::StdinEnd { offset }).await;
+                self.until_ended().await;
+            };
+            if tokio::time::timeout(END_WITHIN, ended).await.is_err() {
                 self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
                 self.until_ended().await;
             }

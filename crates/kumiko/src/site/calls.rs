@@ -1,10 +1,12 @@
-//! Calls of routines at a personal site: which policy they run under, where they are kept. Wiring only.
+//! Calls of routines at a personal site: which policy they run under, what runs them, where they are kept. Wiring only.
 
 use crate::fail::{Failure, While};
 use crate::home::Home;
 use crate::site::effective::Policies;
+use crate::site::pilots;
 use crate::site::settings::Settings;
-use kumiko_batch::fork::Fork;
+use kumiko_batch::chosen::{Chosen, Name, Prepared};
+use kumiko_batch::pilots::Size;
 use kumiko_idl::Limits;
 use kumiko_job::description::JobDescription;
 use kumiko_linux::this_process;
@@ -16,15 +18,18 @@ use std::sync::Arc;
 const WORKERS_PER_PROCESSOR: usize = 2;
 /// So that routines that wait for each other's callers do not on a small machine.
 const WORKERS_LEAST: usize = 8;
+/// Of an engine without pilots each process is a job of its own, and one that is idle holds its slot for a minute.
+const WORKERS_OF_ENGINE: usize = 64;
 
-/// Calls are computed on this host, whatever runs the site's jobs.
+/// Calls are computed by what runs the site's jobs, or by what `calls` of site.toml says.
 pub async fn open(
     home: &Home,
     settings: &Settings,
     runner: PathBuf,
-) -> Result<Arc<Calls<Fork>>, Failure> {
+) -> Result<Arc<Calls<Chosen>>, Failure> {
     let policies = Policies::load(home, settings, &home.draining())?;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let batch = settings.runs_calls();
+    let pilots = pilots::of_calls(settings)?;
     let setup = Setup {
         directory: home.state().join("rpc"),
         account: this_process::account_name(),
@@ -32,13 +37,27 @@ pub async fn open(
             Some(refusal) => Err(refusal),
             None => policies.effective(caller, &JobDescription::new("routine", &[])),
         }),
-        workers: (processors * WORKERS_PER_PROCESSOR).max(WORKERS_LEAST),
+        workers: workers(batch, pilots.size),
         limits: Limits::WIDEST,
         grace_ms: settings.grace_ms,
         time_limit_ms: None,
     };
-    let calls = Calls::open(setup, |spools, reports| Fork::new(spools, runner, reports))
+    let spools = setup.spools();
+    let prepared = Prepared::new(batch, spools.clone(), runner, pilots)
+        .doing(|| format!("preparing {}", spools.display()))?;
+    let calls = Calls::open(setup, |_, reports| prepared.open(reports))
         .await
         .doing(|| "opening the site's calls of routines".to_owned())?;
     Ok(Arc::new(calls))
+}
+
+fn workers(batch: Name, pilots: Size) -> usize {
+    match (batch, pilots.most as usize * pilots.cpus as usize) {
+        (Name::Fork, _) => {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            (processors * WORKERS_PER_PROCESSOR).max(WORKERS_LEAST)
+        }
+        (Name::Slurm | Name::Condor, 0) => WORKERS_OF_ENGINE,
+        (Name::Slurm | Name::Condor, slots) => slots,
+    }
 }

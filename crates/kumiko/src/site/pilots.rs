@@ -71,7 +71,17 @@ impl PilotSettings {
     }
 }
 
-/// What a site with these settings has.
+/// What a site with these settings has for its calls: as many as for its jobs, and only while there are calls.
+///
+/// # Errors
+/// As of [`of`].
+pub fn of_calls(settings: &Settings) -> Result<Pilots, Failure> {
+    let mut pilots = of(settings)?;
+    pilots.size.least = 0;
+    Ok(pilots)
+}
+
+/// What a site with these settings has for its jobs.
 ///
 /// # Errors
 /// What makes no sense together.
@@ -84,12 +94,13 @@ pub fn of(settings: &Settings) -> Result<Pilots, Failure> {
     if said.cpus == 0 {
         return refused("cpus: a pilot without a processor has nothing to give");
     }
-    if said.most > 0 && settings.batch == Name::Fork {
+    let engines = [settings.batch, settings.runs_calls()];
+    if said.most > 0 && engines == [Name::Fork; 2] {
         return refused(
             "there is no engine to hold a slot of: they are for batch = \"slurm\" or \"condor\"",
         );
     }
-    if settings.batch == Name::Condor && said.queue.is_some() {
+    if engines.contains(&Name::Condor) && said.queue.is_some() {
         return refused("queue: HTCondor has no queues");
     }
     Ok(Pilots {

@@ -20,6 +20,9 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # What runs jobs: "fork" (this machine), "slurm" or "condor" (their hosts, by the engine's own commands).
 # batch = "fork"
 
+# What runs routines that are called (GridRPC): "fork", "slurm" or "condor"; "": what runs jobs.
+# calls = ""
+
 # Pilots before an engine: each holds one of its slots, in which jobs that ask for processors only start at once; further
 # ones are asked for while jobs wait, and idle ones go. Of each may be said: least, most, cpus, memory_mib, queue, project.
 # pilots = { least = 0, most = 0, cpus = 1 }
@@ -97,6 +100,9 @@ pub struct Settings {
     pub listen: SocketAddr,
     #[serde(deserialize_with = "batch_name")]
     pub batch: Name,
+    /// None: as `batch`.
+    #[serde(deserialize_with = "calls_name")]
+    pub calls: Option<Name>,
     pub pilots: PilotSettings,
     /// An address to listen on, or empty.
     pub gridftp: String,
@@ -161,6 +167,7 @@ impl Default for Settings {
         Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 2119)),
             batch: Name::Fork,
+            calls: None,
             pilots: PilotSettings::default(),
             gridftp: String::new(),
             info: String::new(),
@@ -184,7 +191,18 @@ fn batch_name<'de, D: Deserializer<'de>>(source: D) -> Result<Name, D::Error> {
         .map_err(D::Error::custom)
 }
 
+fn calls_name<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Name>, D::Error> {
+    match String::deserialize(source)?.as_str() {
+        "" => Ok(None),
+        name => name.parse().map(Some).map_err(D::Error::custom),
+    }
+}
+
 impl Settings {
+    pub fn runs_calls(&self) -> Name {
+        self.calls.unwrap_or(self.batch)
+    }
+
     pub fn load(home: &Home) -> Result<Settings, Failure> {
         let path = home.site_toml();
         match read_optional(&path)? {

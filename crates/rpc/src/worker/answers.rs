@@ -22,6 +22,9 @@ const TAIL_BYTES: u64 = 1024;
 /// Signals that a program brings upon itself (signal(7)): ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
 const OWN_SIGNALS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 
+/// Why a process never began that may begin the next time: what its kernel refused, or who made it was killed.
+const PASSING: [&str; 3] = [NOT_BEGUN, "runner_kernel", "sandbox_kernel"];
+
 /// A result of so many bytes; those of a small one.
 pub(super) struct Answered {
     out_bytes: u64,
@@ -204,9 +207,11 @@ impl<B: BatchSystem> Worker<B> {
             Outcome::OutputQuota { .. } => crashed("it prints too much".to_owned()),
             Outcome::Cancelled => End::Cancelled,
             Outcome::TimeLimit => End::TimeLimit,
-            Outcome::NeverStarted { code, message } if code == NOT_BEGUN => End::Killed {
-                cause: message.clone(),
-            },
+            Outcome::NeverStarted { code, message } if PASSING.contains(&code.as_str()) => {
+                End::Killed {
+                    cause: message.clone(),
+                }
+            }
             Outcome::NeverStarted { message, .. } => End::Refused {
                 message: message.clone(),
             },
@@ -215,6 +220,10 @@ impl<B: BatchSystem> Worker<B> {
                 cause: EngineCause::Preempted | EngineCause::Evicted,
                 ..
             } => End::Preempted,
+            Outcome::EngineEnded {
+                cause: EngineCause::HostLost,
+                ..
+            } => End::HostLost,
             Outcome::EngineEnded { message, .. }
             | Outcome::Lost { message }
             | Outcome::StagingFailed { message, .. } => End::Killed {

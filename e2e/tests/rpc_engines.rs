@@ -1,0 +1,78 @@
+//! Calls of routines that a real engine's slots compute, by the same programs that call a site of fork.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod compiled;
+#[allow(dead_code, unused_imports, unused_macros)]
+mod engines;
+mod routines;
+mod runners;
+
+use kumiko_e2e::{finish, kill, told, until};
+use routines::{Caller, npy, npy_of_whole};
+use serde_json::{Value, json};
+
+const PILOTS: [&str; 2] = ["--pilots", "2"];
+
+fn calls_are_computed_in_pilots(engine: &'static str, test: &str) {
+    let Some(person) = engines::user(engine, test) else {
+        return;
+    };
+    person.ok(engines::start(engine).into_iter().chain(PILOTS));
+    let caller = Caller { person };
+    caller.make(&["samples", "callback"], &[]);
+    // Beside the words, and in files.
+    let few = caller.file("few.npy", &npy(&[3], &[1., 2., 3.]));
+    assert_eq!(caller.call(&["samples/sum", &few]), json!({"s": [6.0]}));
+    let many: Vec<f64> = (0..100_000).map(f64::from).collect();
+    let many = caller.file("many.npy", &npy(&[100_000], &many));
+    let back = caller.call(&["samples/every_other", &many]);
+    let back: Vec<f64> = serde_json::from_value(back["x"].clone()).unwrap();
+    assert_eq!((back.len(), back[49_999]), (50_000, 199_998.0));
+    // All by pilots, on the engine's hosts.
+    let spools = caller.person.kumiko_home().join("state/rpc/spool");
+    assert!(spools.join("pilot-1").exists());
+    // The program in C is the one that calls sites of fork.
+    compiled::example(&caller, "callback");
+    let output = finish(&mut caller.person.program("./callback", [""; 0]));
+    assert!(output.status.success(), "{}", told(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, "roots 1.414214 1.732051 2.000000, as often as said\n");
+    // A host is lost: its pilot dies, and what it computed is computed by the next one, under a higher epoch.
+    let done = caller.file("done.npy", &npy_of_whole(&[1], &[100]));
+    let slow = |steps: &'static str| {
+        let started = caller.count_in_log("\"started\"");
+        let call = caller.begin(&["samples/slow", steps, "10000", &done]);
+        until("it is recorded as started", || {
+            caller.count_in_log("\"started\"") > started
+        });
+        call
+    };
+    let call = slow("800");
+    let (pilots, _) = runners::pilots_and_runners(&caller.person);
+    assert!(!pilots.is_empty());
+    pilots.iter().for_each(|pilot| kill(*pilot, "KILL"));
+    assert_eq!(caller.end(call), json!({"done": [900]}));
+    assert!(caller.count_in_log("\"planned\":{\"epoch\":2") >= 1);
+    // The site is lost: the slot computes on.
+    let call = slow("300");
+    let planned = caller.count_in_log("\"planned\"");
+    let run = caller.person.kumiko_home().join("run/site.json");
+    let run: Value = serde_json::from_str(&std::fs::read_to_string(run).unwrap()).unwrap();
+    caller.person.kill_site();
+    let mut start = engines::start(engine);
+    start[3] = run["address"].as_str().unwrap();
+    caller.person.ok(start.into_iter().chain(PILOTS));
+    assert_eq!(caller.end(call), json!({"done": [400]}));
+    assert_eq!(caller.count_in_log("\"planned\""), planned);
+    caller.nothing_is_left();
+}
+
+#[test]
+fn calls_are_computed_in_pilots_of_slurm() {
+    calls_are_computed_in_pilots("slurm", "calls_are_computed_in_pilots_of_slurm");
+}
+
+#[test]
+fn calls_are_computed_in_pilots_of_htcondor() {
+    calls_are_computed_in_pilots("condor", "calls_are_computed_in_pilots_of_htcondor");
+}
