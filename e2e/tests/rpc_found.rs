@@ -54,6 +54,27 @@ fn a_call_goes_to_the_best_site_that_has_its_routine_and_to_the_next_when_that_i
     ] {
         assert!(said.contains(words), "{words:?} in {said}");
     }
+    // Arguments that cannot be are told at once, and by one site.
+    let wrong = call(&grid, &["--where", "", "samples/sum", "5", "@x.npy"]);
+    let said = told(&wrong);
+    assert!(
+        !wrong.status.success() && !said.contains("no site of"),
+        "{said}"
+    );
+    // The better one takes no calls, which the index may not tell yet: it says so when it is asked, and the next computes.
+    let draining = large.person.kumiko_home().join("run/draining");
+    std::fs::write(&draining, "").unwrap();
+    for _ in 0..2 {
+        let output = call(&grid, &sum);
+        let said = told(&output);
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "{\"s\":[7.0]}\n",
+            "{said}"
+        );
+    }
+    assert_eq!(large.count_in_log("\"invoked\""), 0);
+    std::fs::remove_file(draining).unwrap();
     // The index still tells of the larger one: it is only not there any more.
     large.person.kill_site();
     let output = call(&grid, &sum);

@@ -24,20 +24,32 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
     };
     match &asked.among.requirement {
         Some(requirement) => {
+            let among = &asked.among;
             let (routine, work) = (&asked.routine, work(&asked));
-            let (client, signature) =
-                find::open(&asked.among, requirement, routine, work, settings, home).await?;
-            let calls = Calls::new(client.clone(), settings);
-            let done = call_at(&client, &calls, &signature, &asked, format, home).await;
-            connect::close(client).await;
-            done
+            let mut sites = find::sites(among, requirement, routine, work, settings, home).await?;
+            loop {
+                let open = sites.next(home).await?;
+                let calls = Calls::new(open.client.clone(), settings);
+                let signature = &open.signature;
+                let done = call_at(&open.client, &calls, signature, &asked, format, home).await;
+                connect::close(open.client.clone()).await;
+                match done? {
+                    Ok(status) => {
+                        sites.answered(&open);
+                        return Ok(status);
+                    }
+                    Err(refused) if refused.is_of_this_site() => sites.refused(&open, &refused),
+                    Err(error) => return Err(error.into()),
+                }
+            }
         }
         None => {
             let site = asked.target.site.as_deref();
             connect::with(site, home, async |client| {
                 let calls = Calls::new(client.clone(), settings);
                 let signature = calls.signature(&asked.routine).await?;
-                call_at(client, &calls, &signature, &asked, format, home).await
+                let done = call_at(client, &calls, &signature, &asked, format, home).await?;
+                Ok(done?)
             })
             .await
         }
@@ -53,6 +65,7 @@ fn work(asked: &Call) -> Option<Work> {
     measured::work(&signature, &heads)
 }
 
+/// Begins the call and takes its result; the inner error: it did not begin.
 async fn call_at(
     client: &Client,
     calls: &Calls,
@@ -60,12 +73,15 @@ async fn call_at(
     asked: &Call,
     format: Format,
     home: &Home,
-) -> Result<u8, Failure> {
+) -> Result<Result<u8, RpcError>, Failure> {
     let targets = targets(&asked.results, signature)?;
     let given = values::arguments(signature, &asked.arguments, &targets)?;
     let heads = kumiko_rpc_client::heads(signature, &given)?;
     let arguments = Arguments::new(signature, &given)?;
-    let id = calls.number().await?;
+    let id = match calls.number().await {
+        Ok(id) => id,
+        Err(error) => return Ok(Err(error)),
+    };
     let note = Note::new(client.address().to_string(), signature, &heads);
     let note = note.with_files(arguments.targets());
     let notes = Notes::of(home.root());
@@ -82,10 +98,20 @@ async fn call_at(
         measured::keep(&contact, signature, &heads, &stages.took());
     }
     let forget = || notes.forget(&note.site, id);
-    finish(calls, id, forget, came, |result| {
-        show(signature, &arguments.plan, result, &targets, format)
-    })
-    .await
+    match came {
+        Err(error @ RpcError::Refused(_)) if error.is_of_this_site() => {
+            // What it has of the arguments it need not keep.
+            let _ = calls.cancel(id).await;
+            forget();
+            Ok(Err(error))
+        }
+        came => {
+            let done = finish(calls, id, forget, came, |result| {
+                show(signature, &arguments.plan, result, &targets, format)
+            });
+            done.await.map(Ok)
+        }
+    }
 }
 
 pub async fn attach(
