@@ -1,4 +1,4 @@
-//! What tests share: a throw-away CA, guarded processes, deadlines, and how a test says that it cannot run here.
+//! What tests share: a throw-away CA, guarded processes, deadlines, links that fail, and how a test says that it cannot run here.
 //!
 //! Used by tests only, so it panics where a test would.
 #![allow(clippy::expect_used, clippy::panic)]
@@ -7,6 +7,7 @@ mod ca;
 mod deadline;
 pub mod engine;
 mod process;
+pub mod proxy;
 
 pub use ca::Ca;
 pub use deadline::{DEADLINE, deadline, until};

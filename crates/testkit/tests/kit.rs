@@ -1,10 +1,13 @@
 //! The kit itself: processes end with their guard, waits end at their deadline, the CA's credentials are what they say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Command;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use kumiko_identity::{GridMap, ProxyKind, Purpose, VerifyError, verify};
+use kumiko_testkit::proxy::{Fault, Harm, Proxy, Way};
 use kumiko_testkit::{Ca, Process, run, until};
 
 #[test]
@@ -64,4 +67,37 @@ fn the_ca_makes_users_hosts_proxies_and_a_mapfile() {
     assert!(matches!(expired, Err(VerifyError::Expired { .. })));
     let map = GridMap::parse(&Ca::mapfile(&[(&limited, "alice"), (&host, "daemon")])).unwrap();
     assert_eq!(map.lookup(alice.subject()), ["alice"]);
+}
+
+#[test]
+fn a_proxy_does_its_harm_at_its_byte_and_once() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Proxy::before(upstream.local_addr().unwrap()).unwrap();
+    let came = || {
+        let mut near = TcpStream::connect(proxy.address()).unwrap();
+        near.write_all(b"abcdefgh").unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        let mut bytes = String::new();
+        let (mut far, _) = upstream.accept().unwrap();
+        far.read_to_string(&mut bytes).unwrap();
+        bytes
+    };
+    for (harm, expected) in [
+        (Harm::Cut, "abc"),
+        (Harm::HalfClose, "abc"),
+        (Harm::Lose(2), "abcfgh"),
+        (Harm::Twice, "abcdefghdefgh"),
+        (Harm::Hold(Duration::from_millis(5)), "abcdefgh"),
+    ] {
+        let way = Way::Up;
+        let after_bytes = 3;
+        proxy.arm(Fault {
+            way,
+            after_bytes,
+            harm,
+        });
+        assert_eq!(came(), expected, "{harm:?}");
+        assert!(proxy.disarm(), "{harm:?}");
+        assert_eq!(came(), "abcdefgh", "{harm:?}");
+    }
 }

@@ -1,0 +1,303 @@
+//! The fault harness of calls, in real processes: while a C program calls routines, its link is cut, half-closed, garbled or held up at a
+//! byte, and the site, runners and routines are killed or stopped. Every call has its one right result, each callback is asked once, and
+//! nothing hangs. What is done is drawn from a seed: `KUMIKO_SEED=n` has it again, `KUMIKO_TRIALS=n` does more,
+//! `KUMIKO_ENGINE=slurm` or `condor` does it to calls in pilots, which are killed too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod compiled;
+#[allow(dead_code, unused_imports, unused_macros)]
+mod engines;
+mod routines;
+mod runners;
+
+use kumiko_e2e::{DEADLINE, Person, alive, until, wait};
+use kumiko_testkit::proxy::{Fault, Harm, Proxy, Way};
+use routines::Caller;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// More take longer than a test may; a bench does 500.
+const TRIALS: u64 = 100;
+/// Programs that call at once.
+const CALLERS: u64 = 4;
+/// What is stopped goes on after this.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Routines that are hurt on purpose take up to about so long; what hurts them comes within it.
+const WITHIN_MS: u64 = 150;
+/// Many records of TLS.
+const BULK_BYTES: u64 = 200_000;
+
+/// "Fast splittable pseudorandom number generators" (Steele, Lea, Flood 2014): splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word ^ (word >> 31)) % end
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Hurt {
+    Link(Fault),
+    /// After so long: kill, or stop for a while.
+    Process(Which, bool, Duration),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Site,
+    Pilot,
+    Runner,
+    Routine,
+}
+
+/// What a program is told to call, and what is done to it.
+fn draw(random: &mut Random, engine: bool) -> (String, Hurt) {
+    if random.below(2) == 0 {
+        // Bytes that go up at least, and down; with some that are TLS's and the session's.
+        let (call, up, down) = match random.below(4) {
+            0 => ("sum 10 0".to_owned(), 300, 100),
+            1 => {
+                let n = 1_000 + random.below(100_000);
+                (format!("sum {n} 0"), 8 * n, 100)
+            }
+            2 => {
+                let n = 1_000 + random.below(100_000);
+                (format!("every {n} 0"), 4 * n, 4 * n)
+            }
+            _ => ("count 10 1000".to_owned(), 1_000, 1_000),
+        };
+        let (way, most) = match random.below(2) {
+            0 => (Way::Up, up),
+            _ => (Way::Down, down),
+        };
+        let mut after_bytes = random.below(most) as usize;
+        let harm = match random.below(5) {
+            0 => Harm::Cut,
+            1 => Harm::HalfClose,
+            // In the first half of much: what is lost is found out by what follows.
+            2 if most >= BULK_BYTES => {
+                after_bytes /= 2;
+                Harm::Lose(1 + random.below(1_000) as usize)
+            }
+            2 | 3 => Harm::Twice,
+            _ => Harm::Hold(Duration::from_millis(random.below(200))),
+        };
+        let fault = Fault {
+            way,
+            after_bytes,
+            harm,
+        };
+        return (call, Hurt::Link(fault));
+    }
+    let call = match random.below(3) {
+        0 => "slow 20 5000",
+        1 => "count 20 5000",
+        _ => "every 200000 0",
+    };
+    let which = match random.below(10) {
+        0..2 => Which::Site,
+        2..5 => Which::Runner,
+        5 if engine => Which::Pilot,
+        _ => Which::Routine,
+    };
+    let is_kill = random.below(3) > 0;
+    let after = Duration::from_millis(random.below(WITHIN_MS));
+    (call.to_owned(), Hurt::Process(which, is_kill, after))
+}
+
+struct Site {
+    caller: Caller,
+    /// What it is started with, at the port that it had.
+    start: Vec<String>,
+    address: SocketAddr,
+    /// Held by who does something to the site.
+    hurt: Mutex<()>,
+}
+
+impl Site {
+    fn new(test: &str) -> Option<Site> {
+        let engine = std::env::var("KUMIKO_ENGINE").ok();
+        let person = match engine.as_deref() {
+            None => Person::new(),
+            Some(name) => engines::user(if name == "slurm" { "slurm" } else { "condor" }, test)?,
+        };
+        let mut start: Vec<String> = ["site", "start"].map(str::to_owned).into();
+        if let Some(name) = engine {
+            start.extend(["--batch", &name, "--pilots", "8"].map(str::to_owned));
+        }
+        start.push("--listen".to_owned());
+        let address = "127.0.0.1:0".to_owned();
+        person.ok(start.iter().chain([&address]));
+        let caller = Caller { person };
+        let told = caller.person.kumiko_home().join("run/site.json");
+        let told: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(told).unwrap()).unwrap();
+        let address: SocketAddr = told["address"].as_str().unwrap().parse().unwrap();
+        start.push(address.to_string());
+        caller.make(&["samples", "callback"], &[]);
+        Some(Site {
+            caller,
+            start,
+            address,
+            hurt: Mutex::default(),
+        })
+    }
+
+    fn has_engine(&self) -> bool {
+        self.start.iter().any(|word| word == "--batch")
+    }
+
+    /// Processes of this site that are such.
+    fn pids(&self, which: Which) -> Vec<u32> {
+        match which {
+            Which::Site => vec![self.caller.person.site_pid()],
+            Which::Pilot => runners::pilots_and_runners(&self.caller.person).0,
+            Which::Runner => runners::pilots_and_runners(&self.caller.person).1,
+            Which::Routine => self.caller.routine_pids(0, &[]),
+        }
+    }
+
+    /// False: there was none to be hurt.
+    fn hurt(&self, which: Which, is_kill: bool, random: &mut Random) -> bool {
+        let _turn = self.hurt.lock().unwrap_or_else(PoisonError::into_inner);
+        let pids = self.pids(which);
+        if pids.is_empty() {
+            return false;
+        }
+        let pid = pids[random.below(pids.len() as u64) as usize];
+        // It may end by itself just now, which is no matter.
+        let signal = |name: &str| {
+            let mut kill = Command::new("kill");
+            kill.args([name, &pid.to_string()]).stderr(Stdio::null());
+            kill.status().unwrap().success()
+        };
+        if !is_kill {
+            let stopped = signal("-STOP");
+            std::thread::sleep(PAUSE);
+            signal("-CONT");
+            return stopped;
+        }
+        let killed = signal("-KILL");
+        if matches!(which, Which::Site) {
+            until("the site is gone", || !alive(pid));
+            self.caller.person.ok(&self.start);
+        }
+        killed
+    }
+}
+
+/// A program that calls, behind a proxy of its own.
+struct Calling {
+    child: Child,
+    stdin: ChildStdin,
+    said: Receiver<String>,
+    proxy: Proxy,
+}
+
+impl Calling {
+    fn new(site: &Site, number: u64) -> Calling {
+        let proxy = Proxy::before(site.address).unwrap();
+        let home = site.caller.person.kumiko_home();
+        let contact = std::fs::read_to_string(home.join("contact.toml")).unwrap();
+        let port = format!("port = {}", site.address.port());
+        assert!(contact.contains(&port), "{contact}");
+        let instead = format!("port = {}", proxy.address().port());
+        let file = site
+            .caller
+            .person
+            .home
+            .path()
+            .join(format!("contact-{number}.toml"));
+        std::fs::write(&file, contact.replace(&port, &instead)).unwrap();
+        let mut program = site.caller.person.program("./calls", [&file]);
+        program.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = program.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (say, said) = channel();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                if say.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Calling {
+            stdin: child.stdin.take().unwrap(),
+            child,
+            said,
+            proxy,
+        }
+    }
+
+    fn hear(&self) -> String {
+        let said = self.said.recv_timeout(DEADLINE);
+        said.unwrap_or_else(|error| format!("nothing: {error}"))
+    }
+}
+
+#[test]
+fn whatever_dies_or_fails_every_call_has_its_one_right_result() {
+    let test = "whatever_dies_or_fails_every_call_has_its_one_right_result";
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let seed: u64 = number("KUMIKO_SEED").unwrap_or(1);
+    let trials: u64 = number("KUMIKO_TRIALS").unwrap_or(TRIALS);
+    let Some(site) = Site::new(test) else {
+        return;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/calls.c");
+    compiled::compile(&site.caller, &source, "calls");
+    let (hit, site) = (AtomicUsize::new(0), &site);
+    std::thread::scope(|scope| {
+        for number in 0..CALLERS.min(trials) {
+            let hit = &hit;
+            scope.spawn(move || {
+                let mut calling = Calling::new(site, number);
+                assert_eq!(calling.hear(), "right", "the program begins");
+                for trial in (number..trials).step_by(CALLERS as usize) {
+                    let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(trial));
+                    let (call, hurt) = draw(&mut random, site.has_engine());
+                    if let Hurt::Link(fault) = hurt {
+                        calling.proxy.arm(fault);
+                    }
+                    writeln!(calling.stdin, "{call}").unwrap();
+                    let was_hit = match hurt {
+                        Hurt::Link(_) => false,
+                        Hurt::Process(which, is_kill, after) => {
+                            std::thread::sleep(after);
+                            site.hurt(which, is_kill, &mut random)
+                        }
+                    };
+                    let said = calling.hear();
+                    assert_eq!(
+                        said, "right",
+                        "KUMIKO_SEED={seed}, trial {trial}: {call}, {hurt:?}"
+                    );
+                    let was_hit = match hurt {
+                        Hurt::Link(_) => calling.proxy.disarm(),
+                        Hurt::Process(..) => was_hit,
+                    };
+                    hit.fetch_add(usize::from(was_hit), Ordering::Relaxed);
+                }
+                drop(calling.stdin);
+                assert!(wait(&mut calling.child).success(), "the program ends well");
+            });
+        }
+    });
+    let hit = hit.into_inner() as u64;
+    eprintln!("{trials} calls, {hit} of them hurt");
+    assert!(
+        hit * 2 > trials,
+        "most are to be hurt: {hit} of {trials} were"
+    );
+}
