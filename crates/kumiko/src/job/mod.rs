@@ -3,7 +3,7 @@
 pub mod describe;
 pub mod files;
 mod instances;
-pub pub mod measured;
+pub mod measured;
 mod place;
 mod resources;
 pub mod run;
