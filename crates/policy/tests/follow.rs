@@ -2,12 +2,11 @@
 //! may show it what either of the two does not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_policy::{Access, GuestPath, Now, Policy, Real, Rule, Seen, follow, parse};
-use std::collections::BTreeMap;
+mod chance;
 
-fn path(text: &str) -> GuestPath {
-    GuestPath::new(text).unwrap()
-}
+use chance::{Random, path};
+use kumiko_policy::{GuestPath, Now, Policy, Real, Seen, follow, parse};
+use std::collections::BTreeMap;
 
 fn policy(lines: &str) -> Policy {
     parse(&format!("[paths]\n{lines}"), "a policy").unwrap()
@@ -115,54 +114,11 @@ fn addresses_are_those_of_now_and_what_is_not_followed_is_told() {
     assert_eq!(follow(&open, &alone).not.len(), 2);
 }
 
-/// xorshift64* (Vigna 2016).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % most
-    }
-
-    fn path(&mut self) -> GuestPath {
-        const NAMES: [&str; 3] = ["/a", "/b", "/c"];
-        let parts = 1 + self.below(2);
-        path(&(0..parts).map(|_| NAMES[self.below(3)]).collect::<String>())
-    }
-
-    fn policy(&mut self) -> Policy {
-        let mut policy = Policy::empty();
-        for _ in 0..self.below(6) {
-            let place = self.path();
-            let real = Real::Host {
-                root: if self.below(2) == 0 {
-                    place.clone()
-                } else {
-                    self.path()
-                },
-                beneath: String::new(),
-            };
-            let optional = false;
-            let access = match self.below(8) {
-                0..=2 => Access::Read { real, optional },
-                3..=4 => Access::Write { real, optional },
-                5 => Access::Denied,
-                6 => Access::Hidden,
-                _ => Access::Temporary { size_mib: None },
-            };
-            policy.paths.retain(|rule| rule.path != place);
-            let origin = policy.origin("network");
-            policy.paths.push(Rule {
-                path: place,
-                access,
-                origin,
-            });
-        }
-        policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
-        policy
-    }
+fn drawn(random: &mut Random) -> Policy {
+    random.rules(6, 2, |random, place| match random.one_in(2) {
+        true => place.clone(),
+        false => random.path(2),
+    })
 }
 
 fn file(real: &Real) -> GuestPath {
@@ -191,7 +147,7 @@ fn no_running_guest_sees_what_the_policy_of_now_does_not_show() {
     let (places, names) = (paths(3), paths(6));
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     for _ in 0..1_000 {
-        let (began, now) = (random.policy(), random.policy());
+        let (began, now) = (drawn(&mut random), drawn(&mut random));
         let followed = follow(&began, &now);
         assert_eq!(follow(&began, &began).paths, [], "{began:?}");
         // Which files are shown by any name, and written to by one.

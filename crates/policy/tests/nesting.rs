@@ -2,94 +2,42 @@
 //! says where it comes from. `KUMIKO_CHAINS` sets how many chains.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod chance;
+
+use chance::{Random, path};
 use kumiko_policy::{
-    Access, GuestPath, Layer, Limited, MechanismKind, NarrowError, NestError, Network, Origin,
-    Policy, Real, Rule, Seen, amend, amended, narrow, nest, parse, parse_vo,
+    Access, GuestPath, Layer, Limited, MechanismKind, NarrowError, NestError, Network, Policy,
+    Real, Seen, amend, amended, narrow, nest, parse, parse_vo,
 };
 
 /// In the default run; a nightly or a suspicious one sets a million.
 const CHAINS: u64 = 100_000;
 /// Paths tried of each chain.
 const PROBES: usize = 12;
-const NAMES: [&str; 3] = ["a", "b", "c"];
+/// Names of a path, at most.
+const NAMES: usize = 4;
 
-/// xorshift64* (Vigna 2016): the same chains for the same seed, everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % most
-    }
-
-    fn one_in(&mut self, most: usize) -> bool {
-        self.below(most) == 0
-    }
-
-    /// Of few names, so that rules meet.
-    fn path(&mut self) -> GuestPath {
-        let mut text = String::new();
-        for _ in 0..=self.below(3) {
-            text.push('/');
-            text.push_str(NAMES[self.below(3)]);
+/// `above`: what it may name. Without it, anything.
+fn policy_below(random: &mut Random, above: Option<&Policy>) -> Policy {
+    let mut policy = random.rules(5, NAMES, |random, _| match above {
+        // Else nearly every chain would end with a refusal.
+        Some(above) if !above.paths.is_empty() && !random.one_in(8) => {
+            above.paths[random.below(above.paths.len())].path.clone()
         }
-        path(&text)
+        _ => random.path(NAMES),
+    });
+    policy.network = [None, None, Some(Network::None), Some(Network::Host)][random.below(4)];
+    policy.further_processes = [None, None, None, Some(random.one_in(2))][random.below(4)];
+    policy.strict = random.one_in(4);
+    if random.one_in(4) {
+        policy.mechanism = MechanismKind::ALL[random.below(MechanismKind::ALL.len())];
     }
-
-    /// `above`: what it may name. Without it, anything.
-    fn policy(&mut self, above: Option<&Policy>) -> Policy {
-        let mut policy = Policy::empty();
-        for _ in 0..self.below(5) {
-            let place = self.path();
-            let real = match above {
-                // Else nearly every chain would end with a refusal.
-                Some(above) if !above.paths.is_empty() && !self.one_in(8) => {
-                    above.paths[self.below(above.paths.len())].path.clone()
-                }
-                _ => self.path(),
-            };
-            let real = Real::Host {
-                root: real,
-                beneath: String::new(),
-            };
-            let optional = false;
-            let access = match self.below(8) {
-                0..=2 => Access::Read { real, optional },
-                3..=4 => Access::Write { real, optional },
-                5 => Access::Denied,
-                6 => Access::Hidden,
-                _ => Access::Temporary { size_mib: None },
-            };
-            policy.paths.retain(|rule| rule.path != place);
-            policy.paths.push(Rule {
-                path: place,
-                access,
-                origin: Origin {
-                    source: "chain".to_owned(),
-                    line: 1,
-                },
-            });
+    for limited in Limited::ALL {
+        if random.one_in(4) {
+            policy.limits.set(limited, Some(1 + random.below(9) as u64));
         }
-        policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
-        policy.network = [None, None, Some(Network::None), Some(Network::Host)][self.below(4)];
-        policy.further_processes = [None, None, None, Some(self.one_in(2))][self.below(4)];
-        policy.strict = self.one_in(4);
-        if self.one_in(4) {
-            policy.mechanism = MechanismKind::ALL[self.below(MechanismKind::ALL.len())];
-        }
-        for limited in Limited::ALL {
-            if self.one_in(4) {
-                policy.limits.set(limited, Some(1 + self.below(9) as u64));
-            }
-        }
-        policy
     }
-}
-
-fn path(text: &str) -> GuestPath {
-    GuestPath::new(text).unwrap()
+    policy
 }
 
 fn whole(real: &Real) -> GuestPath {
@@ -159,10 +107,10 @@ fn the_effective_policy_is_never_wider_than_any_above_it() {
     let (mut deep, mut shown) = (0, 0);
     for seed in 1..=chains {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        let mut above = vec![random.policy(None)];
+        let mut above = vec![policy_below(&mut random, None)];
         for _ in 0..3 {
             let last = above.last().unwrap();
-            let below = random.policy(Some(last));
+            let below = policy_below(&mut random, Some(last));
             // What asks for more is refused, and then there is no policy to compare; the next one tries.
             if let Ok(narrowed) = narrow(last, &below) {
                 above.push(narrowed);
@@ -175,7 +123,7 @@ fn the_effective_policy_is_never_wider_than_any_above_it() {
             let rules = effective.paths.len();
             probes.push(match rules > 0 && !random.one_in(3) {
                 true => effective.paths[random.below(rules)].path.clone(),
-                false => random.path(),
+                false => random.path(NAMES),
             });
             // Deeper than any rule, or at a rule below.
             let rest = ["", "a", "b", "z", "a/b"][random.below(5)];
@@ -199,10 +147,13 @@ fn the_effective_policy_is_never_wider_than_any_above_it() {
 fn what_an_owner_changes_of_what_runs_is_never_wider_than_the_policies_above_by_then() {
     let mut random = Random(0x2545_F491_4F6C_DD1D);
     for _ in 0..2_000 {
-        let (above, asked) = (random.policy(None), random.policy(None));
-        let asked = amend(Some(&random.policy(None)), &asked);
+        let (above, asked) = (
+            policy_below(&mut random, None),
+            policy_below(&mut random, None),
+        );
+        let asked = amend(Some(&policy_below(&mut random, None)), &asked);
         let now = amended(&above, &asked);
-        let probes: Vec<GuestPath> = (0..PROBES).map(|_| random.path()).collect();
+        let probes: Vec<GuestPath> = (0..PROBES).map(|_| random.path(NAMES)).collect();
         let more = wider(&above, &now, &probes);
         assert_eq!(more, None, "{above:?}\n{asked:?}\n{now:?}");
         // Nor shown than what the owner left.
