@@ -79,6 +79,11 @@ impl PythonSource {
     }
 
     fn generate(&self, folder: Option<&Path>) -> Result<Vec<Made>, MakeError> {
+        // Said here, since Python would say it with lines of ours.
+        if let Err(cause) = std::fs::File::open(&self.path) {
+            let path = self.path.clone();
+            return Err(MakeError::File { path, cause });
+        }
         let program = self.python.display().to_string();
         let wrong = |cause| MakeError::NoProgram {
             program: program.clone(),
