@@ -184,6 +184,19 @@ fn a_site_that_is_killed_loses_no_call_and_what_computes_goes_on() {
 }
 
 #[test]
+fn a_process_that_is_kept_ends_when_its_site_does_not_come_back() {
+    let caller = Caller::new();
+    let idl = "Module left; CompileOptions \"-DKUMIKO_IDLE_MS=2000\"; Define null() { }";
+    std::fs::write(caller.person.home.path().join("left.idl"), idl).unwrap();
+    caller.gen_and_register("left", &[]);
+    caller.call(&["left/null"]);
+    let pid = caller.routine_pid(&[]);
+    caller.person.kill_site();
+    let process = std::path::PathBuf::from(format!("/proc/{pid}"));
+    until("it has ended", || !process.exists());
+}
+
+#[test]
 fn a_client_that_is_killed_takes_its_result_later() {
     let caller = Caller::with(&["samples"]);
     let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[5]));

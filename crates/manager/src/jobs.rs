@@ -110,6 +110,16 @@ impl<B: BatchSystem> Manager<B> {
         }
     }
 
+    /// The attempt whose guest has begun, which is waited for: what is told to a runner that never begins is lost, and
+    /// another one follows it. None: there is no guest any more.
+    async fn begun(&self, cell: &Cell) -> Option<AttemptId> {
+        let mut face = cell.watch();
+        let begun = |face: &Face| matches!(face.job.stage, Stage::Running(..));
+        let over = |face: &Face| face.job.program_is_over() || face.closing;
+        let face = face.wait_for(|face| begun(face) || over(face)).await.ok()?;
+        face.job.attempt().filter(|_| begun(&face))
+    }
+
     /// Hands stdin to the runner piece by piece, each when there is room: what the guest does not read waits here, with
     /// the client behind it. A closed stdin takes all, and forgets it.
     async fn stdin(&self, attempt: AttemptId, cell: &Arc<Cell>, mut offset: u64, mut data: Bytes) {
@@ -325,7 +335,13 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         if command == AttemptCommand::Release {
             return self.ask(|reply| Ask::Release { job, reply }).await;
         }
-        let Some(attempt) = cell.job().attempt() else {
+        let attempt = match command {
+            AttemptCommand::Stdin { .. } | AttemptCommand::StdinEnd { .. } => {
+                self.begun(&cell).await
+            }
+            _ => cell.job().attempt(),
+        };
+        let Some(attempt) = attempt else {
             return Ok(());
         };
         match command {

@@ -333,6 +333,39 @@ async fn stdin_waits_for_the_guest_and_no_longer_than_it_lives() {
 }
 
 #[tokio::test]
+async fn stdin_that_comes_early_is_for_the_attempt_that_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = open(dir.path()).await;
+    let mut description = program();
+    description.stdin = Stdin::Live;
+    let (id, first) = stage.submit(description).await;
+    let said = [
+        AttemptCommand::Stdin {
+            offset: 0,
+            data: Bytes::from_static(b"words"),
+        },
+        AttemptCommand::StdinEnd { offset: 5 },
+    ];
+    let manager = std::sync::Arc::clone(&stage.manager);
+    let early = said.clone();
+    let sending = tokio::spawn(async move {
+        for command in early {
+            manager.command(&alice(), id, command).await.unwrap();
+        }
+    });
+    stage.end(first.id, not_begun());
+    let second = stage.started().await;
+    stage.run(second.id);
+    for expected in said {
+        let Asked::Command(to, command) = stage.asked().await else {
+            panic!()
+        };
+        assert_eq!((to, command), (second.id, expected));
+    }
+    soon("the end of sending", sending).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_cancel_reaches_the_attempt_once_and_a_hastier_one_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut stage = open(dir.path()).await;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +21,9 @@
 #define KUMIKO_FAIL 0x316c6961666d6b6bull   /* "kkmfail1" */
 #define KUMIKO_ERROR_MOST 4096              /* bytes that are told of an error */
 #define KUMIKO_CALLBACK_MOST (1 << 20)      /* bytes that go to a callback, or come back */
+#ifndef KUMIKO_IDLE_MS
+#define KUMIKO_IDLE_MS (600 * 1000)         /* no call for so long: its site does not come back */
+#endif
 #define KUMIKO_NONE UINT64_MAX
 #define KUMIKO_DIMENSIONS 15
 
@@ -284,6 +288,15 @@ static int kumiko_compute(void (*routine)(struct kumiko_value *), struct kumiko_
     return 0;
 }
 
+/* 0: none comes any more. */
+static int kumiko_next(uint64_t *head, size_t bytes) {
+    struct pollfd from = {0, POLLIN, 0};
+    int said;
+    while ((said = poll(&from, 1, KUMIKO_IDLE_MS)) < 0 && errno == EINTR) {}
+    if (said < 0) kumiko_fail("waiting for a call");
+    return said && kumiko_read(head, bytes);
+}
+
 /* `routine` computes; it has `count` arguments. */
 static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(struct kumiko_value *)) {
     if (argc != 2) {
@@ -298,7 +311,7 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
     struct kumiko_value *values = (struct kumiko_value *)calloc(count ? count : 1, sizeof *values);
     if (!values) kumiko_fail("memory");
     uint64_t head[8]; /* magic, client, sequence, epoch, flags, in_bytes, out_bytes, arguments */
-    while (kumiko_read(head, sizeof head)) {
+    while (kumiko_next(head, sizeof head)) {
         errno = 0;
         if (head[0] != KUMIKO_CALL || head[7] != count) kumiko_fail("a call of another routine");
         int files = 0, callbacks = 0, result = -1;

@@ -5,6 +5,7 @@ such routine has."""
 import mmap
 import os
 import pathlib
+import select
 import struct
 import sys
 import traceback
@@ -17,6 +18,8 @@ HEAD_BYTES = 16
 ERROR_BYTES = 4000
 # Of a traceback the last frames of the routine's own files are told, and where it was raised.
 OWN_FRAMES = 3
+# No call for so long: its site does not come back.
+IDLE_S = 600
 
 
 class Gone(Exception):
@@ -101,6 +104,8 @@ class Place:
 
 class Call:
     def __init__(self, routine):
+        if not select.select([0], [], [], IDLE_S)[0]:
+            raise Gone
         head = read(64)
         if head[:8] != CALL:
             raise EOFError("what is told is no call")
