@@ -23,6 +23,9 @@ public abstract class Node {
     /** Whether it is up, as far as is known here. */
     public abstract boolean alive();
 
+    /** Another number each time that a node takes this place: tells one that was started again from the one before. */
+    public abstract int epoch();
+
     /** Sends, and returns as soon as the message is on its way. What {@code handle} returns or throws is lost. */
     public abstract void send(Message msg) throws JojoException;
 

@@ -3,6 +3,7 @@ package silf.jojo.testkit;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
@@ -11,6 +12,8 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -18,7 +21,7 @@ import java.util.concurrent.TimeoutException;
 
 /**
  * Runs tests: each public method without parameters that the classes named have, on a new object, in a thread of its own with a
- * deadline. Prints what `cargo test` prints, so that one reader counts both. No library, so that tests of a core without
+ * deadline. A class whose constructor takes an enum is run with each of its constants. Prints what `cargo test` prints, so that one reader counts both. No library, so that tests of a core without
  * dependencies need none either.
  *
  * <p>Arguments: class names, or folders of classes of which all called ...Test are run; {@code --only WORD} leaves out
@@ -64,9 +67,13 @@ public final class Run {
                 }
             }
             tests.sort(Comparator.comparing(Method::getName));
-            for (Method test : tests) {
-                String title = of.getSimpleName() + "::" + test.getName();
-                Throwable cause = run(of, test);
+            Constructor<?> made = of.getConstructors()[0];
+            Object[] with = made.getParameterCount() == 0 ? new Object[] {null} : made.getParameterTypes()[0].getEnumConstants();
+            for (int i = 0; i < with.length * tests.size(); i++) {
+                Object one = with[i / tests.size()];
+                Method test = tests.get(i % tests.size());
+                String title = of.getSimpleName() + (one == null ? "" : "." + one.toString().toLowerCase(Locale.ROOT)) + "::" + test.getName();
+                Throwable cause = run(test, one == null ? made::newInstance : () -> made.newInstance(one));
                 if (cause instanceof Missing) {
                     System.err.println("SKIP " + title + ": missing " + cause.getMessage());
                     cause = null;
@@ -97,10 +104,10 @@ public final class Run {
     }
 
     /** Null, or why it failed. */
-    private static Throwable run(Class<?> of, Method test) throws InterruptedException {
+    private static Throwable run(Method test, Callable<?> made) throws InterruptedException {
         FutureTask<Throwable> outcome = new FutureTask<>(() -> {
             try {
-                test.invoke(of.getDeclaredConstructor().newInstance());
+                test.invoke(made.call());
                 return null;
             } catch (InvocationTargetException e) {
                 return e.getCause();

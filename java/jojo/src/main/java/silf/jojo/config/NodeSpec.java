@@ -6,7 +6,7 @@ import java.util.Map;
 
 /**
  * One node of the tree as it was asked for, with all that is below it: immutable, no defaults left open, sent down the
- * tree as it is (spec/jojo J20). Not in it: how it is written in a file (see the parsers of this package).
+ * tree as it is (spec/jojo J19). Not in it: how it is written in a file (see the parsers of this package).
  *
  * @param name unique in the whole tree; the host's name unless one was given ("pad00", "pad00#2")
  * @param host where it runs, as the launcher takes it; "local" is a JVM on the parent's host
@@ -56,6 +56,20 @@ public record NodeSpec(
 
     public NodeSpec asSpare() {
         return new NodeSpec(name, host, code, invocation, faults, true, files, children);
+    }
+
+    /** Null, or why this node, or one below it, cannot be started: what a configuration's parser would have refused. */
+    public String unfit() {
+        return Fit.of(this);
+    }
+
+    /** Levels from this node down to the lowest below it; 0 for a leaf. */
+    public int depth() {
+        int deepest = 0;
+        for (NodeSpec child : children) {
+            deepest = Math.max(deepest, 1 + child.depth());
+        }
+        return deepest;
     }
 
     /** This node and all below it. */
@@ -120,6 +134,14 @@ public record NodeSpec(
             SPARE,
             /** The others go on without it. */
             GO_ON
+        }
+
+        /** The longest pause. */
+        private static final long BACKOFF_MOST_ms = 30_000;
+
+        /** RESTART: the pause before another start, after so many within {@link #within_ms}. */
+        public long pause_ms(int before) {
+            return Math.min(BACKOFF_MOST_ms, backoff_ms << Math.min(20, before));
         }
 
         public static final FaultPolicy FAIL = new FaultPolicy(Kind.FAIL, 0, 0, 0);

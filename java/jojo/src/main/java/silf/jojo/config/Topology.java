@@ -11,7 +11,6 @@ import java.util.Set;
 import silf.jojo.config.NodeSpec.FaultPolicy;
 import silf.jojo.config.NodeSpec.FileRoot;
 import silf.jojo.config.NodeSpec.Invocation;
-import silf.jojo.launch.Script;
 import silf.jojo.launch.Words;
 
 /**
@@ -26,8 +25,6 @@ final class Topology {
 
     /** Ranks are at most 65534 (spec/jojo J1). */
     private static final int CHILDREN_MOST = 65_535;
-
-    private static final Set<String> PROTOCOLS = Set.of("local", "ssh", "rsh", "gram");
 
     private final Path folder;
     private final Map<String, Place> given = new HashMap<>();
@@ -97,7 +94,7 @@ final class Topology {
         Values values = new Values(draft.place, settings);
         String host = names.hosts().get(index);
         if (!above.isEmpty()) {
-            values.checkHost(host);
+            values.check("host", Fit.host(host));
         }
         if (above.contains(host) && !host.equals(NodeSpec.LOCAL)) {
             throw new ConfigException(draft.placeOf("host"), "\"" + host + "\" is below itself; a further node on the same host is host=\"local\"");
@@ -228,53 +225,34 @@ final class Topology {
             return Long.parseLong(text);
         }
 
-        /** Some shells and proxies are handed the name; nothing in it may mean anything to them. */
-        void checkHost(String host) throws ConfigException {
-            boolean good = host.matches("[A-Za-z0-9._:@%-]+") && !host.startsWith("-") && !host.contains("@-") && !host.equals(DEFAULT);
-            if (!good) {
-                throw wrong("host", "\"" + host + "\" is no host name: letters, digits and . _ : @ % -, and no - at its beginning");
+        private void check(String key, String wrong) throws ConfigException {
+            if (wrong != null) {
+                throw wrong(key, wrong);
             }
         }
 
         String code() throws ConfigException {
             String code = needed("code", "this node has no <code>, nor has a host=\"default\" of its level");
-            if (!isClassName(code)) {
-                throw wrong("code", "\"" + code + "\" is no name of a class");
-            }
+            check("code", Fit.code(code));
             return code;
-        }
-
-        private static boolean isClassName(String text) {
-            for (String part : text.split("\\.", -1)) {
-                boolean good = !part.isEmpty() && Character.isJavaIdentifierStart(part.codePointAt(0))
-                        && part.codePoints().allMatch(Character::isJavaIdentifierPart);
-                if (!good) {
-                    return false;
-                }
-            }
-            return true;
         }
 
         Invocation invocation(String host) throws ConfigException {
             String protocol = text("rjavaProtocol");
-            if (protocol != null && !PROTOCOLS.contains(protocol)) {
-                throw wrong("rjavaProtocol", "\"" + protocol + "\" is unknown; there are "
-                        + String.join(", ", PROTOCOLS.stream().sorted().toList()) + "; any other command is a template in rjavaRsh");
+            if (protocol != null) {
+                check("rjavaProtocol", Fit.protocol(protocol));
             }
             // A site may be called so too: it is what kumiko calls the personal one.
             boolean local = host.equals(NodeSpec.LOCAL) && !"gram".equals(protocol);
             protocol = local ? NodeSpec.LOCAL : protocol == null ? "ssh" : protocol;
             String java = text("javaPath") == null ? Invocation.USUAL.javaPath() : text("javaPath");
-            checkFit("javaPath", java);
+            check("javaPath", Fit.word("javaPath", java));
             List<String> options = words("javaOptions");
             for (String option : options) {
-                checkFit("javaOptions", option);
+                check("javaOptions", Fit.word("javaOptions", option));
             }
             List<String> command = local ? List.of() : words("rjavaRsh");
-            String line = String.join(" ", command);
-            if (line.contains("{") && !(line.contains("{command}") || line.contains("{script}"))) {
-                throw wrong("rjavaRsh", "this template lacks {command} (one shell command) or {script} (what sh -c takes)");
-            }
+            check("rjavaRsh", Fit.command(command));
             Map<String, String> more = new HashMap<>();
             for (String key : Settings.WITHOUT_MEANING) {
                 if (text(key) != null) {
@@ -282,13 +260,6 @@ final class Topology {
                 }
             }
             return new Invocation(protocol, java, options, command, number("launchMostMs", Invocation.USUAL.launchMost_ms()), more);
-        }
-
-        private void checkFit(String key, String text) throws ConfigException {
-            String unfit = text.isEmpty() ? "nothing" : Script.unfit(text);
-            if (unfit != null) {
-                throw wrong(key, "\"" + text + "\": " + unfit + " cannot stand in " + key + ", which passes through shells");
-            }
         }
 
         private List<String> words(String key) throws ConfigException {

@@ -20,6 +20,8 @@ final class Arrived {
     int cost;
     /** What it holds of its node's budget for large messages. */
     long reserved_bytes;
+    /** Handed on, or dropped: it needs no room any more. */
+    boolean over;
 
     Arrived(int type, Inlane lane, long call, int tag, int announced, byte[] frame, int begin, boolean whole) {
         this.type = type;

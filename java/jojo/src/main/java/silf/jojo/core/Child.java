@@ -9,7 +9,9 @@ final class Child {
         /** Being launched, or launched and not READY. */
         COMING("starting"),
         READY("up"),
-        /** Lost, and to be started again in a while. */
+        /** Known to be lost, and not yet why. */
+        LOST("gone"),
+        /** To be started again in a while. */
         AGAIN("again"),
         /** Given up: the others go on, or the program is ending. */
         GONE("gone");
@@ -24,12 +26,18 @@ final class Child {
 
     final NodeSpec place;
     final Path path;
+    /** At and below it, as far as the configuration knows. */
+    final int places;
     final NodeHandle handle;
     /** What runs there: the place's own, or a spare's. */
     NodeSpec spec;
     int epoch;
     State state = State.COMING;
     Link link;
+    /** The link that is lost, until it is known why and what follows. */
+    Link lost;
+    /** Whether it was up when that was lost. */
+    boolean wasUp;
     ClassServer classes;
     boolean greeted;
     boolean done;
@@ -42,6 +50,7 @@ final class Child {
         this.place = place;
         this.spec = place;
         this.path = handle.path;
+        this.places = place.size();
         this.handle = handle;
         this.epoch = handle.epoch();
     }

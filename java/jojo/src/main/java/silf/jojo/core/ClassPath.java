@@ -53,7 +53,7 @@ final class ClassPath implements ClassStore.Above {
         }
         try {
             return read(name);
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException e) { // of whatever loader the user has
             return null; // who asks for it is told
         }
     }
@@ -146,7 +146,7 @@ final class ClassPath implements ClassStore.Above {
         return name.startsWith("silf/jojo/") && !name.endsWith("/")
                 && !name.startsWith("silf/jojo/work/")
                 && !name.startsWith("silf/jojo/core/Watch")
-                && !(name.startsWith("silf/jojo/config/") && !name.startsWith("silf/jojo/config/NodeSpec"))
+                && !(name.startsWith("silf/jojo/config/") && !name.matches("silf/jojo/config/(NodeSpec|Fit).*"))
                 && !name.equals("silf/jojo/Jojo.class");
     }
 }

@@ -122,7 +122,9 @@ final class ClassServer {
         Blobs.Writer writer = new Blobs.Writer(link::send);
         for (int i = order.size() - 1; i >= 0; i--) {
             Blob blob = order.get(i);
-            sent.add(blob.name());
+            if (!blob.absent()) {
+                sent.add(blob.name()); // absent ones go to who asks, and a child can ask for any number
+            }
             if (isHeld(blob)) {
                 writer.held(blob);
             } else {

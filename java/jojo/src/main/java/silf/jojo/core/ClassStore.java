@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 
 /**
@@ -30,10 +31,13 @@ final class ClassStore implements Blobs.Taker {
 
     /** The number in a WANT that is for bytes (J8). */
     static final int BYTES = 1;
+    /** A library that looks for its plug-ins asks for hundreds. */
+    private static final int ABSENT_MOST = 16_384;
 
     private final Above above;
     private final BlobCache cache;
     private final Map<String, Blob> known = new ConcurrentHashMap<>();
+    private final AtomicInteger absent = new AtomicInteger();
     /** Whoever waits for a name gets a blob, or a text that says why there is none just now. Guarded by itself. */
     private final Map<String, List<Waiter>> waiting = new HashMap<>();
     private final Blobs.Reader reader = new Blobs.Reader(this);
@@ -103,7 +107,10 @@ final class ClassStore implements Blobs.Taker {
     }
 
     private void here(Blob blob) {
-        known.put(blob.name(), blob);
+        // A child may ask for any number of names that are none; what is not remembered is asked for again.
+        if (!blob.absent() || absent.incrementAndGet() <= ABSENT_MOST) {
+            known.put(blob.name(), blob);
+        }
         List<Waiter> waiters;
         synchronized (waiting) {
             waiters = waiting.remove(blob.name());

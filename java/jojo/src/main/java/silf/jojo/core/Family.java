@@ -23,7 +23,8 @@ import silf.jojo.config.NodeSpec.FaultPolicy;
 final class Family {
     /** Parents start so many at a time: sshd drops connections that are more (MaxStartups 10). */
     private static final int STARTS_AT_A_TIME = 8;
-    private static final long BACKOFF_MOST_ms = 30_000;
+    /** Twice what a command may take to be known to have ended. */
+    private static final int EXPLAINED_MOST_ms = 2_000;
     /** Siblings in one frame: names are at most 253 bytes where they are hosts'. */
     private static final int FAMILY_MOST = 200;
 
@@ -42,6 +43,7 @@ final class Family {
     private boolean going;
     private boolean ending;
     private long faults;
+    private int unexplained;
     private volatile Child[] byRank = {};
     /** Null until there is something to do later: a leaf never has any. */
     private ScheduledThreadPoolExecutor later;
@@ -114,15 +116,21 @@ final class Family {
 
     /** A new place behind the others, while the program runs. */
     Node join(NodeSpec spec) throws JojoException {
+        String unfit = spec.unfit();
+        int depth = here.path.depth() + 1 + spec.depth();
+        if (unfit == null && depth > Path.DEPTH_MOST) {
+            unfit = "the tree would be " + depth + " levels deep, " + Path.DEPTH_MOST + " are the most";
+        }
+        if (unfit != null) {
+            throw new JojoException(spec.name() + " cannot join: " + unfit);
+        }
+        here.take(Names.of(spec));
         Child child;
         synchronized (this) {
-            if (ending) {
-                throw new JojoException("the program is ending: " + spec.name() + " cannot join");
-            }
-            for (Child other : children) {
-                if (other.place.name().equals(spec.name())) {
-                    throw new JojoException("there is a node named " + spec.name() + " already");
-                }
+            if (ending || children.size() > Path.RANK_MOST) {
+                throw new JojoException(
+                        (ending ? "the program is ending: " : "there are " + children.size() + " nodes below this one: ")
+                                + spec.name() + " cannot join");
             }
             child = add(spec);
         }
@@ -138,14 +146,18 @@ final class Family {
             throw new JojoException(node.name() + " is not directly below this node");
         }
         Link link;
+        boolean told;
         synchronized (this) {
+            told = child.state == Child.State.LOST;
             child.state = Child.State.GONE;
             link = child.link;
         }
         if (link != null) {
             link.goodbye(Link.GIVEN_UP, "left");
         }
-        gone(child, "it left");
+        if (!told) {
+            gone(child, "it left");
+        }
     }
 
     private void launch(Child child) {
@@ -158,7 +170,7 @@ final class Family {
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             } catch (JojoException | IOException | RuntimeException e) {
-                failed(child, null, e.getMessage() == null ? e.toString() : e.getMessage());
+                failed(child, false, e.getMessage() == null ? e.toString() : e.getMessage());
             } finally {
                 if (held) {
                     starting.release();
@@ -323,24 +335,59 @@ final class Family {
 
     // -- loss --------------------------------------------------------------------------------------------------------
 
-    /** A link to a child has ended. */
-    void lost(Child child, Link link, Link.Loss loss) {
-        failed(child, link, loss.text());
+    /** A link to a child has ended: who waits for it is told, before anybody looks into why. */
+    void lost(Child child, Link link, String why) {
+        boolean wasUp;
+        synchronized (this) {
+            if (child.link != link) {
+                return; // of an earlier incarnation
+            }
+            wasUp = child.state == Child.State.READY && !ending;
+            if (wasUp) {
+                child.state = Child.State.LOST;
+                faults++;
+            }
+            child.link = null;
+            child.lost = link;
+            child.wasUp = wasUp;
+            unexplained++;
+            child.done = false;
+        }
+        if (wasUp) {
+            gone(child, why);
+        }
+        here.progress();
     }
 
-    private void failed(Child child, Link link, String why) {
+    /** What is known about its end by now: the policy says what follows. */
+    void explained(Child child, Link link, String why) {
+        boolean wasUp;
+        synchronized (this) {
+            if (child.lost != link) {
+                return;
+            }
+            child.lost = null;
+            wasUp = child.wasUp;
+        }
+        failed(child, wasUp, why);
+        synchronized (this) {
+            unexplained--;
+            notifyAll();
+        }
+    }
+
+    /** Waits a moment for what is being looked into: a policy that ends the program says why, and better than who waited for the lost. */
+    synchronized void awaitExplained() throws InterruptedException {
+        for (Deadline most = Deadline.in_ms(EXPLAINED_MOST_ms); unexplained > 0 && !most.passed(); ) {
+            wait(Math.max(1, most.left_ms()));
+        }
+    }
+
+    private void failed(Child child, boolean wasUp, String why) {
         FaultPolicy policy = child.place.faults();
-        boolean wasReady;
         Runnable next = null;
         String end = null;
         synchronized (this) {
-            if (child.link != link && link != null) {
-                return; // of an earlier incarnation
-            }
-            child.link = null;
-            child.done = false;
-            wasReady = child.state == Child.State.READY && !ending;
-            faults += wasReady ? 1 : 0;
             if (ending || child.state == Child.State.GONE) {
                 child.state = Child.State.GONE;
                 why = null;
@@ -369,8 +416,7 @@ final class Family {
                             child.state = Child.State.GONE;
                             end = why + "; it was started again " + child.restarts.size() + " times";
                         } else {
-                            long pause = Math.min(
-                                    BACKOFF_MOST_ms, policy.backoff_ms() << Math.min(20, child.restarts.size()));
+                            long pause = policy.pause_ms(child.restarts.size());
                             child.restarts.add(now);
                             child.state = Child.State.AGAIN;
                             next = () -> later().schedule(() -> again(child), pause, TimeUnit.MILLISECONDS);
@@ -383,14 +429,12 @@ final class Family {
             here.progress();
             return;
         }
-        if (wasReady) {
-            gone(child, why);
-        } else if (end == null) {
-            here.note("node " + child + " did not come up: " + why);
+        if (end == null) {
+            here.note("node " + child + (wasUp ? " is lost: " : " did not come up: ") + why);
         }
         if (end != null) {
             here.report(new Birth.Report(child.place.name(),
-                    wasReady ? ErrorCode.in("node " + child + " is lost: " + end, "node_lost") : "node " + child + " did not come up: " + end,
+                    wasUp ? ErrorCode.in("node " + child + " is lost: " + end, "node_lost") : "node " + child + " did not come up: " + end,
                     "", 1));
         }
         if (next != null) {

@@ -128,6 +128,18 @@ final class FileService {
         }
     }
 
+    /** A subtree is no more: what it has open is closed. */
+    void lose(silf.jojo.core.Path gone) {
+        List<Client> lost = new ArrayList<>();
+        synchronized (clients) {
+            clients.values().removeIf(client -> gone.holds(client.path) && lost.add(client));
+        }
+        // A channel may be writing to a disk: not in a link's reader.
+        if (!lost.isEmpty()) {
+            here.handlers().submit(() -> lost.forEach(FileService::close));
+        }
+    }
+
     void closeAll() {
         List<Client> all;
         synchronized (clients) {

@@ -8,7 +8,8 @@ import java.util.Arrays;
  * @param java feature version of its JVM
  * @param incarnation new with each start of a node
  * @param received numbered frames that this side has, when it resumes {@code session}
- * @param session two halves of the link's secret; 0, 0 for a link that cannot be resumed
+ * @param sessionHigh half of the link's secret; both are 0 for a link that cannot be resumed
+ * @param sessionLow the other half
  * @param held first 8 bytes of the hashes of blobs that this side has from earlier runs
  */
 record Hello(int java, long incarnation, long received, long sessionHigh, long sessionLow, long[] held) {

@@ -1,7 +1,8 @@
 package silf.jojo.core;
 
-import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 
 /**
@@ -34,11 +35,14 @@ final class Inlane {
     private final Path here;
     private final int epochHere;
     private final Owner owner;
-    private final Map<Long, Arrived> begun = new HashMap<>();
+    private final Map<Long, Arrived> begun = new ConcurrentHashMap<>();
+    /** Begun as well, and too large: their frames are passed over. */
+    private final Set<Long> refused = ConcurrentHashMap.newKeySet();
     // Guarded by this.
     private long received;
     private long taken;
     private long told = Lane.BEGIN;
+    private boolean lost;
 
     Inlane(Path from, int epochFrom, int number, Path here, int epochHere, Owner owner) {
         this.from = from;
@@ -93,8 +97,9 @@ final class Inlane {
         return goOn(type, call, frame, at + 8, cost, last);
     }
 
-    private void begin(Arrived message, int cost, Consumer<Arrived> refused) throws Violation {
-        if (begun.size() >= BEGUN_MOST || message.call == 0 || begun.putIfAbsent(message.call, message) != null) {
+    private void begin(Arrived message, int cost, Consumer<Arrived> refuse) throws Violation {
+        if (begun.size() + refused.size() >= BEGUN_MOST || message.call == 0
+                || refused.contains(message.call) || begun.putIfAbsent(message.call, message) != null) {
             throw new Violation("message " + message.call + " of " + from + " begins where it cannot");
         }
         if (message.announced() <= SMALL) {
@@ -102,8 +107,9 @@ final class Inlane {
             return;
         }
         if (message.announced() > owner.budget().most_bytes()) {
-            begun.put(message.call, null);
-            refused.accept(message);
+            refused.add(message.call);
+            begun.remove(message.call);
+            refuse.accept(message);
             taken(cost);
         } else if (owner.budget().take(message.announced(), () -> admit(message))) {
             message.reserved_bytes = message.announced();
@@ -120,22 +126,30 @@ final class Inlane {
     private void admit(Arrived message) {
         int due;
         synchronized (this) {
-            message.reserved_bytes = message.announced();
-            due = message.cost;
-            message.cost = 0;
+            if (lost || message.over) {
+                due = -1;
+            } else {
+                message.reserved_bytes = message.announced();
+                due = message.cost;
+                message.cost = 0;
+            }
         }
-        taken(due);
+        if (due < 0) {
+            owner.budget().give(message.announced());
+        } else {
+            taken(due);
+        }
     }
 
     private Arrived goOn(int type, long call, byte[] frame, int at, int cost, boolean last) throws Violation {
         Arrived message = begun.get(call);
         if (message == null) {
-            if (!begun.containsKey(call)) {
+            if (!refused.contains(call)) {
                 throw new Violation("message " + call + " of " + from + " goes on and never began");
             }
             taken(cost); // of a message that was refused
             if (last) {
-                begun.remove(call);
+                refused.remove(call);
             }
             return null;
         }
@@ -163,12 +177,20 @@ final class Inlane {
 
     /** A message was handed on, or dropped: its room is free. */
     void handedOn(Arrived message) {
-        if (message.cost > 0) {
-            taken(message.cost);
-        }
-        if (message.reserved_bytes > 0) {
-            owner.budget().give(message.reserved_bytes);
+        int due;
+        long reserved_bytes;
+        synchronized (this) { // against admit
+            message.over = true;
+            due = message.cost;
+            reserved_bytes = message.reserved_bytes;
+            message.cost = 0;
             message.reserved_bytes = 0;
+        }
+        if (due > 0) {
+            taken(due);
+        }
+        if (reserved_bytes > 0) {
+            owner.budget().give(reserved_bytes);
         }
     }
 
@@ -190,10 +212,16 @@ final class Inlane {
 
     /** The other end is no more: what had begun to come is dropped. */
     void lose() {
-        for (Arrived message : begun.values()) {
-            if (message != null && message.reserved_bytes > 0) {
-                owner.budget().give(message.reserved_bytes);
+        long reserved_bytes = 0;
+        synchronized (this) {
+            lost = true;
+            for (Arrived message : begun.values()) {
+                reserved_bytes += message.reserved_bytes;
+                message.reserved_bytes = 0;
             }
+        }
+        if (reserved_bytes > 0) {
+            owner.budget().give(reserved_bytes);
         }
         begun.clear();
     }

@@ -30,15 +30,18 @@ final class Link implements Route {
     interface Owner {
         void frame(Link link, byte[] frame) throws IOException;
 
-        /** Once, as the last call. */
+        /** Once: nothing comes any more. Whoever waits for the peer is told now. */
         void lost(Link link, Loss loss);
+
+        /** Once, as the last call: the same with what is known about the peer's process, which may take a second to be known. */
+        default void explained(Link link, Loss loss) {}
     }
 
     /**
      * Why a link is no more.
      *
      * @param code what the peer said in GOODBYE, or -1 when it said nothing
-     * @param text for people, with what is known about the peer's process
+     * @param text for people
      */
     record Loss(int code, String text) {
         boolean inOrder() {
@@ -414,12 +417,17 @@ final class Link implements Route {
         Runnable last = () -> {
             outbox.close();
             Loss loss = said;
-            if (loss == null) {
+            if (loss != null) {
+                shut(wire);
+                owner.lost(this, loss);
+            } else {
+                loss = new Loss(-1, why);
+                owner.lost(this, loss);
                 String more = wire.diagnosis();
-                loss = new Loss(-1, more.isEmpty() ? why : why + "; " + more);
+                loss = more.isEmpty() ? loss : new Loss(-1, why + "; " + more);
+                shut(wire);
             }
-            shut(wire);
-            owner.lost(this, loss);
+            owner.explained(this, loss);
         };
         if (byReader) {
             last.run();

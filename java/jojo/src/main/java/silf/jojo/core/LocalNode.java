@@ -67,6 +67,8 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private final Neighbours neighbours;
     private final LinkThread ticker;
     private final TreeCalls tree;
+    /** Null but at the client. */
+    private final Names names;
     private final Looks looks;
     private final Siblings direct;
     private volatile Code code;
@@ -100,13 +102,14 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         this.store = store;
         this.outside = outside;
         this.handlers = new Handlers(birth.spec().name(), classes.loader(), virtually);
-        this.post = new Post(path, birth.epoch(), this::route, handlers, classes, Budget.ofThisJvm());
+        this.post = new Post(path, birth.epoch(), this::route, new Senders(path, this::placesBelow), handlers, classes, Budget.ofThisJvm());
         this.inbox = new Inbox(this, post, handlers);
         this.loopback = new Loopback(frame -> post.deliver(frame, path, Frame.HEADER + 2 * path.size()));
         this.neighbours = new Neighbours(this);
         this.up = up == null ? null : new Link(up.wire(), up.reader(), this, up.redial(), up.hello());
         this.family = new Family(this, start);
         this.tree = new TreeCalls(this);
+        this.names = up == null ? new Names(birth.spec()) : null;
         this.looks = new Looks(this);
         this.direct = new Siblings(this);
         post.onSwitch(direct::switched);
@@ -214,6 +217,11 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             }
             progress();
         } catch (Throwable e) {
+            try {
+                family.awaitExplained();
+            } catch (InterruptedException i) {
+                // The program ends.
+            }
             synchronized (this) {
                 if (ending || lost != null) {
                     return; // it was interrupted, or its neighbours went first
@@ -420,6 +428,12 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         return family.link(to.at(path.depth()));
     }
 
+    /** What the configuration has at and below a child. */
+    private int placesBelow(int rank) {
+        Child child = family.child(rank);
+        return child == null ? 0 : child.places;
+    }
+
     void sendUp(byte[] frame) {
         if (up != null) {
             up.send(frame);
@@ -467,12 +481,19 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private void fromParent(byte[] frame) throws Violation {
         switch (Frame.type(frame)) {
             case Frame.BLOBS -> store.frame(frame);
-            case Frame.GO -> go();
+            case Frame.GO -> {
+                bare(frame);
+                go();
+            }
             case Frame.END -> {
                 if (frame.length != Frame.HEADER + 4) {
                     throw new Violation("END of " + (frame.length - Frame.HEADER) + " bytes");
                 }
-                end(Frame.i32(frame, Frame.HEADER));
+                int most_ms = Frame.i32(frame, Frame.HEADER);
+                if (most_ms < 0 || most_ms > HANDLERS_MOST_ms) {
+                    throw new Violation("END that gives handlers " + Integer.toUnsignedString(most_ms) + " ms");
+                }
+                end(most_ms);
             }
             case Frame.FAMILY -> {
                 for (Birth.Sibling one : Birth.readFamily(frame)) {
@@ -488,6 +509,19 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         }
     }
 
+    private static boolean isDone(byte[] frame) throws Violation {
+        if (frame.length != Frame.HEADER + 1 || (frame[Frame.HEADER] & ~1) != 0) {
+            throw new Violation("DONE that is neither 0 nor 1");
+        }
+        return frame[Frame.HEADER] == 1;
+    }
+
+    private static void bare(byte[] frame) throws Violation {
+        if (frame.length != Frame.HEADER) {
+            throw new Violation("a frame of type " + Frame.type(frame) + " with " + (frame.length - Frame.HEADER) + " bytes");
+        }
+    }
+
     private void fromChild(Child child, Link link, byte[] frame) throws Violation {
         switch (Frame.type(frame)) {
             case Frame.HELLO -> family.greeted(child, Hello.read(frame));
@@ -496,9 +530,12 @@ final class LocalNode implements Link.Owner, Glue.Seat {
                 boolean bytes = in.i32() == ClassStore.BYTES;
                 child.classes.want(in.name(), bytes);
             }
-            case Frame.READY -> family.ready(child);
+            case Frame.READY -> {
+                bare(frame);
+                family.ready(child);
+            }
             case Frame.DONE -> {
-                family.done(child, frame.length > Frame.HEADER && frame[Frame.HEADER] == 1);
+                family.done(child, isDone(frame));
                 progress();
             }
             case Frame.LOST -> lost(frame, child);
@@ -577,10 +614,17 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         if (link == up) {
             orphaned("the link to " + birth.parent() + " is lost: " + loss.text());
         } else if (link.peer instanceof Child child) {
-            family.lost(child, link, loss);
+            family.lost(child, link, loss.text());
         } else if (link.peer instanceof Siblings.Peer sibling && !sibling.lost) {
             // Not even the tree could mend it: the sibling is as good as gone, for this node.
             gone(sibling.node, sibling.epoch, "the direct link to it is lost: " + loss.text());
+        }
+    }
+
+    @Override
+    public void explained(Link link, Link.Loss loss) {
+        if (link.peer instanceof Child child) {
+            family.explained(child, link, loss.text());
         }
     }
 
@@ -664,6 +708,23 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     @Override
     public Node find(String name) throws JojoException {
         return tree.find(name);
+    }
+
+    /** Names for nodes that are to join: from now on theirs, if nobody in the tree has one of them. */
+    void take(List<String> fresh) throws JojoException {
+        if (names != null) {
+            names.take(fresh);
+        } else {
+            neighbours.client.call(Post.TREE, Names.ASK, fresh).touch();
+        }
+    }
+
+    /** Of a node below. */
+    void takeFor(Object fresh) throws JojoException {
+        if (names == null) {
+            throw new JojoException("names are asked of the client");
+        }
+        names.take(fresh);
     }
 
     @Override

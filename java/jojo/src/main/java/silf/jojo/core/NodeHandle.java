@@ -25,7 +25,8 @@ final class NodeHandle extends Node {
         this.alive = alive;
     }
 
-    int epoch() {
+    @Override
+    public int epoch() {
         return epoch;
     }
 

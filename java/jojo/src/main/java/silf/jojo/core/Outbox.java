@@ -93,7 +93,6 @@ final class Outbox {
     private long numbered;
     private long confirmed;
 
-    /** @param thread whether it has a thread of its own to write; without, only tests of one thread work */
     Outbox(String name, OutputStream out, boolean unmounts, boolean resumable, Broken broken) {
         this.out = out;
         this.unmounts = unmounts;

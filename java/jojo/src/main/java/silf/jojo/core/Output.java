@@ -6,6 +6,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.Predicate;
 import silf.jojo.JojoException;
 
 /**
@@ -147,7 +148,7 @@ final class Output {
         private final PrintStream out;
         private final PrintStream err;
         private final Map<From, ByteArrayOutputStream> begun = new HashMap<>();
-        private final java.util.ArrayDeque<Arrived> queue = new java.util.ArrayDeque<>();
+        private final java.util.ArrayDeque<Runnable> queue = new java.util.ArrayDeque<>();
         private boolean working;
 
         Printer(LocalNode node, PrintStream out, PrintStream err) {
@@ -157,33 +158,46 @@ final class Output {
         }
 
         /** Called by link readers: a terminal that is stopped stops this printer's thread, and the nodes' credit. */
-        synchronized void take(Arrived message) {
-            queue.add(message);
+        void take(Arrived message) {
+            submit(() -> print(message));
+        }
+
+        /** A subtree is no more: behind what it said last, its lines end. */
+        void lose(Path gone) {
+            submit(() -> end(from -> gone.holds(from.path())));
+        }
+
+        private synchronized void submit(Runnable next) {
+            queue.add(next);
             if (!working) {
                 working = true;
-                node.handlers().submit(this::print);
+                node.handlers().submit(this::work);
             }
         }
 
-        private void print() {
+        private void work() {
             for (; ; ) {
-                Arrived message;
+                Runnable next;
                 synchronized (this) {
-                    message = queue.poll();
-                    if (message == null) {
+                    next = queue.poll();
+                    if (next == null) {
                         working = false;
                         notifyAll();
                         return;
                     }
                 }
-                node.post().handedOn(message);
-                try {
-                    if (Decoder.decode(message.body(), node.classes(), "a node") instanceof byte[] bytes) {
-                        lines(message.lane.from, message.tag == ERR ? ERR : OUT, bytes);
-                    }
-                } catch (JojoException e) {
-                    node.note("output that could not be read: " + e.getMessage());
+                next.run();
+            }
+        }
+
+        private void print(Arrived message) {
+            node.post().handedOn(message);
+            try {
+                if (Decoder.decode(message.body(), node.classes(), "a node") instanceof byte[] bytes) {
+                    lines(message.lane.from, message.tag == ERR ? ERR : OUT, bytes);
                 }
+            } catch (JojoException e) {
+                node.note("output that could not be read: " + e.getMessage());
             }
         }
 
@@ -215,15 +229,21 @@ final class Output {
                         return;
                     }
                 }
-                begun.forEach((from, line) -> {
-                    if (line.size() > 0) {
-                        (from.tag() == OUT ? out : err)
-                                .println("[" + node.neighbours().deepName(from.path()) + "] "
-                                        + Text.printable(line.toString(StandardCharsets.UTF_8)));
-                    }
-                });
-                begun.clear();
+                end(from -> true);
             }
+        }
+
+        private synchronized void end(Predicate<From> which) {
+            begun.entrySet().removeIf(entry -> {
+                From from = entry.getKey();
+                boolean ends = which.test(from);
+                if (ends && entry.getValue().size() > 0) {
+                    (from.tag() == OUT ? out : err)
+                            .println("[" + node.neighbours().deepName(from.path()) + "] "
+                                    + Text.printable(entry.getValue().toString(StandardCharsets.UTF_8)));
+                }
+                return ends;
+            });
         }
     }
 }

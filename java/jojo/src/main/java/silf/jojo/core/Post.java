@@ -2,12 +2,13 @@ package silf.jojo.core;
 
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import silf.jojo.JojoException;
 import silf.jojo.NodeLostException;
 
 /**
  * The messages of one node: its lanes in both directions, and what comes for it. Called by link readers, so nothing here
- * waits but {@link #send}. Not in it: which link leads where, what handlers do.
+ * waits but {@link #answer}. Not in it: which link leads where, what handlers do.
  */
 final class Post implements Inlane.Owner {
     static final int MESSAGES = 0;
@@ -36,16 +37,18 @@ final class Post implements Inlane.Owner {
     private final Taker[] takers = new Taker[Frame.LANES];
     private final Map<To, Lane> lanes = new ConcurrentHashMap<>();
     private final Map<From, Inlane> inlanes = new ConcurrentHashMap<>();
-    /** The last epoch at each place that is no more. */
-    private final Map<Path, Integer> dead = new ConcurrentHashMap<>();
+    private final Gone gone;
+    private final Senders senders;
     private final Budget budget;
     /** Frames of this node itself that were dropped, for whoever looks after a fault. */
     final java.util.concurrent.atomic.LongAdder dropped = new java.util.concurrent.atomic.LongAdder();
 
-    Post(Path here, int epoch, Routes routes, Handlers handlers, UserClasses classes, Budget budget) {
+    Post(Path here, int epoch, Routes routes, Senders senders, Handlers handlers, UserClasses classes, Budget budget) {
         this.here = here;
         this.epoch = epoch;
         this.routes = routes;
+        this.gone = new Gone(here);
+        this.senders = senders;
         this.budget = budget;
         this.calls = new Calls(handlers, classes, call -> {
             Route route = routes.to(call.to, call.lane);
@@ -79,9 +82,8 @@ final class Post implements Inlane.Owner {
         Lane lane = lanes.get(key);
         if (lane == null) {
             synchronized (lanes) { // against reroute
-                Integer gone = dead.get(to);
                 Route route = routes.to(to, number);
-                if (route == null || gone != null && gone == epochTo) {
+                if (route == null || gone.is(to, epochTo)) {
                     throw new NodeLostException(name, route == null ? "there is no way to it" : "it has ended");
                 }
                 Lane made = new Lane(to, name, epochTo, here, epoch, number, route);
@@ -138,8 +140,7 @@ final class Post implements Inlane.Owner {
             calls.noWay(Frame.number(frame, at));
             return;
         }
-        Integer gone = dead.get(from);
-        if (Frame.epochTo(field) != epoch || gone != null && gone == epochFrom) {
+        if (Frame.epochTo(field) != epoch || gone.is(from, epochFrom)) {
             dropped.increment();
             noWay(frame, from, at);
             return;
@@ -168,6 +169,18 @@ final class Post implements Inlane.Owner {
         this.switched = switched;
     }
 
+    private volatile Consumer<Path> onLoss = lost -> {};
+
+    /** Told of each subtree that is lost, last. */
+    void onLoss(Consumer<Path> then) {
+        onLoss = then;
+    }
+
+    /** Places that are remembered as gone: for tests. */
+    int gone() {
+        return gone.size();
+    }
+
     interface Cancel {
         void cancel(Path from, long call);
     }
@@ -182,6 +195,9 @@ final class Post implements Inlane.Owner {
         From key = new From(from, epochFrom, number);
         Inlane lane = inlanes.get(key);
         if (lane == null) {
+            if (!senders.begin(from)) {
+                throw new Violation("messages from " + from + ", or from so many");
+            }
             lane = new Inlane(from, epochFrom, number, here, epoch, this);
             inlanes.put(key, lane);
         }
@@ -233,21 +249,23 @@ final class Post implements Inlane.Owner {
     }
 
     /** A place and all below it are no more: who waits for it is told, and what it began is dropped. */
-    void lose(Path gone, int epoch, NodeLostException why) {
-        dead.put(gone, epoch);
+    void lose(Path lost, int epoch, NodeLostException why) {
+        gone.add(lost, epoch);
         for (Map.Entry<To, Lane> entry : lanes.entrySet()) {
-            if (gone.holds(entry.getKey().path()) && lanes.remove(entry.getKey(), entry.getValue())) {
+            if (lost.holds(entry.getKey().path()) && lanes.remove(entry.getKey(), entry.getValue())) {
                 entry.getValue().lose(why);
             }
         }
         for (Map.Entry<From, Inlane> entry : inlanes.entrySet()) {
             From key = entry.getKey();
-            if (gone.holds(key.path()) && inlanes.remove(key, entry.getValue())) {
-                dead.put(key.path(), key.epoch());
+            if (lost.holds(key.path()) && inlanes.remove(key, entry.getValue())) {
+                gone.add(key.path(), key.epoch());
+                senders.ended(key.path());
                 entry.getValue().lose();
             }
         }
-        calls.lose(gone::holds, why);
+        calls.lose(lost::holds, why);
+        onLoss.accept(lost);
     }
 
     /** Ends all waits. */

@@ -64,6 +64,10 @@ public final class Program {
         node.post().taker(Post.OUTPUT, printer::take);
         this.files = new FileService(node);
         node.post().taker(Post.FILES, files::take);
+        node.post().onLoss(lost -> {
+            files.lose(lost);
+            printer.lose(lost);
+        });
     }
 
     /** Null, or which of the properties that Jojo itself reads cannot be used, and why. */

@@ -152,6 +152,11 @@ final class TreeCalls {
             here.handlers().submit(() -> here.looks().answer(message));
             return;
         }
+        if (message.type == Frame.CALL && message.tag == Names.ASK) {
+            // Not in the turn of the code's own messages: one of these may wait for who asks.
+            here.handlers().submit(() -> names(message));
+            return;
+        }
         here.inbox().submit(() -> {
             here.post().handedOn(message);
             try {
@@ -164,6 +169,16 @@ final class TreeCalls {
                 fail(message, e);
             }
         });
+    }
+
+    private void names(Arrived message) {
+        here.post().handedOn(message);
+        try {
+            here.takeFor(Decoder.decode(message.body(), here.classes(), here.neighbours().nameOf(message.lane.from)));
+            here.post().answer(message, Frame.REPLY, null);
+        } catch (JojoException | RuntimeException e) {
+            fail(message, e);
+        }
     }
 
     private void fail(Arrived message, Throwable e) {

@@ -9,6 +9,7 @@ import silf.jojo.Code;
 import silf.jojo.JojoException;
 import silf.jojo.Message;
 import silf.jojo.Node;
+import silf.jojo.NodeLostException;
 
 /**
  * A master whose workers ({@link Worker}) are the nodes directly below it. Each worker takes as it can, several jobs ahead; a
@@ -23,12 +24,12 @@ public abstract class Master<J extends Serializable, R extends Serializable> ext
     private static final int TRIES_MOST = 5;
 
     /** A worker is there, and how many jobs it takes ahead. */
-    record Ready(int rank, int credit) implements Serializable {}
+    record Ready(int rank, int epoch, int credit) implements Serializable {}
 
     record Job(long number, Serializable job) implements Serializable {}
 
     /** @param failure null, or why there is no result */
-    record Result(int rank, long number, Serializable result, String failure) implements Serializable {}
+    record Result(int rank, int epoch, long number, Serializable result, String failure) implements Serializable {}
 
     record Over() implements Serializable {}
 
@@ -36,6 +37,7 @@ public abstract class Master<J extends Serializable, R extends Serializable> ext
         final long number;
         final J job;
         int worker;
+        int epoch;
         int tries;
 
         Given(long number, J job) {
@@ -44,11 +46,22 @@ public abstract class Master<J extends Serializable, R extends Serializable> ext
         }
     }
 
+    /** A worker, from its READY on, and how many jobs it would take now. A rank may have had another before. */
+    private static final class Free {
+        final int epoch;
+        int jobs;
+
+        Free(int epoch, int jobs) {
+            this.epoch = epoch;
+            this.jobs = jobs;
+        }
+    }
+
     // All guarded by this.
     private final Map<Long, Given<J>> out = new HashMap<>();
     private final ArrayDeque<Given<J>> again = new ArrayDeque<>();
-    /** Jobs that each worker would take now, by rank. */
-    private final Map<Integer, Integer> free = new HashMap<>();
+    /** By rank. */
+    private final Map<Integer, Free> free = new HashMap<>();
     private long number;
     private boolean exhausted;
     private boolean over;
@@ -91,7 +104,7 @@ public abstract class Master<J extends Serializable, R extends Serializable> ext
         synchronized (this) {
             try {
                 if (mes.contents instanceof Ready ready) {
-                    free.put(ready.rank(), Math.max(1, ready.credit()));
+                    ready(ready);
                 } else if (mes.contents instanceof Result done) {
                     take(done);
                 } else {
@@ -111,9 +124,24 @@ public abstract class Master<J extends Serializable, R extends Serializable> ext
         return super.handle(mes);
     }
 
+    /** Handlers run at the same time: this may come behind the worker's loss, and then it is of no use. */
+    private void ready(Ready ready) {
+        if (isUp(ready.rank(), ready.epoch())) {
+            free.put(ready.rank(), new Free(ready.epoch(), Math.max(1, ready.credit())));
+        }
+    }
+
+    private boolean isUp(int rank, int epoch) {
+        Node node = descendants[rank];
+        return node.alive() && node.epoch() == epoch; // in this order: the epoch of one that is up is its own
+    }
+
     @SuppressWarnings("unchecked")
     private void take(Result done) throws JojoException {
-        free.computeIfPresent(done.rank(), (rank, count) -> count + 1);
+        Free worker = free.get(done.rank());
+        if (worker != null && worker.epoch == done.epoch()) {
+            worker.jobs++;
+        }
         Given<J> given = out.remove(done.number());
         if (given == null) {
             return; // done before, by another
@@ -128,19 +156,21 @@ public abstract class Master<J extends Serializable, R extends Serializable> ext
 
     /** Gives what there is to whoever is free; what was lost goes first. */
     private void give() throws JojoException {
-        for (Iterator<Map.Entry<Integer, Integer>> i = free.entrySet().iterator(); i.hasNext(); ) {
-            Map.Entry<Integer, Integer> worker = i.next();
-            while (worker.getValue() > 0) {
+        for (Iterator<Map.Entry<Integer, Free>> i = free.entrySet().iterator(); i.hasNext(); ) {
+            Map.Entry<Integer, Free> entry = i.next();
+            Free worker = entry.getValue();
+            while (worker.jobs > 0) {
                 Given<J> given = another();
                 if (given == null) {
                     break;
                 }
-                given.worker = worker.getKey();
+                given.worker = entry.getKey();
+                given.epoch = worker.epoch;
                 given.tries++;
                 try {
                     descendants[given.worker].tell(new Job(given.number, given.job));
-                    worker.setValue(worker.getValue() - 1);
-                } catch (JojoException e) {
+                    worker.jobs--;
+                } catch (NodeLostException e) {
                     // It is lost; what it had is taken back when that is told.
                     i.remove();
                     again.addFirst(given);
@@ -153,11 +183,14 @@ public abstract class Master<J extends Serializable, R extends Serializable> ext
             notifyAll();
         }
         if (over) {
-            for (Node worker : descendants) {
-                if (free.remove(worker.rank()) != null && worker.alive()) {
-                    worker.tell(new Over());
+            for (int rank : free.keySet()) {
+                try {
+                    descendants[rank].tell(new Over());
+                } catch (NodeLostException e) {
+                    // It need not be told.
                 }
             }
+            free.clear();
         }
     }
 
@@ -180,10 +213,11 @@ public abstract class Master<J extends Serializable, R extends Serializable> ext
     @Override
     public void nodeLost(Node node) throws JojoException {
         synchronized (this) {
-            free.remove(node.rank());
+            // Another may be in its place by now, and at work: handlers run at the same time.
+            free.computeIfPresent(node.rank(), (rank, worker) -> isUp(rank, worker.epoch) ? worker : null);
             try {
                 for (Given<J> given : new ArrayDeque<>(out.values())) {
-                    if (given.worker == node.rank() && !again.contains(given)) {
+                    if (given.worker == node.rank() && !isUp(given.worker, given.epoch) && !again.contains(given)) {
                         if (given.tries >= TRIES_MOST) {
                             out.remove(given.number);
                             failed(given.job, "it was lost with " + given.tries + " workers");

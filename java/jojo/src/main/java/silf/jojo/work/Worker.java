@@ -33,7 +33,7 @@ public abstract class Worker<J extends Serializable, R extends Serializable> ext
 
     @Override
     public void start() throws JojoException {
-        parent.tell(new Master.Ready(rank, credit()));
+        parent.tell(new Master.Ready(rank, self().epoch(), credit()));
         for (Master.Job job; (job = take()) != null; ) {
             parent.tell(done(job));
         }
@@ -56,9 +56,9 @@ public abstract class Worker<J extends Serializable, R extends Serializable> ext
     @SuppressWarnings("unchecked")
     private Master.Result done(Master.Job job) {
         try {
-            return new Master.Result(rank, job.number(), work((J) job.job()), null);
+            return new Master.Result(rank, self().epoch(), job.number(), work((J) job.job()), null);
         } catch (Exception e) {
-            return new Master.Result(rank, job.number(), null, e.toString());
+            return new Master.Result(rank, self().epoch(), job.number(), null, e.toString());
         }
     }
 

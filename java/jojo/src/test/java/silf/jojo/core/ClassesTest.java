@@ -1,7 +1,9 @@
 package silf.jojo.core;
 
 import java.io.ByteArrayOutputStream;
+import java.io.FilterInputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -14,7 +16,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import javax.tools.ToolProvider;
 import silf.jojo.Message;
 import silf.jojo.config.NodeSpec;
-import silf.jojo.launch.ProcessLauncher;
+import silf.jojo.launch.Launcher;
 import silf.jojo.program.Body;
 import silf.jojo.program.Peer;
 import silf.jojo.testkit.Check;
@@ -23,6 +25,12 @@ import silf.jojo.testkit.Run;
 /** How a node gets the user's classes: compiled here, on no class path but the client's. */
 public final class ClassesTest {
     private static final int CLASSES = 200;
+
+    private final Over over;
+
+    public ClassesTest(Over.Apart apart) {
+        this.over = apart.over;
+    }
 
     /** A folder with a Code that uses 200 classes, which form a binary tree or a chain of references. */
     private static Path compiled(boolean chain) throws IOException {
@@ -52,13 +60,20 @@ public final class ClassesTest {
         return folder;
     }
 
-    private static void run(ClassLoader loader, Body.Test test, NodeSpec... children) throws Exception {
+    private void run(ClassLoader loader, Body.Test test, NodeSpec... children) throws Exception {
+        run(over.launcher(), loader, test, children);
+    }
+
+    private void run(Launcher launcher, ClassLoader loader, Body.Test test, NodeSpec... children) throws Exception {
         Properties properties = new Properties();
         properties.setProperty("body", Body.name(test));
+        NodeSpec[] reached = new NodeSpec[children.length];
+        for (int i = 0; i < reached.length; i++) {
+            reached[i] = children[i].invocation() == NodeSpec.Invocation.USUAL ? over.reached(children[i]) : children[i];
+        }
         new Program(
-                        NodeSpec.of("client", "client", Body.class.getName(), children), properties,
-                        new ProcessLauncher((node, line) -> System.err.println("{" + node.name() + "} " + line)), loader,
-                        System.out, new PrintStream(new ByteArrayOutputStream(), true, StandardCharsets.UTF_8))
+                        NodeSpec.of("client", "client", Body.class.getName(), reached), properties,
+                        launcher, loader, System.out, new PrintStream(new ByteArrayOutputStream(), true, StandardCharsets.UTF_8))
                 .run();
     }
 
@@ -167,6 +182,105 @@ public final class ClassesTest {
                 }
             }
             return url;
+        }
+    }
+
+    /** Major version 100 is that of no Java yet. */
+    public void a_class_of_a_newer_java_is_named_with_both_versions() throws Exception {
+        Path folder = compiled(true);
+        Path file = folder.resolve("Many.class");
+        byte[] bytes = Files.readAllBytes(file);
+        bytes[6] = 0;
+        bytes[7] = 100;
+        Files.write(file, bytes);
+        try (Counting loader = new Counting(folder)) {
+            silf.jojo.JojoException e = Check.thrown(silf.jojo.JojoException.class,
+                    () -> {
+                        run(loader, client -> client.messages.take(), NodeSpec.of("pad00", "pad00", "Many"));
+                        return null;
+                    }, "the program");
+            String runs = "newer Java than runs here (" + Runtime.version().feature() + ")";
+            for (String word : List.of("pad00", "Many", runs, "100.0")) {
+                Check.that(e.getMessage().contains(word), word + " is not in: " + e.getMessage());
+            }
+        }
+    }
+
+    /** Each node's wire, and how many WANTs have come by it. */
+    private Launcher counted(AtomicInteger wants) {
+        Launcher usual = over.launcher();
+        return (node, opening, deadline) -> {
+            Wire wire = usual.launch(node, opening, deadline);
+            MemoryPipe copy = new MemoryPipe();
+            Thread counts = new Thread(() -> {
+                FrameReader reader = new FrameReader(copy.in);
+                try {
+                    for (byte[] frame; (frame = reader.next()) != null; ) {
+                        if (Frame.type(frame) == Frame.WANT) {
+                            wants.incrementAndGet();
+                        }
+                    }
+                } catch (IOException e) {
+                    // The wire has ended.
+                }
+            });
+            counts.setDaemon(true);
+            counts.start();
+            InputStream in = new FilterInputStream(wire.in()) {
+                @Override
+                public int read(byte[] to, int at, int most) throws IOException {
+                    int count = super.read(to, at, most);
+                    if (count > 0) {
+                        copy.out.write(to, at, count);
+                    }
+                    return count;
+                }
+            };
+            return Wire.of(wire.name(), in, wire.out(), wire);
+        };
+    }
+
+    /** What a far link is crossed for: the class itself comes unasked, and with each want half a megabyte of what it refers to. */
+    public void two_hundred_classes_are_wanted_a_few_times() throws Exception {
+        for (boolean chain : new boolean[] {false, true}) {
+            AtomicInteger wants = new AtomicInteger();
+            try (Counting loader = new Counting(compiled(chain))) {
+                run(counted(wants), loader, client -> Check.equal(CLASSES, client.child(0).call(new Message(0, null)), "classes that ran"),
+                        NodeSpec.of("pad00", "pad00", "Many"));
+            }
+            Check.that(wants.get() <= 5, wants + " wants for " + (chain ? "a chain" : "a tree") + " of " + CLASSES + " classes");
+        }
+    }
+
+    /** Cannot be read the first time that it is looked for, and a second time: ahead of a want, and for it. */
+    private static final class Flaky extends java.net.URLClassLoader {
+        private final String name;
+        private final AtomicInteger left = new AtomicInteger(2);
+
+        Flaky(Path folder, String name) throws IOException {
+            super(new java.net.URL[] {folder.toUri().toURL()}, ClassesTest.class.getClassLoader());
+            this.name = name;
+        }
+
+        @Override
+        public java.net.URL findResource(String resource) {
+            if (resource.equals(name) && left.getAndDecrement() > 0) {
+                throw new IllegalStateException("the disk is away");
+            }
+            return super.findResource(resource);
+        }
+    }
+
+    /** Through a head, and where the JVM itself resolves a reference: what it once took for absent would be absent for good. */
+    public void a_transient_failure_of_a_class_that_a_class_refers_to_passes() throws Exception {
+        try (Flaky loader = new Flaky(compiled(true), "Part7.class")) {
+            run(loader, client -> {
+                silf.jojo.Node head = client.child(0);
+                Message ask = new Message(Peer.RELAY, new Object[] {0, Peer.ECHO});
+                silf.jojo.JojoException e = Check.thrown(silf.jojo.JojoException.class, () -> head.call(ask), "the first time");
+                Check.that(e.getMessage().contains("Unavailable") && e.getMessage().contains("the disk is away"), e.getMessage());
+                Check.equal(CLASSES, head.call(ask), "classes that ran the second time");
+            }, NodeSpec.of("head", "head", Peer.class.getName(), NodeSpec.of("leaf", "leaf", "Many")));
         }
     }
 

@@ -14,8 +14,8 @@ import silf.jojo.Node;
 import silf.jojo.NodeLostException;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.config.NodeSpec.FaultPolicy;
-import silf.jojo.launch.ProcessLauncher;
 import silf.jojo.program.Body;
+import silf.jojo.program.Greedy;
 import silf.jojo.program.Peer;
 import silf.jojo.testkit.Check;
 import silf.jojo.testkit.Processes;
@@ -25,10 +25,19 @@ public final class FaultTest {
     /** What a link says that was given up for its silence (spec/jojo J16). How soon is for `./x bench jojo`. */
     private static final String SILENT = "silent for";
 
+    /** What a machine with other work to do may add. */
+    private static final long BUSY_ms = 10_000;
+
     private final ByteArrayOutputStream err = new ByteArrayOutputStream();
 
-    private static NodeSpec peer(String name, FaultPolicy faults, NodeSpec... children) {
-        return NodeSpec.of(name, name, Peer.class.getName(), children).withFaults(faults);
+    private final Over over;
+
+    public FaultTest(Over.Apart apart) {
+        this.over = apart.over;
+    }
+
+    private NodeSpec peer(String name, FaultPolicy faults, NodeSpec... children) throws Exception {
+        return NodeSpec.of(name, name, Peer.class.getName(), children).withFaults(faults).withInvocation(over.invocation());
     }
 
     private int run(Body.Test test, NodeSpec... children) throws Exception {
@@ -37,7 +46,7 @@ public final class FaultTest {
         PrintStream to = new PrintStream(err, true, StandardCharsets.UTF_8);
         return new Program(
                         NodeSpec.of("client", "client", Body.class.getName(), children), properties,
-                        new ProcessLauncher((node, line) -> System.err.println("{" + node.name() + "} " + line)),
+                        over.launcher(),
                         FaultTest.class.getClassLoader(), System.out, to)
                 .run();
     }
@@ -91,6 +100,14 @@ public final class FaultTest {
             client.messages.take();
         }, peer("pad00", FaultPolicy.FAIL)), "the program");
         Check.that(e.getMessage().contains("pad00"), e.getMessage());
+    }
+
+    /** The call ends at once; the program ends with what was found out about the node. */
+    public void the_end_of_a_node_is_what_ends_the_program_and_not_the_call_that_waited_for_it() throws Exception {
+        JojoException e = Check.thrown(JojoException.class, () -> run(client -> {
+            client.child(0).call(new Message(Peer.DIE, null));
+        }, peer("pad00", FaultPolicy.FAIL)), "the program");
+        Check.that(e.getMessage().contains("node pad00 is lost") && e.getMessage().contains("status 3"), e.getMessage());
     }
 
     public void a_node_is_started_again_in_its_place() throws Exception {
@@ -169,6 +186,47 @@ public final class FaultTest {
         Check.that(e.getMessage().contains("pad00") && e.getMessage().contains("Broken.start"), e.getMessage());
     }
 
+    /** J18: ten seconds for those that have begun, and three for nodes to say that they are over. */
+    public void a_handler_that_never_returns_keeps_nobody() throws Exception {
+        long[] ended_ns = new long[1];
+        long[] pid = new long[1];
+        run(client -> {
+            pid[0] = pid(client.child(0));
+            client.child(0).send(new Message(Peer.STUBBORN, null));
+            client.child(0).call(new Message(Peer.ECHO, 1));
+            ended_ns[0] = System.nanoTime();
+        }, peer("pad00", FaultPolicy.FAIL));
+        long took_ms = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - ended_ns[0]);
+        Check.that(took_ms >= LocalNode.HANDLERS_MOST_ms, "its ten seconds were " + took_ms + " ms");
+        Check.that(took_ms < LocalNode.HANDLERS_MOST_ms + 3_000 + BUSY_ms, "the program ended after " + took_ms + " ms");
+        Check.until("its JVM has ended", () -> ProcessHandle.of(pid[0]).isEmpty());
+    }
+
+    public void a_node_that_takes_longer_to_start_than_it_may_is_given_up_and_named() throws Exception {
+        NodeSpec.Invocation slow = new NodeSpec.Invocation(
+                "ssh", "java", List.of(), List.of("sh", "-c", "exec sleep 600 #{script}"), 500, java.util.Map.of());
+        JojoException e = Check.thrown(
+                JojoException.class, () -> run(client -> {}, peer("pad00", FaultPolicy.FAIL).withInvocation(slow)), "the program");
+        Check.that(e.getMessage().contains("pad00") && e.getMessage().contains("[node_silent]"), e.getMessage());
+    }
+
+    /** The client is the small one. */
+    public void an_answer_that_does_not_fit_into_the_clients_heap_is_an_exception_and_no_end() throws Exception {
+        java.nio.file.Path conf = java.nio.file.Files.writeString(java.nio.file.Files.createTempFile("jojo-test", ".toml"),
+                "[root]\nhost = \"client\"\ncode = \"" + Greedy.class.getName() + "\"\n[[node]]\nhost = \"local\"\ncode = \""
+                        + Greedy.class.getName() + "\"\n");
+        try {
+            Process client = Processes.guarded(new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Xmx24m",
+                    "-cp", System.getProperty("java.class.path"), silf.jojo.Jojo.class.getName(), conf.toString())
+                    .redirectErrorStream(true).start());
+            String said = new String(client.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            Check.equal(0, client.waitFor(), said);
+            Check.that(said.contains("too large here") && said.contains("and then: 7"), said);
+        } finally {
+            java.nio.file.Files.delete(conf);
+        }
+    }
+
     public void a_class_that_is_not_there_is_named() throws Exception {
         JojoException e = Check.thrown(
                 JojoException.class, () -> run(client -> {}, NodeSpec.of("pad00", "pad00", "no.such.Code")), "the program");
@@ -180,9 +238,9 @@ public final class FaultTest {
                 "local", "java", List.of("-Xmx24m"), List.of(), 60_000, java.util.Map.of());
         run(client -> {
             JojoException e = Check.thrown(
-                    JojoException.class, () -> Contract.echo(client.child(0), new byte[40 << 20]), "40 MB for 24");
+                    JojoException.class, () -> ContractTest.echo(client.child(0), new byte[40 << 20]), "40 MB for 24");
             Check.that(e.getMessage().contains("too large"), e.getMessage());
-            Check.equal(7, Contract.echo(client.child(0), 7), "an echo after that");
+            Check.equal(7, ContractTest.echo(client.child(0), 7), "an echo after that");
         }, peer("pad00", FaultPolicy.FAIL).withInvocation(small));
     }
 }

@@ -11,14 +11,19 @@ import silf.jojo.Message;
 import silf.jojo.RemoteException;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.config.NodeSpec.FileRoot;
-import silf.jojo.launch.ProcessLauncher;
 import silf.jojo.program.Body;
 import silf.jojo.program.Scribe;
 import silf.jojo.testkit.Check;
 
 /** Files of the client at a node: live, and no further than was declared. */
 public final class FilesTest {
-    private static void with(java.nio.file.Path folder, Body.Test test) throws Exception {
+    private final Over over;
+
+    public FilesTest(Over over) {
+        this.over = over;
+    }
+
+    private void with(java.nio.file.Path folder, Body.Test test) throws Exception {
         Properties properties = new Properties();
         properties.setProperty("body", Body.name(test));
         List<FileRoot> roots = List.of(
@@ -27,8 +32,8 @@ public final class FilesTest {
         NodeSpec head = NodeSpec.of("head", "head", Scribe.class.getName(), leaf).withFiles(roots);
         NodeSpec other = NodeSpec.of("other", "other", Scribe.class.getName());
         new Program(
-                        NodeSpec.of("client", "client", Body.class.getName(), head, other), properties,
-                        new ProcessLauncher((node, line) -> System.err.println("{" + node.name() + "} " + line)),
+                        NodeSpec.of("client", "client", Body.class.getName(), over.reached(head), over.reached(other)), properties,
+                        over.launcher(),
                         FilesTest.class.getClassLoader(), System.out,
                         new PrintStream(new ByteArrayOutputStream(), true, StandardCharsets.UTF_8))
                 .run();

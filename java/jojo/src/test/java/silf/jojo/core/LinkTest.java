@@ -1,5 +1,6 @@
 package silf.jojo.core;
 
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import silf.jojo.config.NodeSpec;
@@ -51,6 +52,61 @@ public final class LinkTest {
 
     public void a_short_start_does_not_make_silence_shorter_than_it_is_later() {
         Check.equal(Link.SILENT_ns, Link.silentWhileStarting_ns(startsWithin(10)), "the longest silence");
+    }
+
+    /** Who waits for the peer is told before anybody looks into why it has ended. */
+    public void a_loss_is_told_before_it_is_explained() throws Exception {
+        CountDownLatch told = new CountDownLatch(1);
+        LinkedBlockingQueue<Link.Loss> explained = new LinkedBlockingQueue<>();
+        MemoryPipe in = new MemoryPipe();
+        Wire far = new Wire() {
+            @Override
+            public java.io.InputStream in() {
+                return in.in;
+            }
+
+            @Override
+            public java.io.OutputStream out() {
+                return new MemoryPipe().out;
+            }
+
+            @Override
+            public String name() {
+                return "far";
+            }
+
+            /** As a process that ends late. */
+            @Override
+            public String diagnosis() {
+                try {
+                    return told.await(60, TimeUnit.SECONDS) ? "status 9" : "nobody was told";
+                } catch (InterruptedException e) {
+                    return e.toString();
+                }
+            }
+
+            @Override
+            public void close() {}
+        };
+        Link link = new Link(far, new Link.Owner() {
+            @Override
+            public void frame(Link link, byte[] frame) {}
+
+            @Override
+            public void lost(Link link, Link.Loss loss) {
+                lost.add(loss);
+                told.countDown();
+            }
+
+            @Override
+            public void explained(Link link, Link.Loss loss) {
+                explained.add(loss);
+            }
+        });
+        link.open();
+        in.out.close();
+        Check.equal(new Link.Loss(-1, "closed by the other side"), lost.poll(60, TimeUnit.SECONDS), "what is told");
+        Check.equal(new Link.Loss(-1, "closed by the other side; status 9"), explained.poll(60, TimeUnit.SECONDS), "what is known then");
     }
 
     public void a_link_that_is_not_watched_may_be_silent_for_ever() {

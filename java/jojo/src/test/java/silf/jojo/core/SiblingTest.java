@@ -21,7 +21,13 @@ public final class SiblingTest {
         Siblings.resumeMost_ms = 60_000; // five cuts, one after another, where a processor is seldom had
     }
 
-    private static void run(Body.Test test, String... properties) throws Exception {
+    private final Over over;
+
+    public SiblingTest(Over.Within within) {
+        this.over = within.over;
+    }
+
+    private void run(Body.Test test, String... properties) throws Exception {
         Properties all = new Properties();
         all.setProperty("body", Body.name(test));
         for (String property : properties) {
@@ -30,7 +36,7 @@ public final class SiblingTest {
         NodeSpec a = NodeSpec.of("a", "a", Peer.Orderly.class.getName());
         NodeSpec b = NodeSpec.of("b", "b", Peer.Orderly.class.getName());
         new Program(
-                        NodeSpec.of("client", "client", Body.class.getName(), a, b), all, Transport.memory(),
+                        NodeSpec.of("client", "client", Body.class.getName(), a, b), all, over.launcher(),
                         SiblingTest.class.getClassLoader(), System.out,
                         new PrintStream(new ByteArrayOutputStream(), true, StandardCharsets.UTF_8))
                 .run();
@@ -76,7 +82,7 @@ public final class SiblingTest {
             NodeSpec a = NodeSpec.of("a", "a", silf.jojo.program.Last.class.getName());
             NodeSpec b = NodeSpec.of("b", "b", silf.jojo.program.Last.class.getName());
             new Program(
-                            NodeSpec.of("client", "client", silf.jojo.program.Last.class.getName(), a, b), none, Transport.memory(),
+                            NodeSpec.of("client", "client", silf.jojo.program.Last.class.getName(), a, b), none, over.launcher(),
                             SiblingTest.class.getClassLoader(), System.out, System.err)
                     .run();
             Check.equal(silf.jojo.program.Last.WORDS, silf.jojo.program.Last.heard.get(), "words that were heard");
@@ -120,6 +126,36 @@ public final class SiblingTest {
             client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, 1000, 3000}));
             complete(client.child(1), 3000);
         });
+    }
+
+    public void a_dial_that_is_refused_leaves_siblings_to_the_tree() throws Exception {
+        run(client -> {
+            of("b").shutDoor();
+            for (int i = 0; i < 100; i++) {
+                Check.equal("b", client.child(0).call(new Message(Peer.ASK_SIBLING, 1)), "what a hears from b");
+                Check.equal("a", client.child(1).call(new Message(Peer.ASK_SIBLING, 0)), "what b hears from a");
+            }
+            client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, 0, 3000}));
+            complete(client.child(1), 3000);
+            Check.that(of("a").link(Path.of(1)) == null && of("b").link(Path.of(0)) == null, "there is a direct link");
+        });
+    }
+
+    /** A sibling that is known, at an address that another one gave. */
+    public void who_answers_in_anothers_place_is_not_talked_to() throws Exception {
+        Door here = new Door(certificate -> true, socket -> {});
+        Door impostor = new Door(certificate -> true, socket -> {});
+        Door meant = new Door(certificate -> true, socket -> {});
+        try {
+            here.dial(List.of("127.0.0.1"), meant.port(), meant.certificate()).close();
+            java.io.IOException e = Check.thrown(java.io.IOException.class,
+                    () -> here.dial(List.of("127.0.0.1"), impostor.port(), meant.certificate()), "a dial");
+            Check.that(e.getMessage().contains("another sibling answers there"), e.getMessage());
+        } finally {
+            here.close();
+            impostor.close();
+            meant.close();
+        }
     }
 
     public void who_has_not_come_by_the_tree_is_turned_away_at_the_door() throws Exception {

@@ -53,6 +53,15 @@ final class Transport {
         };
     }
 
+    /** A node of this JVM is as good as dead. */
+    static void cut(String name) {
+        try {
+            ENDS.get(name).close();
+        } catch (IOException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     private static void begin(NodeSpec spec, byte[] opening, Wire far, Launcher below) {
         ENDS.put(spec.name(), far);
         Thread thread = new Thread(() -> {

@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import silf.jojo.Code;
 import silf.jojo.JojoException;
 import silf.jojo.Message;
@@ -34,11 +35,16 @@ public class Peer extends Code {
 
     public static final int FLOOD_SIBLING = 19;
     public static final int EXIT = 20;
+    public static final int STUBBORN = 21;
+    public static final int ENTER = 22;
+    public static final int JOIN = 23;
 
     private final CountDownLatch released = new CountDownLatch(1);
     private final List<Object> notes = new ArrayList<>();
     private final List<String> news = new ArrayList<>();
     private volatile boolean interrupted;
+    private final AtomicInteger inside = new AtomicInteger();
+    private final AtomicInteger insideMost = new AtomicInteger();
 
     /** An exception that only its own class path knows. */
     public static final class Own extends RuntimeException {
@@ -55,6 +61,14 @@ public class Peer extends Code {
     public enum Colour {
         RED,
         GREEN
+    }
+
+    /** Its handlers exclude each other, as the paper's do. */
+    public static final class Exclusive extends Peer {
+        @Override
+        public synchronized Object handle(Message mes) throws JojoException {
+            return super.handle(mes);
+        }
     }
 
     /** One per node, notes in order. */
@@ -137,6 +151,21 @@ public class Peer extends Code {
             case EXIT:
                 silf.jojo.Jojo.exit(7);
                 return null;
+            case STUBBORN:
+                for (; ; ) {
+                    try {
+                        TimeUnit.DAYS.sleep(1);
+                    } catch (InterruptedException e) {
+                        // stays
+                    }
+                }
+            case ENTER: // how many were ever in here at the same time
+                insideMost.accumulateAndGet(inside.incrementAndGet(), Math::max);
+                Thread.sleep(1);
+                inside.decrementAndGet();
+                return insideMost.get();
+            case JOIN:
+                return join((silf.jojo.config.NodeSpec) mes.contents).name();
             case FLOOD_SIBLING:
                 int[] range = (int[]) mes.contents; // rank, from, to
                 for (int i = range[1]; i < range[2]; i++) {

@@ -23,32 +23,34 @@ import silf.jojo.Message;
 import silf.jojo.Node;
 import silf.jojo.RemoteException;
 import silf.jojo.config.NodeSpec;
-import silf.jojo.launch.Launcher;
 import silf.jojo.program.Body;
 import silf.jojo.program.Peer;
 import silf.jojo.testkit.Check;
 
-/** What every transport must do: the tests of {@code silf.jojo}'s promises, over whatever wires a subclass has. */
-public abstract class Contract {
+/** What every transport must do: the tests of {@code silf.jojo}'s promises. */
+public final class ContractTest {
     static final int TEST_MOST_S = 60;
 
-    /** How children are started. */
-    protected abstract Launcher launcher() throws Exception;
+    private final Over over;
 
-    protected NodeSpec.Invocation invocation() throws Exception {
-        return NodeSpec.Invocation.USUAL;
+    public ContractTest(Over over) {
+        this.over = over;
+    }
+
+    private NodeSpec.Invocation invocation() throws Exception {
+        return over.invocation();
     }
 
     /** What nodes printed, line by line. */
-    protected final ByteArrayOutputStream out = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream out = new ByteArrayOutputStream();
 
-    protected final ByteArrayOutputStream err = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream err = new ByteArrayOutputStream();
 
-    protected final NodeSpec peer(String name, NodeSpec... children) throws Exception {
+    private final NodeSpec peer(String name, NodeSpec... children) throws Exception {
         return NodeSpec.of(name, name, Peer.class.getName(), children).withInvocation(invocation());
     }
 
-    protected final NodeSpec[] peers(int count) throws Exception {
+    private final NodeSpec[] peers(int count) throws Exception {
         NodeSpec[] peers = new NodeSpec[count];
         for (int i = 0; i < count; i++) {
             peers[i] = peer("pad0" + i);
@@ -56,12 +58,12 @@ public abstract class Contract {
         return peers;
     }
 
-    protected final int run(Body.Test test, NodeSpec... children) throws Exception {
+    private final int run(Body.Test test, NodeSpec... children) throws Exception {
         Properties properties = new Properties();
         properties.setProperty("body", Body.name(test));
         NodeSpec root = NodeSpec.of("client", "client", Body.class.getName(), children);
         return new Program(
-                        root, properties, launcher(), Contract.class.getClassLoader(),
+                        root, properties, over.launcher(), ContractTest.class.getClassLoader(),
                         new PrintStream(out, true, StandardCharsets.UTF_8),
                         new PrintStream(err, true, StandardCharsets.UTF_8))
                 .run();
@@ -181,6 +183,23 @@ public abstract class Contract {
         }, peers(3));
     }
 
+    /** Whatever the route, and while it changes. */
+    public void messages_between_siblings_come_once_and_in_order() throws Exception {
+        int piece = 5_000;
+        run(client -> {
+            for (int i = 0; i < 4; i++) {
+                client.child(0).call(new Message(Peer.FLOOD_SIBLING, new int[] {1, i * piece, (i + 1) * piece}));
+            }
+            Node to = client.child(1);
+            Check.until("all have come", () -> ((List<?>) to.call(new Message(Peer.NOTES, null))).size() >= 4 * piece);
+            List<?> notes = (List<?>) to.call(new Message(Peer.NOTES, null));
+            Check.equal(4 * piece, notes.size(), "notes");
+            for (int i = 0; i < notes.size(); i++) {
+                Check.equal(i, notes.get(i) instanceof int[] array ? array[0] : notes.get(i), "the note in place " + i);
+            }
+        }, peer("pad00"), NodeSpec.of("pad01", "pad01", Peer.Orderly.class.getName()).withInvocation(invocation()));
+    }
+
     public void a_tree_of_four_levels_answers_from_its_leaves() throws Exception {
         run(client -> {
             Check.equal("deep", client.child(0).call(new Message(Peer.RELAY, new Object[] {1, 0, Peer.ECHO})), "from a leaf");
@@ -250,15 +269,10 @@ public abstract class Contract {
             client.child(0).call(new Message(Peer.ECHO, null));
             client.child(1).call(new Message(Peer.RELAY, new Object[] {0, Peer.PRINT}));
         }, peer("pad00"), peer("head", peer("leaf")));
-        if (hasOwnOutput()) {
+        if (over == Over.PIPE || over == Over.SSH) {
             Check.equal("[leaf] deep\n", out.toString(StandardCharsets.UTF_8), "stdout");
             Check.that(err.toString(StandardCharsets.UTF_8).contains("[leaf] err deep\n"), "stderr: " + err);
         }
-    }
-
-    /** Whether nodes are JVMs of their own. */
-    protected boolean hasOwnOutput() {
-        return true;
     }
 
     public void all_below_are_asked_by_tree() throws Exception {
@@ -311,6 +325,104 @@ public abstract class Contract {
             Check.that(e.getCause() instanceof RemoteException, "the cause: " + e.getCause());
             Check.thrown(ExecutionException.class, () -> node.ask(1, String.class, Duration.ofMillis(1)).get(), "a late one");
         }, peer("pad00"));
+    }
+
+    public void an_answer_of_the_type_that_was_asked_for_comes() throws Exception {
+        run(client -> {
+            Node node = client.child(0);
+            Check.equal(14, node.ask(7, Integer.class).get(TEST_MOST_S, TimeUnit.SECONDS), "an Integer");
+            Check.equal("77", node.ask("7", String.class, Duration.ofSeconds(TEST_MOST_S)).get(), "a String");
+            ExecutionException e = Check.thrown(ExecutionException.class, () -> node.ask(7, String.class).get(), "another type");
+            Check.that(e.getCause() instanceof ClassCastException, "the cause: " + e.getCause());
+        }, NodeSpec.of("twice", "twice", silf.jojo.program.Twice.class.getName()).withInvocation(invocation()));
+    }
+
+    public void synchronized_makes_handlers_exclusive_and_without_it_they_run_at_the_same_time() throws Exception {
+        run(client -> {
+            Check.equal(1, inside(client.child(0), 200), "handlers at the same time, synchronized");
+            Check.until("several at the same time", () -> inside(client.child(1), 200) > 1);
+        }, NodeSpec.of("pad00", "pad00", Peer.Exclusive.class.getName()).withInvocation(invocation()), peer("pad01"));
+    }
+
+    private static int inside(Node node, int calls) throws JojoException {
+        List<Future> all = new ArrayList<>();
+        for (int i = 0; i < calls; i++) {
+            all.add(node.callFuture(new Message(Peer.ENTER, null)));
+        }
+        int most = 0;
+        for (Future each : all) {
+            most = Math.max(most, (Integer) each.touch());
+        }
+        return most;
+    }
+
+    /** No lock is held while a sender waits for credit. */
+    public void a_sender_of_bulk_that_waits_holds_up_nobody_else() throws Exception {
+        run(client -> {
+            Node slow = client.child(0);
+            Future sleeps = slow.callFuture(new Message(Peer.SLEEP, 60_000));
+            Thread bulk = new Thread(() -> {
+                try {
+                    for (int i = 0; i < 500; i++) {
+                        slow.send(new Message(Peer.NOTE, new byte[60_000])); // larger ones the node may have room for
+                    }
+                } catch (JojoException e) {
+                    throw new IllegalStateException(e);
+                }
+            });
+            bulk.start();
+            Check.until("it waits for credit", () -> bulk.getState() == Thread.State.WAITING);
+            for (int i = 0; i < 100; i++) {
+                Check.equal(i, echo(client.child(1), i), "an echo of another node");
+            }
+            slow.send(new Message(Peer.NOTE, "small")); // what bulk leaves to small messages
+            Check.that(bulk.isAlive(), "it did not wait");
+            sleeps.cancel();
+            bulk.join();
+        }, NodeSpec.of("pad00", "pad00", Peer.Orderly.class.getName()).withInvocation(invocation()), peer("pad01"));
+    }
+
+    /** J31: what a program has join is held to what a file is held to. */
+    public void a_subtree_joins_and_what_no_file_may_say_is_refused() throws Exception {
+        run(client -> {
+            Node head = client.add(peer("late", peer("below")));
+            Check.equal("joined late", client.news.poll(TEST_MOST_S, TimeUnit.SECONDS), "the news");
+            Check.equal("deep", head.call(new Message(Peer.RELAY, new Object[] {0, Peer.ECHO})), "the node below it");
+            Check.equal("below", client.below("below").call(new Message(Peer.SELF, null)), "the same, found");
+            Check.equal("later", client.child(0).call(new Message(Peer.JOIN, peer("later"))), "one that joins below another");
+            NodeSpec good = peer("good");
+            NodeSpec.Invocation how = good.invocation();
+            Object[][] rows = {
+                {NodeSpec.of("-oProxyCommand=x", "-oProxyCommand=x", "A"), "no - at its beginning"},
+                {NodeSpec.of("a", "a b", "A"), "no host name"},
+                {NodeSpec.of("a", "a", "not a class"), "no name of a class"},
+                {NodeSpec.of("", "a", "A"), "a name is"},
+                {peer("a", NodeSpec.of("b", "-b", "A")), "no - at its beginning"},
+                {peer("a", peer("b"), peer("b")), "there twice"},
+                {peer("a", deep(Path.DEPTH_MOST)), "levels deep"},
+                {good.withInvocation(new NodeSpec.Invocation("telnet", "java", List.of(), List.of(), 1, Map.of())), "\"telnet\" is unknown"},
+                {good.withInvocation(new NodeSpec.Invocation("ssh", "java'", List.of(), List.of(), 1, Map.of())), "cannot stand in javaPath"},
+                {good.withInvocation(new NodeSpec.Invocation("ssh", "java", List.of("-D`x`"), List.of(), 1, Map.of())), "cannot stand in javaOptions"},
+                {good.withInvocation(new NodeSpec.Invocation("ssh", "java", List.of(), List.of("docker", "{host}"), 1, how.more())), "lacks {command}"},
+                {peer("pad00"), "there is a node named pad00 already"},
+                {peer("below"), "there is a node named below already"},
+                {peer("later"), "there is a node named later already"},
+                {peer("client"), "there is a node named client already"},
+            };
+            for (Object[] row : rows) {
+                for (boolean far : new boolean[] {false, true}) {
+                    JojoException e = Check.thrown(JojoException.class,
+                            () -> far ? client.child(0).call(new Message(Peer.JOIN, (NodeSpec) row[0])) : client.add((NodeSpec) row[0]),
+                            row[0].toString());
+                    Check.that(e.getMessage().contains((String) row[1]), e.getMessage());
+                }
+            }
+            Check.equal(2, client.children().length, "places below the client");
+        }, peer("pad00"));
+    }
+
+    private NodeSpec deep(int levels) throws Exception {
+        return levels == 1 ? peer("level1") : peer("level" + levels, deep(levels - 1));
     }
 
     public void any_node_can_end_the_program_with_a_status() throws Exception {
