@@ -13,7 +13,10 @@ use std::time::Instant;
 /// Where Debian and others put JVMs.
 const PLACE: &str = "/usr/lib/jvm";
 
-/// Runs the tests on the JVM in `PATH`, then on the newest one of [`PLACE`], if that is another.
+/// The oldest Java that Jojo runs on: its tests run there, wherever it is to be had.
+const BASELINE: u32 = 17;
+
+/// Runs the tests on the oldest JVM that Jojo takes, of the one in `PATH` and those of [`PLACE`], then on the newest.
 pub fn parts(shell: &Shell) -> Result<Vec<Part>, Failure> {
     let begun = Instant::now();
     let mut compiled = Part::new("java: compiled");
@@ -27,8 +30,15 @@ pub fn parts(shell: &Shell) -> Result<Vec<Part>, Failure> {
         }
         Err(other) => return Err(other),
     }
-    let mut parts = vec![compiled, run(shell, "java", PathBuf::from("java"))?];
-    if let Some((feature, program)) = newest() {
+    let mut parts = vec![compiled];
+    let jvms = jvms();
+    if jvms.first().is_none_or(|(feature, _)| *feature != BASELINE) {
+        // As a test would say it: the run's end lists it.
+        let skip = format!("SKIP java: missing Java {BASELINE}");
+        eprintln!("{skip}");
+        parts[0].line(&skip);
+    }
+    for (feature, program) in ends(jvms) {
         parts.push(run(shell, &format!("java {feature}"), program)?);
     }
     Ok(parts)
@@ -91,19 +101,32 @@ fn run(shell: &Shell, name: &str, java: PathBuf) -> Result<Part, Failure> {
     Ok(part)
 }
 
-/// The newest JVM of [`PLACE`] and its feature version, if it is newer than the one in `PATH`.
-fn newest() -> Option<(u32, PathBuf)> {
-    let usual = std::env::split_paths(&std::env::var_os("PATH")?)
+/// JVMs that Jojo runs on, from old to new, each feature version once: the one in `PATH`, and those of [`PLACE`].
+fn jvms() -> Vec<(u32, PathBuf)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = std::env::split_paths(&path)
         .find_map(|folder| folder.join("java").canonicalize().ok())
-        .and_then(|java| feature(java.parent()?.parent()?));
-    let homes = std::fs::read_dir(PLACE).ok()?.flatten();
-    homes
+        .and_then(|java| Some(java.parent()?.parent()?.to_path_buf()));
+    let others = std::fs::read_dir(PLACE).into_iter().flatten().flatten();
+    let homes = usual.into_iter().chain(others.map(|home| home.path()));
+    let mut jvms: Vec<(u32, PathBuf)> = homes
         .filter_map(|home| {
-            let java = home.path().join("bin/java");
-            Some((feature(&home.path())?, java.is_file().then_some(java)?))
+            let java = home.join("bin/java");
+            Some((feature(&home)?, java.is_file().then_some(java)?))
         })
-        .max()
-        .filter(|(feature, _)| Some(*feature) > usual)
+        .filter(|(feature, _)| *feature >= BASELINE)
+        .collect();
+    jvms.sort_by_key(|(feature, _)| *feature);
+    jvms.dedup_by_key(|(feature, _)| *feature);
+    jvms
+}
+
+/// The first and the last, which may be one.
+fn ends(mut jvms: Vec<(u32, PathBuf)>) -> Vec<(u32, PathBuf)> {
+    if jvms.len() > 2 {
+        jvms.drain(1..jvms.len() - 1);
+    }
+    jvms
 }
 
 /// What the file `release` of a JVM's home says.
@@ -116,4 +139,21 @@ fn feature(home: &std::path::Path) -> Option<u32> {
         .next()?
         .parse()
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_and_the_newest_are_run_and_each_once() {
+        let of = |features: &[u32]| -> Vec<u32> {
+            let jvms = features.iter().map(|f| (*f, PathBuf::new())).collect();
+            ends(jvms).into_iter().map(|(feature, _)| feature).collect()
+        };
+        assert_eq!(of(&[]), [0; 0]);
+        assert_eq!(of(&[21]), [21]);
+        assert_eq!(of(&[17, 25]), [17, 25]);
+        assert_eq!(of(&[17, 21, 24, 25]), [17, 25]);
+    }
 }
