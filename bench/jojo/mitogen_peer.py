@@ -1,6 +1,6 @@
 """What mitogen takes to have a Python ready over ssh, and for a call: a peer of `./x bench jojo`.
 
-Arguments: ready or calls, an ssh command, how many rounds. Prints lines as silf.jojo.bench.Main does.
+Arguments: ready, calls or rates, an ssh command, how many rounds. Prints lines as silf.jojo.bench.Main does.
 """
 import logging
 import os
@@ -34,6 +34,14 @@ def main(router):
             context.shutdown(wait=True)
         return
     context = connect(router)
+    if what == "rates":
+        for i in range(rounds + 1):
+            begun = time.monotonic()
+            for receiver in [context.call_async(os.getpid) for _ in range(2000)]:
+                receiver.get().unpickle()
+            if i:
+                print("sample\tmitogen pipelined calls over ssh\tper_second\t%.9g" % (2000 / (time.monotonic() - begun)), flush=True)
+        return
     for i in range(500 + rounds):
         begun = time.monotonic()
         context.call(os.getpid)

@@ -25,7 +25,7 @@ pub struct Options {
     pub out: Option<PathBuf>,
 }
 
-const ROWS: [Asked; 11] = [
+const ROWS: [Asked; 12] = [
     Asked {
         key: "ready",
         title: "A node is ready, by one ssh",
@@ -168,11 +168,34 @@ const ROWS: [Asked; 11] = [
     Asked {
         key: "kills",
         title: "A client is killed",
-        goals: &[goal(
-            "no JVM of its tree 5 s later",
-            "the longest",
-            Reach::AtMost { limit: 5.0 },
-        )],
+        goals: &[
+            goal(
+                "no JVM of its tree 5 s later",
+                "the longest",
+                Reach::AtMost { limit: 5.0 },
+            ),
+            goal(
+                "nor behind ssh",
+                "the longest behind ssh",
+                Reach::AtMost { limit: 5.0 },
+            ),
+        ],
+    },
+    Asked {
+        key: "lost",
+        title: "A node dies or falls silent, and somebody waits for it",
+        goals: &[
+            goal(
+                "killed: told within 100 ms",
+                "SIGKILL",
+                Reach::P99AtMost { limit: 0.1 },
+            ),
+            goal(
+                "stopped: told within 10 s",
+                "SIGSTOP",
+                Reach::P99AtMost { limit: 10.0 },
+            ),
+        ],
     },
     Asked {
         key: "sizes",
@@ -236,7 +259,13 @@ fn figures() -> [Figure; 3] {
                 log: true,
                 show: |v| Unit::Seconds.show(v),
             },
-            curves: &["2 layers", "2 layers with credit", "3 layers", "ideal"],
+            curves: &[
+                "one node",
+                "2 layers",
+                "2 layers with credit",
+                "3 layers",
+                "ideal",
+            ],
         },
     ]
 }

@@ -84,7 +84,9 @@ final class Calls {
                     }
                 });
             }
+            Peers.mitogenRates(sshd);
         }
+        Peers.rmiRates();
     }
 
     private static void oneWay(String over, Node node, boolean told) throws Exception {

@@ -125,6 +125,7 @@ final class Farm {
         Main.note("workers' JVMs have " + String.join(" ", JVM) + ": they compile for longer than the farm takes; the head's and the client's have no options");
         Main.note("as the paper: one request under way a worker; with credit: " + CREDIT + "; fewer jobs than " + JOBS
                 + " are scaled up, for 2 layers as the paper take minutes");
+        one();
         try (SshDaemon sshd = SshDaemon.start()) {
             for (int round = 0; round < Main.rounds(3); round++) {
                 for (int workers : round == 0 ? new int[] {1, 2, 4, 8, WORKERS} : new int[] {WORKERS}) {
@@ -133,6 +134,20 @@ final class Farm {
                 }
                 two(sshd, WORKERS, JOBS, CREDIT);
             }
+        }
+    }
+
+    /** The same jobs without anybody else: the paper's 81.4 s. */
+    private static void one() throws Exception {
+        int jobs = JOBS / WORKERS;
+        long begun = System.nanoTime();
+        for (int i = 0; i < jobs; i++) {
+            TimeUnit.MILLISECONDS.sleep(JOB_MS);
+        }
+        long all_ns = (System.nanoTime() - begun) * JOBS / jobs;
+        Main.seconds("one node", all_ns);
+        for (int workers = 1; workers <= WORKERS; workers *= 2) {
+            Main.point("one node", workers, all_ns / 1e9);
         }
     }
 

@@ -29,6 +29,7 @@ public final class Main {
 
     static {
         ROWS.put("kills", Kills::measure); // Map.of ends at ten
+        ROWS.put("lost", Lost::measure);
     }
 
     private static boolean quick;

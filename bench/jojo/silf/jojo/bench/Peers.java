@@ -16,6 +16,8 @@ import silf.jojo.testkit.SshDaemon;
 final class Peers {
     /** As many as a small call has in a frame. */
     static final int BARE_BYTES = 48;
+    private static final int RMI_THREADS = 16;
+    private static final int RMI_CALLS = 1_000;
 
     private Peers() {}
 
@@ -62,12 +64,12 @@ final class Peers {
         }
     }
 
+    private interface RmiWork {
+        void at(Echo echo) throws Exception;
+    }
+
     static void rmi(int calls, int warm) throws Exception {
-        Process server = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Djava.rmi.server.hostname=127.0.0.1",
-                "-cp", System.getProperty("java.class.path"), RmiServer.class.getName()).redirectError(ProcessBuilder.Redirect.INHERIT).start();
-        try {
-            int port = Integer.parseInt(new BufferedReader(new InputStreamReader(server.getInputStream())).readLine());
-            Echo echo = (Echo) LocateRegistry.getRegistry("127.0.0.1", port).lookup("echo");
+        rmi(echo -> {
             for (int i = 0; i < warm; i++) {
                 echo.call(42L);
             }
@@ -76,6 +78,45 @@ final class Peers {
                 echo.call(42L);
                 Main.seconds("RMI call over TCP", System.nanoTime() - begun);
             }
+        });
+    }
+
+    /** It has no calls that are not waited for: as many threads as do it good. */
+    static void rmiRates() throws Exception {
+        rmi(echo -> {
+            for (int i = -3; i < Main.rounds(30); i++) {
+                Thread[] threads = new Thread[RMI_THREADS];
+                long begun = System.nanoTime();
+                for (int t = 0; t < threads.length; t++) {
+                    threads[t] = new Thread(() -> {
+                        try {
+                            for (int call = 0; call < RMI_CALLS; call++) {
+                                echo.call(42L);
+                            }
+                        } catch (RemoteException e) {
+                            Main.missing("RMI calls", e.toString());
+                        }
+                    });
+                    threads[t].start();
+                }
+                for (Thread thread : threads) {
+                    thread.join();
+                }
+                if (i >= 0) {
+                    Main.sample("RMI calls over TCP, " + RMI_THREADS + " threads", "per_second",
+                            RMI_THREADS * RMI_CALLS * 1e9 / (System.nanoTime() - begun));
+                }
+            }
+        });
+    }
+
+    private static void rmi(RmiWork work) throws Exception {
+        Process server = new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Djava.rmi.server.hostname=127.0.0.1",
+                "-cp", System.getProperty("java.class.path"), RmiServer.class.getName()).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        try {
+            int port = Integer.parseInt(new BufferedReader(new InputStreamReader(server.getInputStream())).readLine());
+            Echo echo = (Echo) LocateRegistry.getRegistry("127.0.0.1", port).lookup("echo");
+            work.at(echo);
         } finally {
             server.destroy();
         }
@@ -83,6 +124,10 @@ final class Peers {
 
     static void mitogenReady(SshDaemon sshd, int rounds) throws Exception {
         mitogen("ready", sshd, rounds);
+    }
+
+    static void mitogenRates(SshDaemon sshd) throws Exception {
+        mitogen("rates", sshd, Main.rounds(30));
     }
 
     static void mitogenCalls(SshDaemon sshd) throws Exception {
