@@ -397,13 +397,13 @@ final class Outbox {
         }
     }
 
-    /** The peer has received this many numbered frames. */
+    /** The peer has received this many numbered frames. Fewer than before say nothing: an ACK may have waited while the wire was cut. */
     void confirm(long received) throws Violation {
         if (kept == null) {
             throw new Violation("ACK on a link that cannot be resumed");
         }
         synchronized (kept) {
-            if (received < confirmed || received > numbered) {
+            if (received > numbered) {
                 throw new Violation("ACK " + received + " where " + confirmed + " to " + numbered + " can be");
             }
             for (; confirmed < received; confirmed++) {
@@ -436,6 +436,11 @@ final class Outbox {
             room();
         }
         stopped = true; // should the new wire fail as well
+        synchronized (kept) {
+            if (received < confirmed) {
+                throw new Violation("HELLO of " + received + " received where " + confirmed + " were confirmed");
+            }
+        }
         confirm(received);
         out = next;
         List<byte[]> again;

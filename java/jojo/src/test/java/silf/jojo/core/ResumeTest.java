@@ -1,5 +1,8 @@
 package silf.jojo.core;
 
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Properties;
 import java.util.TreeSet;
@@ -26,6 +29,9 @@ public final class ResumeTest {
 
     private static final int NOTES = 30_000;
 
+    /** To people. */
+    private static final ByteArrayOutputStream SAID = new ByteArrayOutputStream();
+
     private interface Test {
         void run(Body client, SshDaemon sshd) throws Exception;
     }
@@ -44,7 +50,7 @@ public final class ResumeTest {
             new Program(
                             NodeSpec.of("client", "client", Body.class.getName(), talks, notes), properties,
                             new ProcessLauncher((node, line) -> System.err.println("{" + node.name() + "} " + line)),
-                            ResumeTest.class.getClassLoader(), System.out, System.err)
+                            ResumeTest.class.getClassLoader(), System.out, new PrintStream(SAID, true, StandardCharsets.UTF_8))
                     .run();
         }
     }
@@ -117,7 +123,9 @@ public final class ResumeTest {
             Future waits = talks.callFuture(new Message(Peer.WAIT, null));
             Processes.kill((Long) talks.call(new Message(Peer.PID, null)), "KILL");
             NodeLostException e = Check.thrown(NodeLostException.class, waits::touch, "a call to the dead");
-            Check.that(e.getMessage().contains("status 99"), "by its own end: " + e.getMessage());
+            Check.equal("talks", e.node(), "the node that is named");
+            Check.until("it is said how it ended", () -> SAID.toString(StandardCharsets.UTF_8).contains(
+                    "node talks is lost: closed by the other side; the command to it ended with status 99"));
             Check.equal("up", client.child(1).call(new Message(Peer.ECHO, "up")), "an echo of the other");
         });
     }
