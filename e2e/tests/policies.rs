@@ -5,7 +5,7 @@
 
 mod routines;
 
-use kumiko_e2e::adversity::{refused, text};
+use kumiko_e2e::adversity::{Rest, refused, text};
 use kumiko_e2e::{Person, told, until};
 use std::fs;
 
@@ -273,6 +273,161 @@ fn owners_narrow_what_runs_and_give_it_back_within_what_it_began_with() {
     let by_file = set(&["--policy", back.to_str().unwrap()]);
     assert!(by_file.status.success(), "{}", told(&by_file));
     say("up\ngone\nall is well\n");
+}
+
+#[test]
+fn addresses_of_jobs_that_run_are_followed_or_said_not_to_be_under_every_mechanism() {
+    let person = Person::with_site();
+    let policy = person.kumiko_home().join("policy.toml");
+    // A fence will do, so that all of them can be asked for.
+    fs::write(&policy, "complete = false\n").unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // Until the test's process ends: who is not accepted would wait.
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let reach = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' 2>/dev/null");
+    let mechanisms: Vec<String> = admitted(&person)
+        .into_iter()
+        .chain(["library".to_owned()])
+        .collect();
+    for mechanism in &mechanisms {
+        let script = format!(
+            "echo up; while {reach}; do sleep 0.02; done; echo gone; until {reach}; do sleep 0.02; done; echo back; sleep 1000"
+        );
+        let words = ["job", "submit", "--mechanism", mechanism, "--", "sh", "-c"];
+        person.ok(words.into_iter().chain([script.as_str()]));
+    }
+    let numbered = || (1..).zip(&mechanisms);
+    let says = |number: u32, expected: &str| {
+        let attempt = format!("state/spool/{number}.1/stdout");
+        until(&format!("{attempt} says {expected:?}"), || {
+            let said = fs::read_to_string(person.kumiko_home().join(&attempt));
+            said.is_ok_and(|said| said == expected)
+        });
+    };
+    let explained = |number: u32, expected: &str| {
+        until(&format!("the record of {number} says {expected:?}"), || {
+            let record = person.ok(["job", "explain", &number.to_string()]);
+            record.contains(expected)
+        });
+    };
+    let rest = Rest::new(&person);
+    let ask = |number: u32, policy: &str| {
+        let body = format!("{{\"policy\": \"{policy}\"}}");
+        let (status, answer) = rest.ask(&["--json", &body], &format!("/v1/jobs/{number}/policy"));
+        (status, text(&answer))
+    };
+    for (number, mechanism) in numbered() {
+        says(number, "up\n");
+        let name = number.to_string();
+        let set = person.run(["sandbox", "set", &name, "deny=127.0.0.0/8"]);
+        let (status, answer) = ask(number, "network.deny = ['127.0.0.0/8']");
+        if mechanism == "namespace" {
+            refused(&set, 1, &["what namespace lets a program reach", "notify"]);
+            assert_eq!(status, 422, "{answer}");
+            assert!(answer.contains("not_followed"), "{answer}");
+            assert!(!person.ok(["job", "explain", &name]).contains("narrowed"));
+            continue;
+        }
+        let not = "addresses, of datagrams that are sent without connecting";
+        assert!(set.status.success(), "{mechanism}: {}", told(&set));
+        assert!(
+            text(&set.stderr).contains(not),
+            "{mechanism}: {}",
+            told(&set)
+        );
+        assert!(
+            status == 200 && answer.contains(not),
+            "{mechanism}: {answer}"
+        );
+        says(number, "up\ngone\n");
+        explained(number, not);
+        let (status, answer) = ask(number, "network.allow = ['*']");
+        assert_eq!(status, 200, "{mechanism}: {answer}");
+        says(number, "up\ngone\nback\n");
+    }
+    // By the site's file nobody can be refused: what is not followed stands in the record, until it holds again.
+    fs::write(
+        &policy,
+        "complete = false\nnetwork = { deny = [\"127.0.0.0/8\"] }\n",
+    )
+    .unwrap();
+    let namespace = numbered().find(|(_, mechanism)| *mechanism == "namespace");
+    if let Some((number, _)) = namespace {
+        let not =
+            "attempt 1 does not follow all of the policies that hold by now: network and addresses";
+        explained(number, not);
+        fs::write(&policy, "complete = false\n").unwrap();
+        explained(
+            number,
+            "attempt 1 follows all of the policies that hold by now",
+        );
+    }
+}
+
+#[test]
+fn a_job_that_runs_follows_the_policies_of_its_organisation_and_its_user_alone() {
+    let person = Person::with_site();
+    let home = person.kumiko_home();
+    let me = subject(&person);
+    let shared = home.join("shared");
+    fs::create_dir_all(&shared).unwrap();
+    fs::write(shared.join("news"), "all is well\n").unwrap();
+    let real = shared.display();
+    let shown = format!("[paths]\n\"/data\" = {{ access = \"read\", real = \"{real}\" }}\n");
+    fs::write(home.join("policy.toml"), shown).unwrap();
+    let sign = |access: &str| {
+        let text = format!(
+            "vo = \"lattice\"\nexpires = 2100-01-01T00:00:00Z\nmembers = [\"{me}\"]\n[policy.paths]\n\"/data\" = \"{access}\"\n"
+        );
+        let text = person.file("lattice.toml", &text);
+        let user = home.join("user");
+        let place = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
+        let words = [
+            "identity".to_owned(),
+            "sign".to_owned(),
+            place(text),
+            "--cert".to_owned(),
+            place(user.join("usercert.pem")),
+            "--key".to_owned(),
+            place(user.join("userkey.pem")),
+            "--out".to_owned(),
+            place(home.join("lattice.vo")),
+        ];
+        person.ok(words);
+    };
+    sign("read");
+    let trusted = format!(
+        "organisations = [{{ name = \"lattice\", administrator = \"{me}\", policy = \"{}\" }}]\n",
+        home.join("lattice.vo").display()
+    );
+    let settings = fs::read_to_string(home.join("site.toml")).unwrap();
+    fs::write(home.join("site.toml"), trusted + &settings).unwrap();
+    restart(&person);
+    let script = "echo up; while :; do while cat /data/news >/dev/null 2>&1; do sleep 0.02; done; echo gone; until cat /data/news 2>/dev/null; do sleep 0.02; done; done";
+    person.ok(["job", "submit", "--", "sh", "-c", script]);
+    let mut expected = "up\n".to_owned();
+    let says = |expected: &str| {
+        until(&format!("it says {expected:?}"), || {
+            let said = fs::read_to_string(home.join("state/spool/1.1/stdout"));
+            said.is_ok_and(|said| said == expected)
+        });
+    };
+    says(&expected);
+    // The user had none until now, not even a folder for it.
+    let own = "[paths]\n\"/data\" = \"hidden\"\n";
+    let own = person.file(".config/kumiko/policy.toml", own);
+    expected += "gone\n";
+    says(&expected);
+    fs::remove_file(own).unwrap();
+    expected += "all is well\n";
+    says(&expected);
+    sign("hidden");
+    expected += "gone\n";
+    says(&expected);
+    sign("read");
+    expected += "all is well\n";
+    says(&expected);
 }
 
 #[test]

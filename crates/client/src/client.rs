@@ -12,7 +12,7 @@ use kumiko_job::contract::JobView;
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
 use kumiko_session::{Options, Session, SessionError, State, Stream};
-use kumiko_wire::api::{self, Done, Request, SiteView, Submitted};
+use kumiko_wire::api::{self, Done, Narrowed, Request, SiteView, Submitted};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,16 +191,18 @@ impl Client {
         Ok(())
     }
 
-    /// Narrows what a job may see and reach while it runs, by a text of a policy (spec/policy P89).
+    /// Narrows what a job may see and reach while it runs, by a text of a policy (spec/policy P89). What of it the job does
+    /// not follow, in words.
     ///
     /// # Errors
-    /// No such job, more than its policies give, or the link is lost (it may or may not have arrived).
-    pub async fn narrow(&self, job: JobId, policy: &str) -> Result<(), ClientError> {
+    /// No such job, more than its policies give, what its mechanism cannot follow, or the link is lost (it may or may not
+    /// have arrived).
+    pub async fn narrow(&self, job: JobId, policy: &str) -> Result<Vec<String>, ClientError> {
         let policy = policy.to_owned();
-        let Done {} = self
+        let Narrowed { not_followed } = self
             .one(&Request::Narrow { job, policy }, Retry::Yes)
             .await?;
-        Ok(())
+        Ok(not_followed)
     }
 
     /// Lets a job begin that was submitted to be held (spec/jobs/together.md).

@@ -3,7 +3,9 @@
 
 use crate::wishes::Listening;
 use kumiko_linux::terminal;
-use kumiko_policy::{Layer, Limited, Limits, NestError, Origin, Policy, PolicyError};
+use kumiko_policy::{
+    Layer, Limited, Limits, MechanismKind, NestError, Origin, Policy, PolicyError,
+};
 use kumiko_sandbox::{
     Choice, Cost, Ended, Launch, Machine, Measured, OfProgram, Program, SandboxError, Streams,
     Wishes, choose_by,
@@ -247,7 +249,9 @@ pub fn run_under(
     let changeable = policy.limits != Limits::default()
         || said.site_policy.is_some()
         || !said.policies.is_empty();
-    let mut wishes = changeable.then(|| listening(said, policy)).flatten();
+    let mut wishes = changeable
+        .then(|| listening(said, policy, choice))
+        .flatten();
     let ending = kumiko_sandbox::attend(
         &mut *room,
         &launch,
@@ -273,10 +277,11 @@ pub fn run_under(
 }
 
 /// Whoever cannot be heard is told; limits and policy hold all the same.
-fn listening(said: &Said, policy: &Policy) -> Option<Listening> {
+fn listening(said: &Said, policy: &Policy, choice: &Choice) -> Option<Listening> {
     let bound = said.site_policy.as_deref().map(read);
     let bound = bound.and_then(Result::ok).unwrap_or_else(Policy::empty);
-    let listening = Listening::begin(bound.limits, policy.clone());
+    let mechanism = MechanismKind::from_name(choice.mechanism).unwrap_or(policy.mechanism);
+    let listening = Listening::begin(bound.limits, policy.clone(), mechanism);
     if let Err(cause) = &listening {
         eprintln!("kumiko: its limits and policy cannot be changed while it runs: {cause}");
     }

@@ -4,8 +4,8 @@
 
 use kumiko_linux::{spooling, unix_socket};
 use kumiko_policy::{
-    Change, Limited, Limits, Policy, amend, limits_of, narrow, parse_amendment, parse_change,
-    text_of,
+    Change, Limited, Limits, MechanismKind, Policy, amend, heeded, limits_of, narrow,
+    parse_amendment, parse_change, text_of,
 };
 use kumiko_sandbox::{Obey, Wishes};
 use std::fs::DirBuilder;
@@ -63,13 +63,14 @@ pub struct Listening {
     path: PathBuf,
     /// Not above these.
     bound: Limits,
-    /// What the guest began with, and what was asked for since.
+    /// What the guest began with, under which mechanism, and what was asked for since.
     began: Policy,
+    mechanism: MechanismKind,
     asked: Option<Policy>,
 }
 
 impl Listening {
-    pub fn begin(bound: Limits, began: Policy) -> io::Result<Listening> {
+    pub fn begin(bound: Limits, began: Policy, mechanism: MechanismKind) -> io::Result<Listening> {
         let path = folder()?.join(std::process::id().to_string());
         // Of one that was killed, and had our number.
         match std::fs::remove_file(&path) {
@@ -83,6 +84,7 @@ impl Listening {
             path,
             bound,
             began,
+            mechanism,
             asked: None,
         })
     }
@@ -133,6 +135,7 @@ impl Listening {
             let named = parse_amendment(&text, "sandbox set").map_err(|e| e.to_string())?;
             let asked = amend(self.asked.as_ref(), &named);
             let now = narrow(&self.began, &asked).map_err(|e| e.to_string())?;
+            heeded(&self.began, &named, &now, self.mechanism).map_err(|e| e.to_string())?;
             not = of.follow(&now).map_err(|e| e.to_string())?;
             self.asked = Some(asked);
         }

@@ -306,6 +306,23 @@ fn a_run_follows_what_is_asked_of_its_process_under_every_mechanism() {
             kumiko_entry::wishes::ask(pid, &words).map_err(|error| error.to_string())
         };
         says("up");
+        match ask(&["/usr/bin=hidden", "deny=192.0.2.0/24"]) {
+            Ok(told) => {
+                assert_ne!(mechanism, "namespace");
+                assert!(
+                    told.contains("not followed: addresses, of datagrams"),
+                    "{mechanism}: {told}"
+                );
+            }
+            // And none of the rest.
+            Err(why) => {
+                assert!(["auto", "namespace"].contains(&mechanism), "{mechanism}");
+                assert!(
+                    why.contains("what namespace lets a program reach is settled"),
+                    "{why}"
+                );
+            }
+        }
         let told = ask(&["/usr/bin=hidden", "net=1Gbit/s"]).unwrap();
         assert!(
             told.contains("125000 KByte/s, /usr/bin hidden"),

@@ -186,11 +186,18 @@ async fn the_whole_life_of_a_job(test: &str, version: &'static str) {
     let policy = ["--json", "{\"policy\": \"paths.'/data' = 'hidden'\"}"];
     let answer = curl.ask(&format!("/v1/jobs/{deaf}/policy"), &policy).await;
     assert_eq!((answer.status, answer.json()), (200, json!({})));
+    let policy = ["--json", "{\"policy\": \"network.deny = ['192.0.2.9']\"}"];
+    let answer = curl.ask(&format!("/v1/jobs/{deaf}/policy"), &policy).await;
+    let not = json!({ "not_followed": ["addresses"] });
+    assert_eq!((answer.status, answer.json()), (200, not));
     let asked = curl
         .site
         .jobs
         .with(kumiko_job::id::JobId(deaf), |j| j.policies.clone());
-    assert_eq!(asked, ["paths.'/data' = 'hidden'"]);
+    assert_eq!(
+        asked,
+        ["paths.'/data' = 'hidden'", "network.deny = ['192.0.2.9']"]
+    );
     let mut events = curl.command(
         &format!("/v1/jobs/{deaf}/events?after=1"),
         &["-N", "-H", "Accept: text/event-stream"],

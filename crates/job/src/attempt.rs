@@ -77,6 +77,10 @@ pub enum AttemptReport {
     },
     /// The guest has closed its stdin or has ended: more stdin is useless.
     StdinClosed,
+    /// A changed policy was followed, but for this, in words.
+    Followed {
+        not: Vec<String>,
+    },
     Suspended,
     Resumed,
     /// What its sandbox cost; before `Ended`, if a guest ran.

@@ -138,13 +138,14 @@ pub trait Jobs: Send + Sync + 'static {
         job: JobId,
         command: AttemptCommand,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
-    /// Narrows what a job that waits or runs may see and reach, by a text of a policy (spec/policy P89).
+    /// Narrows what a job that waits or runs may see and reach, by a text of a policy (spec/policy P89). What of it an
+    /// attempt that runs does not follow, in words.
     fn narrow(
         &self,
         caller: &Caller,
         job: JobId,
         policy: &str,
-    ) -> impl Future<Output = Result<(), Refusal>> + Send;
+    ) -> impl Future<Output = Result<Vec<String>, Refusal>> + Send;
     /// Says that the caller is attached, until what this gives is dropped (`JobDescription::attended_s`).
     fn attend(
         &self,

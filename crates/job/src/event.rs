@@ -95,6 +95,11 @@ pub enum Event {
     Narrowed {
         policy: Arc<Policy>,
     },
+    /// Of the policy that holds by now its attempt does not follow this, in words; none: it follows all of it again.
+    Unfollowed {
+        epoch: u32,
+        not: Vec<String>,
+    },
     Suspended {
         epoch: u32,
     },
@@ -202,6 +207,7 @@ impl Event {
             Event::Started { .. } => STARTED,
             Event::LimitsSet { .. } => "limits_set",
             Event::Narrowed { .. } => "narrowed",
+            Event::Unfollowed { .. } => "unfollowed",
             Event::Suspended { .. } => "suspended",
             Event::Resumed { .. } => "resumed",
             Event::Unattended { .. } => "unattended",

@@ -88,6 +88,13 @@ pub fn event(event: &Event) -> String {
             "its owner narrowed what it may see and reach: {}",
             policy.in_words()
         ),
+        Event::Unfollowed { epoch, not } if not.is_empty() => {
+            format!("attempt {epoch} follows all of the policies that hold by now")
+        }
+        Event::Unfollowed { epoch, not } => format!(
+            "attempt {epoch} does not follow all of the policies that hold by now: {}",
+            not.join("; ")
+        ),
         Event::Suspended { epoch } => format!("attempt {epoch} is stopped by a signal"),
         Event::Resumed { epoch } => format!("attempt {epoch} goes on"),
         Event::Unattended { after_s } => format!(

@@ -215,10 +215,11 @@ pub fn report(
     if attempt.epoch != epoch {
         return Vec::new();
     }
-    let suspended = match &job.stage {
-        Stage::Running(_, run) => Some(run.suspended),
+    let run = match &job.stage {
+        Stage::Running(_, run) => Some(run),
         _ => None,
     };
+    let suspended = run.map(|run| run.suspended);
     match report {
         AttemptReport::Held
             if suspended.is_none() && job.hold_s().is_some() && job.hold.epoch != epoch =>
@@ -239,12 +240,16 @@ pub fn report(
                 why,
             }]
         }
+        AttemptReport::Followed { not } if run.is_some_and(|run| run.unfollowed != not) => {
+            vec![Event::Unfollowed { epoch, not }]
+        }
         AttemptReport::Suspended if suspended == Some(false) => vec![Event::Suspended { epoch }],
         AttemptReport::Resumed if suspended == Some(true) => vec![Event::Resumed { epoch }],
         AttemptReport::Ended(outcome) => ended(job, attempt, outcome, output, here),
         AttemptReport::Held
         | AttemptReport::Started { .. }
         | AttemptReport::Cost(_)
+        | AttemptReport::Followed { .. }
         | AttemptReport::Suspended
         | AttemptReport::Resumed
         | AttemptReport::Output { .. }

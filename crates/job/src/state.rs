@@ -105,6 +105,8 @@ pub struct Run {
     pub pid: u32,
     pub mechanism: String,
     pub not_enforced: Vec<String>,
+    /// What it does not follow of the policies that hold by now.
+    pub unfollowed: Vec<String>,
     pub suspended: bool,
 }
 

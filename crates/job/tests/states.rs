@@ -444,3 +444,25 @@ fn limits_of_policies_give_way_to_nothing_and_what_the_owner_asked_for_is_rememb
         []
     );
 }
+
+#[test]
+fn what_an_attempt_does_not_follow_is_an_event_each_time_that_it_is_another() {
+    let told = |job: &Job, not: &[&str]| {
+        let not = not.iter().map(|what| (*what).to_owned()).collect();
+        let report = AttemptReport::Followed { not };
+        respond::report(job, 1, report, OutputBytes::default(), HERE)
+    };
+    let event = |not: &[&str]| Event::Unfollowed {
+        epoch: 1,
+        not: not.iter().map(|what| (*what).to_owned()).collect(),
+    };
+    let runs = || vec![submitted(), planned(1), started(1)];
+    let job_of = |more: &[Event]| job(runs().into_iter().chain(more.iter().cloned()).collect());
+    let (before, after) = (job_of(&[]), job_of(&[event(&["addresses"])]));
+    assert_eq!(told(&before, &[]), []);
+    assert_eq!(told(&before, &["addresses"]), [event(&["addresses"])]);
+    assert_eq!(told(&after, &["addresses"]), []);
+    assert_eq!(told(&after, &[]), [event(&[])]);
+    let twice = runs().into_iter().chain([event(&["a"]), event(&["a"])]);
+    assert!(replay(ID, &records(&twice.collect::<Vec<_>>())).is_err());
+}

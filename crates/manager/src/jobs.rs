@@ -314,7 +314,12 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         .await
     }
 
-    async fn narrow(&self, caller: &Caller, job: JobId, policy: &str) -> Result<(), Refusal> {
+    async fn narrow(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        policy: &str,
+    ) -> Result<Vec<String>, Refusal> {
         let cell = self.find(caller, job).await?;
         self.narrowed(caller, cell, policy).await
     }

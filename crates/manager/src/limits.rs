@@ -4,7 +4,7 @@
 
 use crate::Manager;
 use crate::act::Actor;
-use crate::cell::Cell;
+use crate::cell::{Cell, Face};
 use crate::jobs::blocking;
 use crate::keeper::Ask;
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
@@ -12,18 +12,26 @@ use kumiko_job::contract::{BatchSystem, Caller, Refusal};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
 use kumiko_job::limits::Given;
-use kumiko_job::state::Job;
+use kumiko_job::state::{Job, Stage};
 use kumiko_linux::spooling::replace_private;
-use kumiko_policy::{AmendError, Limits, Policy, amend, amended, follow, narrow, parse_amendment};
+use kumiko_policy::{
+    AmendError, Limits, MechanismKind, Policy, amend, amended, follow, heeded, narrow,
+    parse_amendment,
+};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// What an attempt was begun with, in its spool, and the most that is read of it (spec/jobs/runner.md R2).
 const ATTEMPT: &str = "attempt.json";
 /// The policy that it is to follow by now, beside that.
 const POLICY: &str = "policy.json";
 const ATTEMPT_MOST_BYTES: u64 = 4 << 20;
+/// One that a site starts itself has begun within this, on a machine that is busy.
+const STARTS_SOON: Duration = Duration::from_secs(1);
+/// Codes of a refusal for the organisation that a job names.
+const NO_ORGANISATION: [&str; 2] = ["not_a_member", "unknown_vo"];
 /// Whose lines those are that a job's owner laid over it while it ran.
 const OWNER: &str = "its owner, while it ran";
 
@@ -62,23 +70,27 @@ impl<B: BatchSystem> Manager<B> {
         }
     }
 
-    /// Narrows what a job may see and reach (P89): recorded, then followed.
+    /// Narrows what a job may see and reach (P89): recorded, then followed. What of it is not followed, in words.
     pub(crate) async fn narrowed(
         &self,
         caller: &Caller,
         cell: Arc<Cell>,
         text: &str,
-    ) -> Result<(), Refusal> {
-        let refused = |error: AmendError| Refusal::new(error.code(), error.to_string());
+    ) -> Result<Vec<String>, Refusal> {
         let asked = parse_amendment(text, OWNER).map_err(refused)?;
+        if asked.is_about_network() {
+            started(&cell).await;
+        }
         let job = cell.job();
         let all = amend(job.narrowed.as_deref(), &asked);
         let given = (self.actor.effective)(caller, &job.description)?;
-        narrow(&given, &all).map_err(|error| refused(error.into()))?;
-        let (job, policy) = (job.id, Arc::new(asked));
+        let now = narrow(&given, &all).map_err(|error| refused(error.into()))?;
+        let (actor, named) = (Arc::clone(&self.actor), asked.clone());
+        let not_followed = blocking(move || actor.heeded(&job, &named, &now)).await??;
+        let (job, policy) = (cell.job().id, Arc::new(asked));
         self.ask(|reply| Ask::Narrow { job, policy, reply }).await?;
         self.have_followed(cell).await;
-        Ok(())
+        Ok(not_followed)
     }
 
     /// What was asked for with the job its owner may change; what the policies above the job's give they may not pass.
@@ -106,13 +118,46 @@ impl<B: BatchSystem> Manager<B> {
 }
 
 impl<B: BatchSystem> Actor<B> {
+    /// What of `now`, once `asked` is asked for, its attempt does not follow, in words. Blocks.
+    fn heeded(&self, job: &Job, asked: &Policy, now: &Policy) -> Result<Vec<String>, Refusal> {
+        if let Stage::Running(_, run) = &job.stage {
+            let mechanism = MechanismKind::from_name(&run.mechanism).unwrap_or(now.mechanism);
+            let began = self
+                .began(job)?
+                .map_or_else(|| now.clone(), |spec| spec.policy);
+            return heeded(&began, asked, now, mechanism).map_err(refused);
+        }
+        let named = job.description.mechanism.as_deref();
+        let named = named.and_then(MechanismKind::from_name);
+        let mechanism = named.filter(|kind| *kind != MechanismKind::Auto);
+        let mechanism = mechanism.unwrap_or(now.mechanism);
+        match mechanism == MechanismKind::Namespace && now.has_address_rules() {
+            true => Err(refused(AmendError::Unfollowed {
+                mechanism: mechanism.name(),
+            })),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// None: there is no such attempt any more.
+    fn began(&self, job: &Job) -> Result<Option<AttemptSpec>, Refusal> {
+        let Some(attempt) = job.attempt() else {
+            return Ok(None);
+        };
+        let path = self.batch.spool(attempt).join(ATTEMPT);
+        let spec = read(&path).map_err(|error| {
+            let path = path.display();
+            Refusal::new(
+                "spool_unreadable",
+                format!("{path} cannot be read: {error}"),
+            )
+        })?;
+        Ok(Some(spec))
+    }
+
     /// The limits that the policies above the job's own give.
     pub fn above(&self, caller: &Caller, description: &JobDescription) -> Result<Limits, Refusal> {
-        let without = JobDescription {
-            policy: None,
-            ..description.clone()
-        };
-        Ok((self.effective)(caller, &without)?.limits)
+        Ok((self.effective)(caller, &without_its_own(description))?.limits)
     }
 
     /// Policies were changed: has what they give this job recorded, if that is another, and the runner follow the rest.
@@ -165,30 +210,25 @@ impl<B: BatchSystem> Actor<B> {
 
     /// None: there is no such attempt any more.
     fn given(&self, job: &Job) -> Result<Option<Changed>, Refusal> {
-        let Some(attempt) = job.attempt() else {
+        let Some(spec) = self.began(job)? else {
             return Ok(None);
         };
-        let path = self.batch.spool(attempt).join(ATTEMPT);
-        let spec: AttemptSpec = read(&path).map_err(|error| {
-            let path = path.display();
-            Refusal::new(
-                "spool_unreadable",
-                format!("{path} cannot be read: {error}"),
-            )
-        })?;
-        let without = JobDescription {
-            policy: None,
-            ..JobDescription::clone(&job.description)
-        };
-        let above = (self.effective)(&job.caller, &without)?;
+        let above = (self.effective)(&job.caller, &without_its_own(&job.description))?;
         let above_gives = above.limits.clone();
-        // A job whose own policy asks for more than those above give by now has what they give, and its own addresses
-        // no less than before.
-        let now = (self.effective)(&job.caller, &job.description).unwrap_or_else(|_| {
-            let mut above = above;
-            above.reach.extend(spec.policy.reach.iter().cloned());
-            above
-        });
+        let now = match (self.effective)(&job.caller, &by_any_mechanism(&job.description)) {
+            // Without the organisation that it names it would have more.
+            Err(refusal) if NO_ORGANISATION.contains(&refusal.code.as_str()) => {
+                return Err(refusal);
+            }
+            Ok(now) => now,
+            // Its own policy asks for more than those above give by now: it has what they give, and its own addresses no
+            // less than before.
+            Err(_) => {
+                let mut above = above;
+                above.reach.extend(spec.policy.reach.iter().cloned());
+                above
+            }
+        };
         let now = match &job.narrowed {
             Some(asked) => amended(&now, asked),
             None => now,
@@ -203,6 +243,36 @@ impl<B: BatchSystem> Actor<B> {
             now,
         }))
     }
+}
+
+/// Of one that runs the mechanism is chosen: what it does not follow is told, and keeps nothing else from it.
+fn by_any_mechanism(description: &JobDescription) -> JobDescription {
+    JobDescription {
+        mechanism: None,
+        ..description.clone()
+    }
+}
+
+fn without_its_own(description: &JobDescription) -> JobDescription {
+    JobDescription {
+        policy: None,
+        ..by_any_mechanism(description)
+    }
+}
+
+/// Waits for an attempt that is being started, by whose mechanism it is known what it can follow.
+async fn started(cell: &Cell) {
+    let mut face = cell.watch();
+    let is_starting = |face: &Face| {
+        matches!(face.job.stage, Stage::Planned(_)) && !face.job.is_held() && !face.closing
+    };
+    let begun = face.wait_for(|face| !is_starting(face));
+    // An engine may have it wait for days: then it begins with what holds by then.
+    let _ = tokio::time::timeout(STARTS_SOON, begun).await;
+}
+
+fn refused(error: AmendError) -> Refusal {
+    Refusal::new(error.code(), error.to_string())
 }
 
 /// What policies say by now of a job that runs.

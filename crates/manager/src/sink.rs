@@ -46,6 +46,7 @@ impl AttemptSink for Sink {
             }
             AttemptReport::Held
             | AttemptReport::Started { .. }
+            | AttemptReport::Followed { .. }
             | AttemptReport::Suspended
             | AttemptReport::Resumed
             | AttemptReport::Ended(_) => {

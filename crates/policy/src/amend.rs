@@ -3,10 +3,11 @@
 
 use crate::amount::{AmountError, parse_limit};
 use crate::error::{NarrowError, PolicyError};
+use crate::follow::unfollowed;
 use crate::narrow::narrow;
 use crate::path::GuestPath;
 use crate::reach::Addresses;
-use crate::types::{Access, Limited, Limits, Network, Policy};
+use crate::types::{Access, Limited, Limits, MechanismKind, Network, Policy};
 use std::fmt::Write;
 
 /// Longest text that changes what runs: it is recorded with the job, each time.
@@ -138,6 +139,11 @@ pub enum AmendError {
     Nothing,
     #[error(transparent)]
     TooMuch(#[from] NarrowError),
+    #[error(
+        "what {mechanism} lets a program reach is settled when it starts: cancel it, and start it with these rules or under \
+         notify, ptrace or library, which follow them"
+    )]
+    Unfollowed { mechanism: &'static str },
 }
 
 impl AmendError {
@@ -145,6 +151,7 @@ impl AmendError {
     pub fn code(&self) -> &'static str {
         match self {
             AmendError::TooMuch(problem) => problem.code(),
+            AmendError::Unfollowed { .. } => "not_followed",
             _ => "bad_policy",
         }
     }
@@ -184,7 +191,7 @@ pub fn parse_amendment(text: &str, source: &str) -> Result<Policy, AmendError> {
     if let Some((_, what)) = settled.into_iter().find(|(said, _)| *said) {
         return Err(AmendError::Settled { what });
     }
-    if policy.paths.is_empty() && policy.network.is_none() && policy.reach.is_empty() {
+    if policy.paths.is_empty() && !policy.is_about_network() {
         return Err(AmendError::Nothing);
     }
     Ok(policy)
@@ -233,7 +240,32 @@ pub fn amended(above: &Policy, asked: &Policy) -> Policy {
     })
 }
 
+/// What a program that began with one policy does not follow of the one that holds once `asked` was asked for, in words.
+///
+/// # Errors
+/// It follows nothing of what is asked of the network.
+pub fn heeded(
+    began: &Policy,
+    asked: &Policy,
+    now: &Policy,
+    mechanism: MechanismKind,
+) -> Result<Vec<String>, AmendError> {
+    let holds = began.network() == Network::None
+        || (now.network() == Network::Host && now.reach.is_empty());
+    if mechanism == MechanismKind::Namespace && asked.is_about_network() && !holds {
+        return Err(AmendError::Unfollowed {
+            mechanism: mechanism.name(),
+        });
+    }
+    Ok(unfollowed(began, now, mechanism))
+}
+
 impl Policy {
+    /// Does it say anything of what is reached?
+    pub fn is_about_network(&self) -> bool {
+        self.network.is_some() || !self.reach.is_empty()
+    }
+
     /// Its paths and addresses in a line.
     pub fn in_words(&self) -> String {
         let paths = self.paths.iter().map(|rule| {

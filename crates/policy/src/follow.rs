@@ -5,7 +5,7 @@
 use crate::explain::Seen;
 use crate::path::GuestPath;
 use crate::reach::Reach;
-use crate::types::{Access, Network, Origin, Policy, Real};
+use crate::types::{Access, MechanismKind, Network, Origin, Policy, Real};
 use std::collections::BTreeSet;
 
 /// What holds at a path and below it, up to the next change.
@@ -34,7 +34,7 @@ pub struct Followed {
     pub paths: Vec<(GuestPath, Now)>,
     /// The address rules, all of them.
     pub reach: Vec<Reach>,
-    /// What no running guest follows, whatever the mechanism; in words.
+    /// What no running guest follows, whatever the mechanism, in words; [`unfollowed`] has what one of them does not.
     pub not: Vec<String>,
 }
 
@@ -182,4 +182,37 @@ fn not_followed(began: &Policy, now: &Policy) -> Vec<String> {
         strict.then_some("strict"),
     ];
     all.into_iter().flatten().map(str::to_owned).collect()
+}
+
+/// What a guest that runs under this mechanism does not follow, in words.
+pub fn unfollowed(began: &Policy, now: &Policy, mechanism: MechanismKind) -> Vec<String> {
+    let mut not = not_followed(began, now);
+    let addresses = began.network() == Network::Host && !reach(now).is_empty();
+    if addresses && mechanism == MechanismKind::Namespace {
+        not.push("network and addresses".to_owned());
+    } else if addresses && began.reach.is_empty() {
+        // Its filter does not ask about them.
+        not.push("addresses, of datagrams that are sent without connecting".to_owned());
+    }
+    not
+}
+
+/// The policy that an attempt begins with of which `planned` was written down before, when `now` holds: its network is the
+/// one of now, which no mechanism could follow as well later.
+pub fn begin(planned: Policy, now: &Policy) -> Policy {
+    match planned.network() {
+        Network::None => planned,
+        Network::Host => Policy {
+            network: now.network,
+            reach: now.reach.clone(),
+            ..planned
+        },
+    }
+}
+
+impl Policy {
+    /// Does it say something of the network that is a mechanism's to hold guests to?
+    pub fn has_address_rules(&self) -> bool {
+        self.network() == Network::Host && !self.reach.is_empty()
+    }
 }

@@ -20,13 +20,13 @@ mod types;
 mod vo;
 
 pub use amend::{
-    AmendError, Change, ChangeError, MAX_CHANGE_BYTES, amend, amended, limits_of, parse_amendment,
-    parse_change, text_of,
+    AmendError, Change, ChangeError, MAX_CHANGE_BYTES, amend, amended, heeded, limits_of,
+    parse_amendment, parse_change, text_of,
 };
 pub use amount::{AmountError, parse_limit};
 pub use error::{NarrowError, PolicyError, Problem};
 pub use explain::{Decision, Seen};
-pub use follow::{Followed, Now, follow};
+pub use follow::{Followed, Now, begin, follow, unfollowed};
 pub use layers::{Layer, NestError, nest};
 pub use narrow::narrow;
 pub use paper::parse_paper;

@@ -5,7 +5,9 @@
 mod chance;
 
 use chance::{Random, path};
-use kumiko_policy::{GuestPath, Now, Policy, Real, Seen, follow, parse};
+use kumiko_policy::{
+    GuestPath, MechanismKind, Network, Now, Policy, Real, Seen, begin, follow, heeded, parse,
+};
 use std::collections::BTreeMap;
 
 fn policy(lines: &str) -> Policy {
@@ -112,6 +114,41 @@ fn addresses_are_those_of_now_and_what_is_not_followed_is_told() {
     assert_eq!(follow(&none, &open).not.len(), 1);
     let alone = network("further_processes = false\nstrict = true");
     assert_eq!(follow(&open, &alone).not.len(), 2);
+}
+
+#[test]
+fn what_one_mechanism_does_not_follow_is_told_and_refused_where_it_is_all() {
+    let text = |text: &str| parse(text, "a policy").unwrap();
+    let (open, none) = (text(""), text("network = \"none\""));
+    let some = text("[network]\nallow = [\"192.0.2.7:80\"]");
+    let denied = text("[network]\ndeny = [\"192.0.2.9\"]");
+    let hidden = text("paths.\"/usr\" = \"hidden\"");
+    // By namespace, and by notify; None: refused.
+    let check = |began: &Policy, asked: &Policy, now: &Policy, expected: [Option<usize>; 2]| {
+        let kinds = [MechanismKind::Namespace, MechanismKind::Notify];
+        let told = kinds.map(|kind| heeded(began, asked, now, kind).ok().map(|not| not.len()));
+        assert_eq!(told, expected, "{}", asked.in_words());
+    };
+    check(&open, &denied, &denied, [None, Some(1)]);
+    check(&open, &none, &none, [None, Some(1)]);
+    check(&some, &denied, &denied, [None, Some(0)]);
+    check(&none, &none, &none, [Some(0); 2]);
+    check(&open, &hidden, &open, [Some(0); 2]);
+    // Somebody else said so before.
+    check(&open, &hidden, &denied, [Some(1); 2]);
+}
+
+#[test]
+fn an_attempt_begins_with_the_addresses_of_now_and_no_network_that_it_was_not_planned_with() {
+    let text = |text: &str| parse(text, "a policy").unwrap();
+    let planned = text("strict = true");
+    let some = text("[network]\nallow = [\"192.0.2.7:80\"]");
+    let none = text("network = \"none\"");
+    let begun = begin(planned.clone(), &some);
+    assert!(begun.has_address_rules() && begun.strict);
+    assert_eq!(begin(planned.clone(), &none).network(), Network::None);
+    assert_eq!(begin(some, &planned).reach, []);
+    assert_eq!(begin(none.clone(), &planned), none);
 }
 
 fn drawn(random: &mut Random) -> Policy {

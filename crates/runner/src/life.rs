@@ -149,12 +149,14 @@ impl Life {
         early.into_iter().try_for_each(|command| self.obey(command))
     }
 
-    /// Waits until the attempt is released (R16). What it is told besides is for its guests.
-    pub fn hold(&mut self, alone: Duration) -> Result<(), NotReleased> {
+    /// Waits until the attempt is released (R16). What it is told besides is for its guests. The policy that it follows by
+    /// then, if that is another.
+    pub fn hold(&mut self, alone: Duration) -> Result<Option<Policy>, NotReleased> {
         self.facts.held = true;
         let held = self.until_released(alone);
         self.facts.held = false;
-        held
+        // One that cannot be read is told of when the guests are to follow it.
+        held.map(|()| self.spool.policy().ok().flatten())
     }
 
     fn until_released(&mut self, alone: Duration) -> Result<(), NotReleased> {
@@ -422,15 +424,13 @@ impl Life {
             Ok(_) => return,
             Err(error) => return self.spool.log(&error.to_string()),
         };
-        match room.follow(&policy) {
-            Ok(not) if not.is_empty() => self.spool.log("another policy holds"),
-            Ok(not) => {
-                let not = not.join("; ");
-                self.spool
-                    .log(&format!("another policy holds, but for {not}"));
-            }
-            Err(error) => self.spool.log(&error.to_string()),
-        }
+        let not = room.follow(&policy);
+        let not = not.unwrap_or_else(|error| vec![error.to_string()]);
+        self.spool.log(&match not.is_empty() {
+            true => "another policy holds".to_owned(),
+            false => format!("another policy holds, but for {}", not.join("; ")),
+        });
+        self.facts.unfollowed = Some(not);
         self.follows = Some(policy);
     }
 

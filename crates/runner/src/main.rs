@@ -139,6 +139,7 @@ fn live(
     other: Option<Other>,
 ) -> Result<(), RunnerError> {
     let (attempt, measured) = (spool.attempt(), spool.measured());
+    let now = spool.policy().ok().flatten();
     let (mode, quota) = match &attempt {
         Ok(attempt) => (attempt.output, attempt.output_quota_bytes),
         Err(_) => Default::default(),
@@ -151,7 +152,8 @@ fn live(
     let mut life = Life::new(spool, control, outputs).map_err(RunnerError::Poll)?;
     match attempt {
         Err(error) => life.never_started(error.code(), error.to_string()),
-        Ok(attempt) => {
+        Ok(mut attempt) => {
+            start::begin_by(&mut attempt, now);
             let started = start::start(attempt, other, measured, &mut |alone| life.hold(alone));
             match started {
                 Err(StartError::NotReleased(NotReleased::Cancelled)) => life.cancelled(),

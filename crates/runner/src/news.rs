@@ -15,6 +15,8 @@ pub struct Facts {
     pub lengths: [u64; 2],
     pub stdin_taken: u64,
     pub stdin_closed: bool,
+    /// What it does not follow of the policy of now, since that is another than it began with.
+    pub unfollowed: Option<Vec<String>>,
     pub suspended: bool,
     /// Known when it has ended.
     pub cost: Option<Cost>,
@@ -29,6 +31,7 @@ pub struct Told {
     lengths: [u64; 2],
     stdin_taken: u64,
     stdin_closed: bool,
+    unfollowed: Option<Vec<String>>,
     suspended: bool,
     ended: bool,
 }
@@ -59,6 +62,12 @@ impl Told {
         if self.stdin_closed != facts.stdin_closed {
             self.stdin_closed = facts.stdin_closed;
             say(&AttemptReport::StdinClosed);
+        }
+        if self.unfollowed != facts.unfollowed {
+            self.unfollowed.clone_from(&facts.unfollowed);
+            if let Some(not) = self.unfollowed.clone() {
+                say(&AttemptReport::Followed { not });
+            }
         }
         if self.suspended != facts.suspended {
             self.suspended = facts.suspended;

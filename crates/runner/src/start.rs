@@ -6,8 +6,8 @@ use crate::output::Source;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec};
 use kumiko_job::description::{self, WindowSize};
 use kumiko_linux::{Dir, spooling};
-use kumiko_policy::JOB_DIRECTORY;
 use kumiko_policy::choice::Profile;
+use kumiko_policy::{JOB_DIRECTORY, Policy};
 use kumiko_sandbox::{
     Guest, Launch, Limiter, Machine, Measured, OfProgram, Program, Room, SandboxError, Streams,
     choose_by,
@@ -207,13 +207,26 @@ impl Counted {
     }
 }
 
+/// Waits for the release of an attempt that is held; the policy that it follows by then, if that is another.
+pub type Hold<'a> = dyn FnMut(Duration) -> Result<Option<Policy>, NotReleased> + 'a;
+
+/// What holds by now is what it begins with, where no guest could follow it as well later. Was that another?
+pub fn begin_by(attempt: &mut AttemptSpec, now: Option<Policy>) -> bool {
+    let Some(now) = now else {
+        return false;
+    };
+    let planned = attempt.policy.clone();
+    attempt.policy = kumiko_policy::begin(planned.clone(), &now);
+    attempt.policy != planned
+}
+
 /// Starts all guests of an attempt on this host, or none. `other`: it is not the first of the attempt's hosts. `hold` waits for the release of one that is held; by then all is done that
 /// can be done, and fail, before.
 pub fn start(
     mut attempt: AttemptSpec,
     other: Option<Other>,
     measured: Option<Measured>,
-    hold: &mut dyn FnMut(Duration) -> Result<(), NotReleased>,
+    hold: &mut Hold<'_>,
 ) -> Result<Started, StartError> {
     let began = Instant::now();
     let count = attempt.count;
@@ -258,7 +271,7 @@ fn start_on(
     attempt: &mut AttemptSpec,
     measured: Option<&Measured>,
     mut began: Instant,
-    hold: &mut dyn FnMut(Duration) -> Result<(), NotReleased>,
+    hold: &mut Hold<'_>,
 ) -> Result<Started, (StartError, bool)> {
     // Once: whatever is tried after it was released need not wait.
     let hold_ms = attempt.hold_ms.take();
@@ -289,8 +302,12 @@ fn start_on(
             return Err((StartError::NoProgram { program }, false));
         }
         let ready = Instant::now();
-        hold(Duration::from_millis(alone_ms)).map_err(|error| (error.into(), false))?;
+        let now = hold(Duration::from_millis(alone_ms)).map_err(|error| (error.into(), false))?;
         began += ready.elapsed(); // being held is no part of its start
+        let mut later = attempt.clone();
+        if begin_by(&mut later, now) {
+            return start_on(machine, &mut later, measured, began, hold);
+        }
     }
     let running = match attempt.terminal {
         Some(size) => on_terminal(&mut *room, attempt, size),

@@ -200,8 +200,7 @@ fn not_enforced(policy: &Policy, kind: MechanismKind) -> Vec<String> {
 
 /// What a policy asks for, and is not to run without, this mechanism has: a network namespace knows no addresses.
 pub(crate) fn carries_out(policy: &Policy, kind: MechanismKind) -> bool {
-    let addresses = policy.network() == Network::Host && !policy.reach.is_empty();
-    !(addresses && kind == MechanismKind::Namespace)
+    !(policy.has_address_rules() && kind == MechanismKind::Namespace)
 }
 
 fn why_not(

@@ -66,7 +66,7 @@ pub enum Request {
     Signal { job: JobId, signal: i32 },
     /// Other limits while it runs: those that are named. Answer: [`Done`].
     Limit { job: JobId, limits: Limits },
-    /// Narrows what a job may see and reach while it runs, by a text of a policy. Answer: [`Done`].
+    /// Narrows what a job may see and reach while it runs, by a text of a policy. Answer: [`Narrowed`].
     Narrow { job: JobId, policy: String },
     /// Lets a job begin that was submitted to be held. Answer: [`Done`].
     Release { job: JobId },
@@ -118,6 +118,14 @@ pub struct Submitted {
 /// It is done, and there is nothing to tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {}
+
+/// The job is narrowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Narrowed {
+    /// What of it the attempt that runs does not follow, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_followed: Vec<String>,
+}
 
 /// A folder is at the site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

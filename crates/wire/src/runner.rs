@@ -17,7 +17,7 @@ pub const STDIN_PIECE_BYTES: usize = 16 * 1024;
 pub const STDIN_WINDOW_BYTES: usize = kumiko_job::attempt::STDIN_WINDOW_BYTES as usize;
 /// A text is cut to this many bytes: it is read by a person.
 pub const TEXT_LIMIT_BYTES: usize = 1024;
-/// Most texts of what is not enforced in a `Started`: with those of why and their limit they fit a frame.
+/// Most texts of what is not enforced in a `Started`, or not followed in a `Followed`: with those of why and their limit they fit a frame.
 pub const NOT_ENFORCED_LIMIT: usize = 9;
 /// Most texts of why in a `Started`.
 pub const WHY_LIMIT: usize = 5;
@@ -50,6 +50,7 @@ const RESUMED: u8 = 6;
 const ENDED: u8 = 7;
 const COST: u8 = 8;
 const HELD: u8 = 9;
+const FOLLOWED: u8 = 10;
 
 const SIGNAL: u8 = 65;
 const CANCEL: u8 = 66;
@@ -84,6 +85,9 @@ pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
         }),
         AttemptReport::StdinClosed => frame(out, STDIN_CLOSED, |_| ()),
         AttemptReport::Held => frame(out, HELD, |_| ()),
+        AttemptReport::Followed { not } => frame(out, FOLLOWED, |out| {
+            texts(out, not, NOT_ENFORCED_LIMIT);
+        }),
         AttemptReport::Suspended => frame(out, SUSPENDED, |_| ()),
         AttemptReport::Resumed => frame(out, RESUMED, |_| ()),
         AttemptReport::Cost(cost) => frame(out, COST, |out| {
@@ -216,6 +220,9 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(AttemptReport, usize)>, Run
         },
         STDIN_CLOSED => AttemptReport::StdinClosed,
         HELD => AttemptReport::Held,
+        FOLLOWED => AttemptReport::Followed {
+            not: body.texts("what is not followed", NOT_ENFORCED_LIMIT)?,
+        },
         SUSPENDED => AttemptReport::Suspended,
         RESUMED => AttemptReport::Resumed,
         COST => AttemptReport::Cost(Cost {

@@ -42,6 +42,12 @@ fn reports() -> Vec<(&'static str, AttemptReport)> {
         ),
         ("stdin-taken", AttemptReport::StdinTaken { offset: 65536 }),
         ("stdin-closed", AttemptReport::StdinClosed),
+        (
+            "followed",
+            AttemptReport::Followed {
+                not: vec!["network and addresses".into()],
+            },
+        ),
         ("suspended", AttemptReport::Suspended),
         ("resumed", AttemptReport::Resumed),
         (

@@ -15,7 +15,7 @@ use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
 use kumiko_job::validate::MAX_DESCRIPTION_BYTES;
 use kumiko_staging::{Limits, Packing};
-use kumiko_wire::api::{Done, Submitted};
+use kumiko_wire::api::{Done, Narrowed, Submitted};
 use kumiko_wire::target::Target;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -160,8 +160,8 @@ async fn routed<J: Jobs>(
         ("POST", ["jobs", id, "policy"]) => {
             let Narrow { policy } =
                 fields(body::whole(body, POLICY_BODY_BYTES, stall).await?, false)?;
-            desk.jobs.narrow(caller, job(id)?, &policy).await?;
-            done()
+            let not_followed = desk.jobs.narrow(caller, job(id)?, &policy).await?;
+            Ok(json(StatusCode::OK, &Narrowed { not_followed }))
         }
         ("GET", ["jobs", id, "stdout"]) => {
             output(desk, visitor, job(id)?, OutputStream::Stdout, &target).await

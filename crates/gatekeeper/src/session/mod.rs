@@ -12,7 +12,7 @@ use kumiko_job::attempt::{AttemptCommand, OutputStream};
 use kumiko_job::contract::{EventStream, Jobs, OutputReader, Refusal};
 use kumiko_job::description::Stdin;
 use kumiko_session::{Draft, Receiver, Sender, SessionError, Stream};
-use kumiko_wire::api::{Done, Request, Submitted, json, kind};
+use kumiko_wire::api::{Done, Narrowed, Request, Submitted, json, kind};
 use kumiko_wire::exec::FromJob;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -226,8 +226,8 @@ async fn dispatch<J: Jobs>(
             out.reply(&Done {}).await
         }
         Request::Narrow { job, policy } => {
-            desk.jobs.narrow(caller, job, &policy).await?;
-            out.reply(&Done {}).await
+            let not_followed = desk.jobs.narrow(caller, job, &policy).await?;
+            out.reply(&Narrowed { not_followed }).await
         }
         Request::Release { job } => {
             desk.jobs

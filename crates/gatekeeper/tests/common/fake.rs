@@ -325,8 +325,16 @@ impl Jobs for Fake {
         Ok(())
     }
 
-    async fn narrow(&self, caller: &Caller, job: JobId, policy: &str) -> Result<(), Refusal> {
-        self.find(caller, job, |j| j.policies.push(policy.to_owned()))
+    /// What denies is not followed.
+    async fn narrow(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        policy: &str,
+    ) -> Result<Vec<String>, Refusal> {
+        self.find(caller, job, |j| j.policies.push(policy.to_owned()))?;
+        let not = policy.contains("deny").then(|| "addresses".to_owned());
+        Ok(not.into_iter().collect())
     }
 
     async fn attend(&self, caller: &Caller, job: JobId) -> Result<impl Send + 'static, Refusal> {

@@ -8,6 +8,7 @@ use crate::limits;
 use crate::staging::{self, Item};
 
 pub(crate) const FENCED: &str = "it is of another epoch than the attempt that lives";
+const NO_CHANGE: &str = "it changes nothing";
 const NOTHING_TO_MOVE: &str = "staging has no such thing to do";
 
 /// A job that ended before any attempt was planned.
@@ -210,6 +211,7 @@ pub(super) fn stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 pid: *pid,
                 mechanism: mechanism.clone(),
                 not_enforced: not_enforced.clone(),
+                unfollowed: Vec::new(),
                 suspended: false,
             };
             Ok(Stage::Running(attempt.clone(), run))
@@ -221,13 +223,24 @@ pub(super) fn stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             Stage::StagingIn(_) | Stage::Waiting { .. } | Stage::Planned(_) | Stage::Running(..),
             Event::Released {},
         ) => job.may_be_released().map(|()| job.stage.clone()),
+        (Stage::Running(attempt, run), Event::Unfollowed { epoch, not }) => {
+            if *epoch != attempt.epoch {
+                return Err(FENCED);
+            }
+            if run.unfollowed == *not {
+                return Err(NO_CHANGE);
+            }
+            let mut run = run.clone();
+            run.unfollowed.clone_from(not);
+            Ok(Stage::Running(attempt.clone(), run))
+        }
         (Stage::Running(attempt, run), Event::Suspended { epoch } | Event::Resumed { epoch }) => {
             let suspended = matches!(record.event, Event::Suspended { .. });
             if *epoch != attempt.epoch {
                 return Err(FENCED);
             }
             if run.suspended == suspended {
-                return Err("it changes nothing");
+                return Err(NO_CHANGE);
             }
             Ok(Stage::Running(
                 attempt.clone(),

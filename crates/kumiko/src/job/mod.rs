@@ -207,7 +207,9 @@ pub async fn change(
     };
     each(&select, home, async |client, job| {
         for text in &texts {
-            client.narrow(job, text).await?;
+            for what in client.narrow(job, text).await? {
+                eprintln!("kumiko: job {job} does not follow {what}");
+            }
         }
         if limits != Limits::default() {
             client.limit(job, limits.clone()).await?;

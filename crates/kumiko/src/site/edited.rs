@@ -1,6 +1,8 @@
-//! Notices that the site's policy file was edited, and has what runs get what it gives now (spec/policy, P77).
+//! Notices that a policy file of the site, an organisation or the user was edited, and has what runs get what they give now
+//! (spec/policy, P77).
 
 use kumiko_linux::watch::Watch;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,12 +20,12 @@ pub fn stamp(path: &Path) -> Stamp {
     Some((file.modified().ok()?, file.ino(), file.len()))
 }
 
-/// Never ends. Looks once at first: the file may have been edited while the site was down.
-pub async fn follow<F: Future<Output = ()>>(policy: PathBuf, changed: impl Fn() -> F) {
-    let bell = Bell::hang(&policy);
+/// Never ends. Looks once at first: a file may have been edited while the site was down.
+pub async fn follow<F: Future<Output = ()>>(policies: Vec<PathBuf>, changed: impl Fn() -> F) {
+    let mut bell = Bell::hang(&policies);
     let mut known = None;
     loop {
-        let now = stamp(&policy);
+        let now: Vec<Stamp> = policies.iter().map(|policy| stamp(policy)).collect();
         if known.as_ref() != Some(&now) {
             changed().await;
             known = Some(now);
@@ -33,33 +35,40 @@ pub async fn follow<F: Future<Output = ()>>(policy: PathBuf, changed: impl Fn() 
     }
 }
 
-/// Without one, which a host with no watches left may refuse, the file is looked at all the same.
-struct Bell(Option<AsyncFd<Watch>>);
+/// Without one, which a host with no watches left may refuse, the files are looked at all the same.
+struct Bell {
+    watch: Option<AsyncFd<Watch>>,
+    /// Folders that are not there yet.
+    missing: BTreeSet<PathBuf>,
+}
 
 impl Bell {
-    fn hang(policy: &Path) -> Bell {
+    fn hang(policies: &[PathBuf]) -> Bell {
         let hung = || {
             let watch = Watch::new()?;
-            watch.contents(policy.parent().unwrap_or(Path::new("/")))?;
             // What stands in its place is unsafe: its caller has to know that the descriptor is its owner's for good. It is.
             #[allow(deprecated)]
             AsyncFd::new(watch)
         };
-        match hung() {
-            Ok(watch) => Bell(Some(watch)),
-            Err(error) => {
-                tracing::warn!(%error, "edits of the site's policy are noticed within a second, not at once");
-                Bell(None)
-            }
+        let watch = hung();
+        if let Err(error) = &watch {
+            tracing::warn!(%error, "edits of policies are noticed within a second, not at once");
+        }
+        let folder = |policy: &PathBuf| policy.parent().unwrap_or(Path::new("/")).to_owned();
+        Bell {
+            watch: watch.ok(),
+            missing: policies.iter().map(folder).collect(),
         }
     }
 
-    async fn rings(&self) {
-        let Some(watch) = &self.0 else {
+    async fn rings(&mut self) {
+        let Some(watch) = &self.watch else {
             return std::future::pending().await;
         };
+        let is_missing = |folder: &PathBuf| watch.get_ref().contents(folder).is_err();
+        self.missing.retain(is_missing);
         if let Ok(mut ready) = watch.readable().await {
-            // What exactly happened does not matter: the file is looked at.
+            // What exactly happened does not matter: the files are looked at.
             let _ = watch.get_ref().happened();
             ready.clear_ready();
         }

@@ -75,6 +75,12 @@ impl Policies {
         &self.machine
     }
 
+    /// What is read anew when it is another: the files of the site, its organisations and the user.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let own = [&self.path].into_iter().chain(&self.user).cloned();
+        own.chain(self.organisations.places()).collect()
+    }
+
     /// Why no job is taken now.
     pub fn closed(&self) -> Option<Refusal> {
         self.draining.exists().then(|| {

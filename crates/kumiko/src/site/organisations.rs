@@ -1,6 +1,7 @@
 //! Virtual organisations that a site trusts, and the policies that their administrators signed (spec/policy, P42, P43).
 //! Not here: how policies are laid over each other (kumiko-policy), who may sign in this world (kumiko-identity).
 
+use crate::site::edited::{Stamp, stamp};
 use kumiko_identity::signed::{self, MAX_SIGNED_BYTES};
 use kumiko_identity::{Dn, TrustStore};
 use kumiko_job::contract::Refusal;
@@ -43,7 +44,7 @@ pub struct Organisations {
 }
 
 struct Kept {
-    stamp: SystemTime,
+    stamp: Stamp,
     believed: Instant,
     members: HashSet<String>,
     vo: VoPolicy,
@@ -61,7 +62,12 @@ impl Organisations {
         }
     }
 
-    /// Where the signed policy is read from.
+    /// Where the signed policies are read from.
+    pub fn places(&self) -> impl Iterator<Item = PathBuf> {
+        self.list.iter().map(|one| self.place(one))
+    }
+
+    /// Where one is read from.
     pub(super) fn place(&self, one: &Organisation) -> PathBuf {
         match one.address() {
             Some(_) => self.fetched.join(format!("{}.vo", one.name)),
@@ -118,7 +124,7 @@ impl Organisations {
     fn look(&self, at: usize, one: &Organisation) -> Result<Arc<Kept>, Refusal> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let place = self.place(one);
-        let stamp = std::fs::metadata(&place).and_then(|file| file.modified());
+        let stamp = std::fs::metadata(&place).map(|_| stamp(&place));
         let stamp = stamp.map_err(|error| match one.address() {
             Some(_) if error.kind() == std::io::ErrorKind::NotFound => {
                 unusable(one, "it could not be fetched yet; the site's log says why")

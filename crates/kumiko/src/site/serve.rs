@@ -52,7 +52,7 @@ pub async fn serve(
     let _lock = take_lock(home)?;
     this_process::raise_open_files()?;
     let policies = Policies::load(home, &settings, &home.draining())?;
-    let organisations = policies.organisations();
+    let (organisations, followed) = (policies.organisations(), policies.files());
     let mover = mover(&home.state(), home.certificates())?;
     let (manager, census) = open_manager(
         &settings,
@@ -108,7 +108,7 @@ pub async fn serve(
                 }
             }
         };
-        let following = tokio::spawn(edited::follow(home.policy(), changed));
+        let following = tokio::spawn(edited::follow(followed, changed));
         let fetching = tokio::spawn(fetch::keep(organisations));
         ready(&running)?;
         tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");

@@ -10,7 +10,9 @@ use crate::machine;
 use kumiko_linux::cell::{
     self, Cell, Cover, Covered, Failure, Filter, Program, Stage, guest_filter,
 };
-use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy, follow};
+use kumiko_policy::{
+    Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, follow, unfollowed,
+};
 use std::ffi::CString;
 use std::io;
 
@@ -191,7 +193,7 @@ impl Room for NamespaceRoom {
                 .cover(&lift, &lay)
                 .map_err(|failure| failed(failure.cause().to_string()))?,
         };
-        let mut not = followed.not;
+        let mut not = unfollowed(&self.began, now, MechanismKind::Namespace);
         for (cover, told) in lay.into_iter().zip(told) {
             match told {
                 Ok(covered) => self.covered.push((cover, covered)),
@@ -202,9 +204,6 @@ impl Room for NamespaceRoom {
                     not.push(format!("/{place}: {}", failure.cause()));
                 }
             }
-        }
-        if self.began.network() == Network::Host && !followed.reach.is_empty() {
-            not.push("network and addresses".to_owned());
         }
         Ok(not)
     }

@@ -36,20 +36,26 @@ use crate::contract::{Mechanism, Room};
 use crate::error::SandboxError;
 use crate::namespace;
 pub(crate) use filter::By;
-use kumiko_policy::Policy;
+use kumiko_policy::{MechanismKind, Policy};
 use std::path::Path;
 
 /// One of the mechanisms, by how calls reach the supervisor.
 #[derive(Debug)]
 pub(crate) struct Supervised(pub By);
 
+impl By {
+    fn kind(self) -> MechanismKind {
+        match self {
+            By::Listener => MechanismKind::Notify,
+            By::Library => MechanismKind::Library,
+            By::Tracer => MechanismKind::Ptrace,
+        }
+    }
+}
+
 impl Mechanism for Supervised {
     fn name(&self) -> &'static str {
-        match self.0 {
-            By::Listener => "notify",
-            By::Library => "library",
-            By::Tracer => "ptrace",
-        }
+        self.0.kind().name()
     }
 
     fn prepare(

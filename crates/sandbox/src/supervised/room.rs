@@ -16,9 +16,7 @@ use kumiko_linux::packets::Packets;
 use kumiko_linux::process;
 use kumiko_linux::supervise::spawn;
 use kumiko_policy::choice::Profile;
-use kumiko_policy::{
-    Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, Reach, follow,
-};
+use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy, Reach, follow, unfollowed};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::AsFd;
@@ -308,12 +306,7 @@ impl Room for SupervisedRoom {
             step: "telling the supervisor",
             cause: error.to_string(),
         })?;
-        let mut not = followed.not;
-        if self.began.reach.is_empty() && !followed.reach.is_empty() {
-            // Its filter does not ask about them.
-            not.push("addresses, of datagrams that are sent without connecting".to_owned());
-        }
-        Ok(not)
+        Ok(unfollowed(&self.began, now, self.by.kind()))
     }
 
     fn cost(&self) -> Cost {
@@ -327,7 +320,7 @@ impl Room for SupervisedRoom {
             supervisor_cpu: cpu.map(|cpu| cpu.own),
             answered: counts.map(Counts::answered),
             profile: counted.map(|counts| Profile {
-                under: MechanismKind::from_name(self.name),
+                under: Some(self.by.kind()),
                 ..counts.profile(self.by == By::Tracer)
             }),
         }

@@ -39,7 +39,7 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         .doing(|| format!("making {}", given.state.display()))?;
     until_other_ended(&given.state).await?;
     let policies = Policies::load_in(home, &settings, &given.draining, &given.state)?;
-    let organisations = policies.organisations();
+    let (organisations, followed) = (policies.organisations(), policies.files());
     let mover = mover(&given.state, home.certificates())?;
     let state = given.state.clone();
     // How full the engine is no agent tells: there may be hundreds.
@@ -58,7 +58,7 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         let manager = Arc::clone(&followers);
         async move { manager.policies_changed().await }
     };
-    let following = tokio::spawn(edited::follow(home.policy(), changed));
+    let following = tokio::spawn(edited::follow(followed, changed));
     let fetching = tokio::spawn(fetch::keep(organisations));
     let has_work = || manager.stats().live > 0;
     let idle_after = Duration::from_secs(idle_s);
