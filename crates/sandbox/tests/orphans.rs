@@ -8,7 +8,7 @@ use std::process::Command;
 
 #[test]
 fn no_guest_outlives_its_supervisor() {
-    for mechanism in ["notify", "ptrace"] {
+    for mechanism in ["notify", "ptrace", "library"] {
         if machine_for("no_guest_outlives_its_supervisor", mechanism).is_none() {
             continue;
         }

@@ -1,8 +1,10 @@
 //! Calls that wait for somebody, each made in a thread of its own, that can be broken off as a signal would: the thread
 //! gets one, whose handler does nothing. Not in it: why.
 
+use std::io;
 use std::sync::Once;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
 /// Nobody else's in a supervisor, which has all signals blocked.
@@ -51,17 +53,23 @@ pub struct Breakable<T> {
 }
 
 impl<T: Send + 'static> Breakable<T> {
-    pub fn begin(call: impl FnOnce() -> T + Send + 'static) -> Breakable<T> {
+    /// Fails where there can be no more threads.
+    pub fn begin(
+        stack_bytes: usize,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Breakable<T>> {
         let (say, said) = channel();
         let (tell, result) = channel();
-        std::thread::spawn(move || {
-            let _ = say.send(Waiting::this());
-            let _ = tell.send(call());
-        });
-        Breakable {
+        thread::Builder::new()
+            .stack_size(stack_bytes)
+            .spawn(move || {
+                let _ = say.send(Waiting::this());
+                let _ = tell.send(call());
+            })?;
+        Ok(Breakable {
             thread: said.recv().ok(),
             result,
-        }
+        })
     }
 
     /// What came of it; None: it is not over within that time.
@@ -92,11 +100,14 @@ mod tests {
     #[test]
     fn a_call_that_waits_is_broken_off_and_one_that_is_over_is_told() {
         let (from, to) = crate::spooling::pipe().unwrap();
-        let call = Breakable::begin(move || rustix::io::read(&from, &mut [0; 1]));
+        let stack = 256 << 10;
+        let read = move || rustix::io::read(&from, &mut [0; 1]);
+        let call = Breakable::begin(stack, read).unwrap();
         assert!(call.wait(Duration::from_millis(1)).is_none());
         let told = call.break_off().unwrap().unwrap_err();
         assert_eq!(std::io::Error::from(told).kind(), ErrorKind::Interrupted);
         drop(to);
-        assert_eq!(Breakable::begin(|| 7).break_off(), Some(7));
+        let seven = Breakable::begin(stack, || 7).unwrap();
+        assert_eq!(seven.break_off(), Some(7));
     }
 }

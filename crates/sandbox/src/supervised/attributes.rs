@@ -13,6 +13,9 @@ use std::os::fd::{AsFd, OwnedFd};
 const ATTRIBUTE_NAME_BYTES: usize = 256;
 const ATTRIBUTE_BYTES: usize = 65_536;
 
+/// What statx(2) takes among its flags: AT_NO_AUTOMOUNT, and how fresh it is to be.
+pub(super) const OF_STATX: u64 = flag::AT_EMPTY_PATH | flag::AT_NOFOLLOW | 0x800 | 0x6000;
+
 /// access(2).
 const WRITE: i32 = 2;
 
@@ -30,7 +33,8 @@ impl Caller<'_> {
     }
 
     pub(super) fn statx(&self) -> Result<i64, Errno> {
-        let flags = self.word(2);
+        // By descriptor the kernel looks at fewer of them.
+        let flags = self.flags(2, OF_STATX)?;
         // Which way a path is read is our own matter.
         let rest = flags as i32 & !((flag::AT_EMPTY_PATH | flag::AT_NOFOLLOW) as i32);
         let path = if self.word(1) == 0 {
@@ -56,6 +60,9 @@ impl Caller<'_> {
         mode: i32,
         flags: u64,
     ) -> Result<i64, Errno> {
+        if mode & !7 != 0 {
+            return Err(Errno::EINVAL);
+        }
         let (fd, place) = self.subject(directory, path, flags)?;
         calls::access(fd.as_fd(), mode, (flags & 0x200) as i32)?; // AT_EACCESS
         if let (Some(place), true) = (place, mode & WRITE != 0) {
@@ -179,7 +186,10 @@ impl Caller<'_> {
         let times = self.times(2, 1)?;
         let fd = match self.word(1) {
             0 => self.descriptor_to_change(self.int(0))?,
-            _ => self.changeable(self.int(0), &self.path(1)?, self.word(3))?,
+            _ => {
+                let flags = self.flags(3, flag::AT_NOFOLLOW | flag::AT_EMPTY_PATH)?;
+                self.changeable(self.int(0), &self.path(1)?, flags)?
+            }
         };
         calls::change_times(fd.as_fd(), times)
     }

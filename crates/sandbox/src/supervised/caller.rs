@@ -59,6 +59,16 @@ impl Caller<'_> {
         self.word(index) as i32
     }
 
+    /// Flags, which are an int too; EINVAL: some that the call does not take.
+    pub(super) fn flags(&self, index: usize, taken: u64) -> Result<u64, Errno> {
+        let flags = u64::from(self.int(index) as u32);
+        if flags & !taken == 0 {
+            Ok(flags)
+        } else {
+            Err(Errno::EINVAL)
+        }
+    }
+
     pub(super) fn path(&self, index: usize) -> Result<Vec<u8>, Errno> {
         memory::read_path(self.tid, self.word(index))
     }
@@ -73,19 +83,16 @@ impl Caller<'_> {
 
     /// The place that a relative path begins at.
     pub(super) fn base(&self, directory: i32) -> Result<Vec<u8>, Errno> {
-        let real = match directory {
-            flag::AT_CWD => {
-                calls::read_link(&c_string(format!("/proc/{}/cwd", self.tid).as_bytes())?)?
-            }
-            number => {
-                let path = c_string(format!("/proc/{}/fd/{number}", self.tid).as_bytes())?;
-                calls::read_link(&path).map_err(|_| Errno::EBADF)?
-            }
+        let (link, missing) = match directory {
+            flag::AT_CWD => (format!("/proc/{}/cwd", self.tid), Errno::ESRCH),
+            number => (format!("/proc/{}/fd/{number}", self.tid), Errno::EBADF),
         };
+        let link = c_string(link.as_bytes())?;
+        let real = calls::read_link(&link).map_err(|_| missing)?;
         if !real.starts_with(b"/") {
             return Err(Errno::ENOTDIR);
         }
-        self.view.place_of(&real).ok_or(NOWHERE)
+        processes::place_of_open(self.view, &link, &real).ok_or(NOWHERE)
     }
 
     /// Where a path of the guest ends.
@@ -220,7 +227,7 @@ impl Caller<'_> {
         }
         match self.view.place_of(&real) {
             Some(place) => self.may_write(&place),
-            None if real.starts_with(b"/memfd:") => Ok(()),
+            None if real.starts_with(processes::MEMORY) => Ok(()),
             None => Err(Errno::EPERM),
         }
     }

@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 /// New files of a guest are its own to write and everybody's to read, as logins have it.
 const UMASK: u32 = 0o022;
@@ -209,7 +210,10 @@ impl Supervisor {
                 let mut answering = notify::Answering::new(Listener::new(listener), shown, pid);
                 // By this thread: another one would have to be woken for it.
                 answering.until_executed();
-                std::thread::spawn(move || answering.run());
+                if let Err(error) = thread::Builder::new().spawn(move || answering.run()) {
+                    let _ = spawn::kill(pid);
+                    return Err((pid, failed(Stage::Program)(error.into())));
+                }
                 starting.executed().map_err(|failure| (pid, failure))?;
                 pid
             }

@@ -2,6 +2,7 @@
 //! interpreters among the host's names. Not in it: how the guest is made to execute it.
 
 use super::caller::Caller;
+use super::processes;
 use super::resolve::End;
 use super::view::flag;
 use kumiko_linux::supervise::Errno;
@@ -110,20 +111,29 @@ fn executable(
             place,
             handle,
             directory: false,
-        } => {
-            if calls::about(handle.as_fd())?.kind() != FileKind::Regular {
-                return Err(Errno::EACCES);
-            }
+        }
+        | End::Alone { place, handle } => {
+            may_be_executed(caller, &handle)?;
             calls::access(handle.as_fd(), MAY_EXECUTE, EFFECTIVE)?;
             Ok((place, handle))
         }
         End::There { .. } => Err(Errno::EACCES),
         End::Link { .. } => Err(Errno::ELOOP),
-        End::Alone { .. } => Err(Errno::EACCES),
         End::Missing {
             directory: true, ..
         } => Err(Errno::ENOTDIR),
         End::Missing { .. } => Err(Errno::ENOENT),
+    }
+}
+
+/// A file that is shown, or was until it lost its name, or memory: not what a guest was given and is not shown.
+pub(super) fn may_be_executed(caller: &Caller<'_>, file: &OwnedFd) -> Result<(), Errno> {
+    let real = calls::read_link(&calls::own_path(file.as_fd()))?;
+    let is_shown = processes::is_shown(caller.view, &real);
+    if is_shown && calls::about(file.as_fd())?.kind() == FileKind::Regular {
+        Ok(())
+    } else {
+        Err(Errno::EACCES)
     }
 }
 

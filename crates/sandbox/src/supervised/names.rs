@@ -187,9 +187,6 @@ impl Caller<'_> {
         to: (i32, &[u8]),
         flags: u64,
     ) -> Result<i64, Errno> {
-        if flags & !(flag::AT_FOLLOW | flag::AT_EMPTY_PATH) != 0 {
-            return Err(Errno::EINVAL);
-        }
         let follow = if flags & flag::AT_FOLLOW != 0 {
             0
         } else {
@@ -204,7 +201,7 @@ impl Caller<'_> {
             Some(place) => place,
             None => {
                 let real = calls::read_link(&calls::own_path(old.as_fd()))?;
-                let gone = real.strip_suffix(b" (deleted)").unwrap_or(&real); // a file without a name (O_TMPFILE)
+                let gone = real.strip_suffix(processes::GONE).unwrap_or(&real); // a file without a name (O_TMPFILE)
                 self.view.place_of(gone).ok_or(Errno::EXDEV)?
             }
         };

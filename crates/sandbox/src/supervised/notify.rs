@@ -2,6 +2,7 @@
 //! is made to: its thread is stopped for a moment, and sent on with other words. Not in it: what is answered.
 
 use super::caller::Caller;
+use super::processes;
 use super::serve::{Outcome, nr, serve};
 use super::shown::Shown;
 use super::slow::{self, Over};
@@ -123,7 +124,7 @@ impl Answering {
             }
             Ok(Outcome::Slow(slow)) => {
                 let (listener, asked) = (Arc::clone(&self.listener), *asked);
-                std::thread::spawn(move || {
+                let waiting = slow::thread(move || {
                     let wanted = || listener.is_waiting(asked.id);
                     match slow::wait(asked.tid, slow, wanted) {
                         Over::Told(outcome) => tell(&listener, asked.id, outcome),
@@ -131,6 +132,9 @@ impl Answering {
                         Over::Gone => {}
                     }
                 });
+                if let Err(errno) = waiting {
+                    self.listener.answer(asked.id, Err(errno));
+                }
             }
             outcome => tell(&self.listener, asked.id, outcome),
         }
@@ -144,6 +148,20 @@ impl Answering {
             return; // it has ended
         };
         if now.starts_with(b"/") && now != meant && self.shown.view().place_of(&now).is_none() {
+            // An error: it has ended.
+            let _ = spawn::kill(tid);
+        }
+    }
+
+    /// Another thread may have changed the words that a program was executed by. Where a library goes into it no domain
+    /// is behind them: then it must be made of what is shown.
+    fn executed(&mut self, tid: i32) {
+        let Some(arrivals) = &mut self.arrivals else {
+            return;
+        };
+        if processes::is_made_of_shown(&self.shown.view(), tid) {
+            arrivals.executed(tid);
+        } else {
             // An error: it has ended.
             let _ = spawn::kill(tid);
         }
@@ -236,9 +254,7 @@ impl Answering {
             match tracee::wait(-1)? {
                 (_, Stop::Gone) => return None,
                 (now, Stop::Executed(_)) => {
-                    if let Some(arrivals) = &mut self.arrivals {
-                        arrivals.executed(now);
-                    }
+                    self.executed(now);
                     let _ = tracee::set_blocked(now, blocked);
                     tracee::let_go(now);
                     return None;

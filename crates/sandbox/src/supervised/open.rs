@@ -237,6 +237,11 @@ pub(super) fn decide(caller: &Caller<'_>, wanted: &Wanted) -> Result<Opening, Er
     let creates = flags & flag::CREATE != 0 && !path_only;
     let exclusive = creates && flags & flag::EXCLUSIVE != 0;
     let follow = flags & flag::NOFOLLOW == 0 && !exclusive;
+    let (path, closing) = without_closing(&wanted.path);
+    if creates && closing {
+        caller.end(wanted.directory, path, false)?;
+        return Err(Errno::EISDIR);
+    }
     match caller.end(wanted.directory, &wanted.path, follow)? {
         End::Link { .. } | End::There { .. } if exclusive => Err(Errno::EEXIST),
         End::Link { place } if path_only => Ok(Opening::Path { place, flags }),
@@ -263,7 +268,7 @@ pub(super) fn decide(caller: &Caller<'_>, wanted: &Wanted) -> Result<Opening, Er
             })
         }
         End::Alone { place, handle } => {
-            may_reopen(&place, flags)?;
+            may_reopen(caller, &place, &handle, flags)?;
             Ok(Opening::Alone {
                 place,
                 handle,
@@ -271,6 +276,13 @@ pub(super) fn decide(caller: &Caller<'_>, wanted: &Wanted) -> Result<Opening, Er
             })
         }
     }
+}
+
+/// A path without the slashes that end it, and whether there are any.
+fn without_closing(path: &[u8]) -> (&[u8], bool) {
+    let rest = path.iter().rev().skip_while(|byte| **byte == b'/').count();
+    let rest = if rest == 0 { path.len().min(1) } else { rest };
+    (path.get(..rest).unwrap_or(path), path.ends_with(b"/"))
 }
 
 fn there(
@@ -341,8 +353,23 @@ fn anew(handle: OwnedFd, flags: i32, close_on_exec: bool) -> Result<Outcome, Err
     calls::reopen(handle.as_fd(), flags).map(|fd| Outcome::Give { fd, close_on_exec })
 }
 
-/// What a guest was given, and is not shown by any name, it may open again with the rights that it has.
-fn may_reopen(place: &[u8], flags: i32) -> Result<(), Errno> {
+/// What a guest was given, and is not shown by any name, it may open again with the rights that it has; what has lost
+/// its name, with those that it would have by it.
+fn may_reopen(
+    caller: &Caller<'_>,
+    place: &[u8],
+    handle: &OwnedFd,
+    flags: i32,
+) -> Result<(), Errno> {
+    if last_name(place) == b"exe" {
+        let writes = flags & (flag::ACCESS | flag::TRUNCATE) != 0;
+        return if writes { Err(Errno::EACCES) } else { Ok(()) };
+    }
+    let real = calls::read_link(&calls::own_path(handle.as_fd()))?;
+    let lost = real.ends_with(processes::GONE) && !real.starts_with(processes::MEMORY);
+    if lost && caller.may_write_descriptor(handle).is_ok() {
+        return Ok(());
+    }
     let info = [parent(parent(place)), b"/fdinfo/", last_name(place)].concat();
     let info = String::from_utf8(info).map_err(|_| Errno::EACCES)?;
     let text = std::fs::read_to_string(info)?;

@@ -5,6 +5,7 @@ use super::resolve::Thing;
 use super::view::{Mount, View, c_string, flag};
 use kumiko_linux::supervise::calls::{self, FileKind};
 use kumiko_linux::supervise::{Errno, domain};
+use std::ffi::CStr;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -130,19 +131,55 @@ fn magic(
     if parts.last() == Some(&b"root".as_slice()) {
         return Ok(Thing::Jump(b"/".to_vec()));
     }
-    if let Some(place) = words
-        .starts_with(b"/")
-        .then(|| view.place_of(&words))
-        .flatten()
-    {
+    if let Some(place) = place_of_open(view, &path, &words) {
         return Ok(Thing::Jump(place));
     }
-    // A pipe, a socket, or a file that the guest was given. Only descriptors may be opened anew.
+    // A pipe, a socket, a file without a name or one that the guest was given. Only what is open may be opened anew.
     match parts {
         [.., b"fd", _] => calls::open_host(&path, flag::PATH).map(Thing::Alone),
+        [.., b"exe"] if is_shown(view, &words) => {
+            calls::open_host(&path, flag::PATH).map(Thing::Alone)
+        }
         _ => Err(Errno::EACCES),
     }
 }
+
+/// What the kernel says behind the former name of what has lost it, or never had one (proc_pid_fd(5)).
+pub(super) const GONE: &[u8] = b" (deleted)";
+
+/// The place of what a link of /proc leads to, by the link's words; None: it has none. Words that end as those of a lost
+/// name do may be a name as well: then they lead to the same file.
+pub(super) fn place_of_open(view: &View, link: &CStr, words: &[u8]) -> Option<Vec<u8>> {
+    let place = words.starts_with(b"/").then(|| view.place_of(words))??;
+    if !words.ends_with(GONE) {
+        return Some(place);
+    }
+    let number = |fd: OwnedFd| calls::about(fd.as_fd()).map(|about| (about.device, about.inode));
+    let (mount, rest) = view.mount_of(&place).ok()?;
+    let named = mount.open(rest, flag::PATH | flag::NOFOLLOW, 0);
+    let open = calls::open_host(link, flag::PATH);
+    (named.and_then(number).ok()? == open.and_then(number).ok()?).then_some(place)
+}
+
+/// Is all that a thread's program is made of shown? Asked before its first instruction: itself and its loader are there.
+pub(super) fn is_made_of_shown(view: &View, tid: i32) -> bool {
+    let Ok(maps) = fs::read(format!("/proc/{tid}/maps")) else {
+        return false; // it has ended
+    };
+    let mut files = maps.split(|byte| *byte == b'\n').filter_map(|line| {
+        let at = line.windows(2).position(|part| part == b" /")?;
+        line.get(at + 1..)
+    });
+    files.all(|file| is_shown(view, file))
+}
+
+/// May a file be executed that has this path on the host?
+pub(super) fn is_shown(view: &View, real: &[u8]) -> bool {
+    real.starts_with(MEMORY) || view.place_of(real).is_some()
+}
+
+/// How the path begins of a file that is memory (memfd_create(2)).
+pub(super) const MEMORY: &[u8] = b"/memfd:";
 
 /// What a link of /proc says to a guest.
 pub(super) fn words(view: &View, mount: &Mount, rest: &[u8], tid: i32) -> Result<Vec<u8>, Errno> {
@@ -278,8 +315,8 @@ fn renamed(view: &View, line: &[u8]) -> Vec<u8> {
         }
     };
     let path = line.get(begin..end).unwrap_or_default();
-    let (path, gone) = match path.strip_suffix(b" (deleted)") {
-        Some(path) => (path, b" (deleted)".as_slice()),
+    let (path, gone) = match path.strip_suffix(GONE) {
+        Some(path) => (path, GONE),
         None => (path, b"".as_slice()),
     };
     let place = view.place_of(path).unwrap_or_else(|| OUTSIDE.to_vec());

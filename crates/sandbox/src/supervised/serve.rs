@@ -1,6 +1,7 @@
 //! From a call to what becomes of it: which of the guest's registers mean what. Not in it: how the answer gets there
 //! (notify.rs, trace.rs).
 
+use super::attributes::OF_STATX;
 use super::caller::Caller;
 use super::execute;
 use super::messages::{self, Message};
@@ -95,6 +96,10 @@ numbers! {
     SENDMMSG "sendmmsg"
 }
 
+/// What calls of the "at" kind take among their flags; faccessat2(2) AT_EACCESS as well.
+const OF_PATHS: u64 = flag::AT_NOFOLLOW | flag::AT_EMPTY_PATH;
+const EFFECTIVE: u64 = 0x200;
+
 pub(super) fn serve(c: &Caller<'_>) -> Result<Outcome, Errno> {
     let value = match c.call.number {
         nr::OPENAT => return open::open(c, &open::wanted_at(c)?),
@@ -102,7 +107,7 @@ pub(super) fn serve(c: &Caller<'_>) -> Result<Outcome, Errno> {
         nr::OPENAT2 => return open::open(c, &open::wanted_how(c)?),
         nr::CREAT => return open::open(c, &open::wanted_creat(c)?),
         nr::EXECVE => return execute_call(c, AT_CWD, 0, 0),
-        nr::EXECVEAT => return execute_call(c, c.int(0), 1, c.word(4)),
+        nr::EXECVEAT => return execute_call(c, c.int(0), 1, c.flags(4, OF_PATHS)?),
         nr::CHDIR => return enter(c),
         nr::CONNECT => return sockets::connect(c),
         nr::SOCKET => return socket(c),
@@ -112,14 +117,19 @@ pub(super) fn serve(c: &Caller<'_>) -> Result<Outcome, Errno> {
         }
         nr::SETPRIORITY | nr::GETPRIORITY => return of_processes(c, 0),
         nr::IOPRIO_SET | nr::IOPRIO_GET => return of_processes(c, 1),
-        nr::NEWFSTATAT => c.stat(c.int(0), &c.path(1)?, c.word(3), 2),
+        nr::NEWFSTATAT => c.stat(c.int(0), &c.path(1)?, c.flags(3, OF_STATX)?, 2),
         nr::STAT => c.stat(AT_CWD, &c.path(0)?, 0, 1),
         nr::LSTAT => c.stat(AT_CWD, &c.path(0)?, flag::AT_NOFOLLOW, 1),
         nr::STATX => c.statx(),
         nr::STATFS => c.statfs(),
         nr::ACCESS => c.access(AT_CWD, &c.path(0)?, c.int(1), 0),
         nr::FACCESSAT => c.access(c.int(0), &c.path(1)?, c.int(2), 0),
-        nr::FACCESSAT2 => c.access(c.int(0), &c.path(1)?, c.int(2), c.word(3)),
+        nr::FACCESSAT2 => c.access(
+            c.int(0),
+            &c.path(1)?,
+            c.int(2),
+            c.flags(3, OF_PATHS | EFFECTIVE)?,
+        ),
         nr::READLINK => c.read_link(AT_CWD, &c.path(0)?, 1, c.int(2)),
         nr::READLINKAT => c.read_link(c.int(0), &c.path(1)?, 2, c.int(3)),
         nr::GETCWD => c.working_directory(),
@@ -138,17 +148,25 @@ pub(super) fn serve(c: &Caller<'_>) -> Result<Outcome, Errno> {
             c.int(4) as u32,
         ),
         nr::LINK => c.link((AT_CWD, &c.path(0)?), (AT_CWD, &c.path(1)?), 0),
-        nr::LINKAT => c.link((c.int(0), &c.path(1)?), (c.int(2), &c.path(3)?), c.word(4)),
+        nr::LINKAT => {
+            let flags = c.flags(4, flag::AT_FOLLOW | flag::AT_EMPTY_PATH)?;
+            c.link((c.int(0), &c.path(1)?), (c.int(2), &c.path(3)?), flags)
+        }
         nr::SYMLINK => c.make_link(&c.path(0)?, AT_CWD, &c.path(1)?),
         nr::SYMLINKAT => c.make_link(&c.path(0)?, c.int(1), &c.path(2)?),
         nr::CHMOD => c.change_mode(AT_CWD, &c.path(0)?, c.int(1) as u32, 0),
         nr::FCHMOD => c.change_mode_of(),
         nr::FCHMODAT => c.change_mode(c.int(0), &c.path(1)?, c.int(2) as u32, 0),
-        nr::FCHMODAT2 => c.change_mode(c.int(0), &c.path(1)?, c.int(2) as u32, c.word(3)),
+        nr::FCHMODAT2 => c.change_mode(
+            c.int(0),
+            &c.path(1)?,
+            c.int(2) as u32,
+            c.flags(3, OF_PATHS)?,
+        ),
         nr::CHOWN => c.change_owner(AT_CWD, &c.path(0)?, 1, 0),
         nr::LCHOWN => c.change_owner(AT_CWD, &c.path(0)?, 1, flag::AT_NOFOLLOW),
         nr::FCHOWN => c.change_owner_of(),
-        nr::FCHOWNAT => c.change_owner(c.int(0), &c.path(1)?, 2, c.word(4)),
+        nr::FCHOWNAT => c.change_owner(c.int(0), &c.path(1)?, 2, c.flags(4, OF_PATHS)?),
         nr::UTIMENSAT => c.change_times(),
         nr::FUTIMESAT => c.change_times_by(c.int(0), 1, 2, 1000),
         nr::UTIMES => c.change_times_by(AT_CWD, 0, 1, 1000),
@@ -236,11 +254,12 @@ fn execute_call(c: &Caller<'_>, directory: i32, path: usize, flags: u64) -> Resu
     let words = c.path(path)?;
     if words.is_empty() && flags & flag::AT_EMPTY_PATH != 0 {
         // By descriptor: what it stands for was opened before, and the kernel looks for no name but a loader's.
+        execute::may_be_executed(c, &c.descriptor(directory)?)?;
         return Ok(Outcome::Native);
     }
     let program = execute::find(c, directory, &words, flags & flag::AT_NOFOLLOW == 0)?;
     if program.same {
-        // Another thread may change the words yet; then another program that may be executed is.
+        // Another thread may change the words yet: then the guest's domain, or a look at what came of them, holds it.
         return Ok(Outcome::Native);
     }
     Ok(Outcome::Execute(Execution {

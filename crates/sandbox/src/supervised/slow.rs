@@ -5,10 +5,19 @@
 use super::serve::{Outcome, Slow};
 use kumiko_linux::supervise::Errno;
 use kumiko_linux::supervise::breakable::Breakable;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// How often a thread that waits is looked at. A signal does not tell of itself to us.
 const LOOK: Duration = Duration::from_millis(10);
+/// Of more that wait at once, each is looked at less often: thousands of looks in that time would fill a processor.
+const LOOKED_AT_SO_OFTEN: u32 = 64;
+/// What waits calls a few functions; there may be thousands.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Calls that wait.
+static WAITING: AtomicU32 = AtomicU32::new(0);
 
 pub(super) enum Over {
     Told(Result<Outcome, Errno>),
@@ -18,11 +27,28 @@ pub(super) enum Over {
     Gone,
 }
 
+/// A thread that waits for a call; EAGAIN: there can be no more.
+pub(super) fn thread(wait: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
+    let builder = thread::Builder::new().stack_size(STACK_BYTES);
+    Ok(builder.spawn(wait).map(drop)?)
+}
+
 /// Makes it in another thread, for as long as `is_wanted`.
 pub(super) fn wait(tid: i32, slow: Slow, is_wanted: impl Fn() -> bool) -> Over {
-    let call = Breakable::begin(slow);
+    WAITING.fetch_add(1, Ordering::Relaxed);
+    let over = wait_for(tid, slow, is_wanted);
+    WAITING.fetch_sub(1, Ordering::Relaxed);
+    over
+}
+
+fn wait_for(tid: i32, slow: Slow, is_wanted: impl Fn() -> bool) -> Over {
+    let call = match Breakable::begin(STACK_BYTES, slow) {
+        Ok(call) => call,
+        Err(error) => return Over::Told(Err(error.into())),
+    };
     loop {
-        if let Some(result) = call.wait(LOOK) {
+        let waiting = WAITING.load(Ordering::Relaxed);
+        if let Some(result) = call.wait(LOOK * (1 + waiting / LOOKED_AT_SO_OFTEN)) {
             return Over::Told(result);
         }
         let wanted = is_wanted();

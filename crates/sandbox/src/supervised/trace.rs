@@ -6,7 +6,8 @@
 
 use super::caller::Caller;
 use super::open::{self, Opening};
-use super::resolve::join;
+use super::processes;
+use super::resolve::{join, last_name};
 use super::serve::{Outcome, Slow, nr, serve};
 use super::shown::Shown;
 use super::slow::{self, Over};
@@ -19,10 +20,11 @@ use kumiko_linux::supervise::tracee::{self, Registers, Stop};
 use kumiko_linux::supervise::{Call, Errno, calls, memory, spawn};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 /// The thread that traces may be about to wait when it is called: it is called again until it has heard.
@@ -31,7 +33,7 @@ const CALL_AGAIN: Duration = Duration::from_millis(10);
 /// Traces a guest that waits to be traced, to its end, in a thread of its own.
 pub(super) fn begin(pid: i32, shown: Arc<Shown>) -> Result<(), Errno> {
     let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let seized = tracee::seize(pid);
         let begun = seized.is_ok();
         let _ = tell.send(seized);
@@ -54,7 +56,7 @@ pub(super) fn begin(pid: i32, shown: Arc<Shown>) -> Result<(), Errno> {
             }
             .run();
         }
-    });
+    })?;
     told.recv().unwrap_or(Err(Errno::EIO))
 }
 
@@ -192,11 +194,10 @@ impl Tracing {
     }
 
     /// Has a call made that waits for somebody; the thread stays where it is until that is over.
-    fn wait_for(&mut self, tid: i32, before: Registers, slow: Slow) {
+    fn wait_for(&mut self, tid: i32, before: Registers, slow: Slow) -> Result<(), Errno> {
         let wanted = Arc::new(());
         let (weak, tell, this) = (Arc::downgrade(&wanted), self.tell_over.clone(), self.this);
-        self.waiting.insert(tid, (before, wanted));
-        std::thread::spawn(move || {
+        slow::thread(move || {
             let over = slow::wait(tid, slow, || weak.strong_count() > 0);
             let (heard, hear) = mpsc::channel();
             let told = Told {
@@ -214,7 +215,9 @@ impl Tracing {
                     return;
                 }
             }
-        });
+        })?;
+        self.waiting.insert(tid, (before, wanted));
+        Ok(())
     }
 
     fn told(&mut self, told: Told) -> Result<(), Errno> {
@@ -295,10 +298,9 @@ impl Tracing {
                 self.under_way.insert(tid, UnderWay { before, after });
                 tracee::go_to_call(tid, 0)
             }
-            Ok(Way::Wait(slow)) => {
-                self.wait_for(tid, before, slow);
-                Ok(())
-            }
+            Ok(Way::Wait(slow)) => self
+                .wait_for(tid, before, slow)
+                .or_else(|errno| skip(tid, before, Err(errno))),
             Err(errno) => skip(tid, before, Err(errno)),
         }
     }
@@ -346,7 +348,14 @@ impl Tracing {
             Opening::Path { place, flags, .. } => (caller.real_of(&place)?, flags, 0),
             Opening::Made(content) => (caller.view.made_file(&content)?, wanted.flags, 0),
             Opening::Terminal { flags, .. } => (b"/dev/tty".to_vec(), flags, 0),
-            Opening::Alone { place, flags, .. } => (place, flags, 0),
+            Opening::Alone {
+                place,
+                handle,
+                flags,
+            } => match given_again(caller, &place, &handle, flags)? {
+                Some(call) => return Ok(Way::Instead { call, after }),
+                None => (place, flags, 0),
+            },
         };
         let at = self.put_path(caller.tid, &path)?;
         let arguments = [
@@ -441,6 +450,31 @@ fn makes_a_process(tid: i32) -> bool {
         let [flags, ..] = call.arguments;
         call.number != CLONE || flags & CLONE_THREAD == 0
     })
+}
+
+/// A file that the guest was given and is not shown: its domain lets it open nothing of the kind, so that it gets another
+/// descriptor of what it has.
+fn given_again(
+    caller: &Caller<'_>,
+    place: &[u8],
+    handle: &OwnedFd,
+    flags: i32,
+) -> Result<Option<Call>, Errno> {
+    const FCNTL: i32 = 72;
+    /// F_DUPFD, F_DUPFD_CLOEXEC.
+    const ANOTHER: [u64; 2] = [0, 1030];
+    let real = calls::read_link(&calls::own_path(handle.as_fd()))?;
+    if !real.starts_with(b"/") || processes::is_shown(caller.view, &real) {
+        return Ok(None);
+    }
+    let own = format!("/proc/{}/", processes::process_of(caller.tid)?);
+    let number = processes::number(last_name(place)).filter(|_| place.starts_with(own.as_bytes()));
+    let number = number.ok_or(Errno::EACCES)?;
+    let another = ANOTHER[usize::from(flags & flag::CLOSE_ON_EXEC != 0)];
+    Ok(Some(Call {
+        number: FCNTL,
+        arguments: [number as u64, another, 0, 0, 0, 0],
+    }))
 }
 
 /// Most files that are opened are plainly there: one word of the call is changed, and it need not be stopped again.

@@ -1,6 +1,9 @@
 //! A guest under test: what it is given, what it printed, how it ended.
 #![allow(dead_code)]
 
+pub mod asker;
+pub mod case;
+
 use kumiko_policy::Policy;
 use kumiko_sandbox::{
     Choice, Ended, Guest, Launch, Machine, Room, SandboxError, Streams, choose, open,

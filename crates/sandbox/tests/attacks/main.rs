@@ -2,71 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg(target_arch = "x86_64")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod entries;
+mod lost_names;
+mod races;
 
+use common::case::*;
 use common::*;
-use kumiko_policy::{Policy, parse};
-use std::process::Command;
-
-const MECHANISMS: [&str; 4] = ["namespace", "library", "notify", "ptrace"];
-
-/// The default policy, with a directory of the case shown.
-fn policy(scratch: &Scratch, more: &str) -> Policy {
-    let text = format!("[paths]\n'{}' = 'read'\n{more}", scratch.path("shown"));
-    let mut policy = Policy::default();
-    policy.paths.extend(parse(&text, "case").unwrap().paths);
-    policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
-    policy
-}
-
-fn scratch() -> Scratch {
-    let scratch = Scratch::new();
-    scratch.put("shown/file", "shown");
-    scratch.put("shown/open/key", "shown");
-    scratch.put("shown/shut/key", "secret");
-    scratch.put("other/open/key", "secret");
-    scratch.put("other/file", "secret");
-    scratch.put("shown/longer", "of another length");
-    scratch.put("job/", "");
-    scratch
-}
-
-/// What a program of C prints, natively and under each mechanism.
-fn check(test: &str, source: &str, more: &str, native: &str, guest: &str) {
-    for mechanism in MECHANISMS {
-        check_under(mechanism, test, source, more, Some(native), guest);
-    }
-}
-
-/// `native`: None where there is nothing to attack with no sandbox. Gives the directory, for a look at what became of it.
-fn check_under(
-    mechanism: &str,
-    test: &str,
-    source: &str,
-    more: &str,
-    native: Option<&str>,
-    guest: &str,
-) -> Option<Scratch> {
-    machine_for(test, mechanism)?;
-    let scratch = scratch();
-    let fill = |text: &str| text.replace("{dir}", scratch.0.to_str().unwrap());
-    let program = compiled(test, &scratch, &fill(source))?;
-    if let Some(native) = native {
-        let got = Command::new(&program)
-            .arg("until it succeeds")
-            .current_dir(scratch.0.join("job"))
-            .output()
-            .unwrap();
-        let got = String::from_utf8_lossy(&got.stdout).into_owned();
-        assert_eq!(got, native, "{test} with no sandbox");
-    }
-    let policy = policy(&scratch, &fill(more));
-    let mut room = room_under(mechanism, &policy, &scratch.0.join("job")).unwrap();
-    let got = run(&mut *room, "/job/a", &[], &[]).unwrap();
-    let what = format!("{test} under {mechanism}: {:?} {}", got.ended, got.stderr);
-    assert_eq!(got.stdout, guest, "{what}");
-    Some(scratch)
-}
 
 /// Another process changes the words while they are looked at.
 const RACE: &str = r#"
@@ -532,43 +475,5 @@ int main(void) {
         ("library", "trace 1 listener 16 filter 0 domain 95"),
     ] {
         check_under(mechanism, test, source, "", Some(native), guest);
-    }
-}
-
-#[test]
-fn entries_beside_the_usual_one_are_closed() {
-    let source = r#"
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <stdio.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-static int child(void *none) { return 0; }
-int main(void) {
-  static char stack[65536];
-  long got;
-  asm volatile("int $0x80" : "=a"(got) : "a"(20) : "r8", "r9", "r10", "r11", "memory"); /* getpid of 32 bits */
-  int old = got == getpid();
-  long user_faults = syscall(323, O_CLOEXEC | 1); /* USER_MODE_ONLY: checkpoints are made with it */
-  int pid = clone(child, stack + sizeof stack, CLONE_UNTRACED | 17, 0);
-  int untraced = pid > 0;
-  if (pid > 0) waitpid(pid, 0, __WALL);
-  errno = 0;
-  struct file_handle { unsigned bytes; int kind; char name[128]; } handle = {128};
-  int mount, named = !syscall(303, AT_FDCWD, "/usr", &handle, &mount, 0);
-  printf("%d %d %d %d", old, user_faults >= 0, untraced, named);
-}
-"#;
-    let test = "entries_beside_the_usual_one_are_closed";
-    for (mechanism, guest) in [
-        ("namespace", "0 1 1 0"),
-        ("notify", "0 1 1 0"),
-        ("library", "0 1 1 0"),
-        ("ptrace", "0 1 0 0"),
-    ] {
-        check_under(mechanism, test, source, "", Some("1 1 1 1"), guest);
     }
 }
