@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const MECHANISMS: [&str; 3] = ["namespace", "notify", "ptrace"];
+const MECHANISMS: [&str; 4] = ["namespace", "notify", "ptrace", "library"];
 
 /// Of a program, on a machine that is busy with others.
 const LONG: Duration = Duration::from_secs(1800);
@@ -189,7 +189,7 @@ os.write(slave, b"typed"); print(os.read(master, 9), os.isatty(slave), os.ttynam
 print(pty.spawn(["sh", "-c", "test -t 0 && tty >/dev/null && echo on a terminal"]))
 END"#;
     check_under(
-        &["namespace", "notify"],
+        &["namespace", "notify", "library"],
         "an_interpreter_makes_terminals",
         &["python3"],
         script,
