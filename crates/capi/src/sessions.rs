@@ -357,7 +357,7 @@ impl Library {
                 library.ended.notify_all();
             }
             if acknowledge {
-                function.calls.acknowledge(id).await;
+                function.calls.acknowledge(id);
             }
         };
         let mut state = lock(&self.state);

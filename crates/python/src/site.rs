@@ -36,7 +36,7 @@ impl Shared {
     pub fn acknowledge(self: &Arc<Self>, id: CallId) -> PyResult<()> {
         let shared = Arc::clone(self);
         self.say(async move {
-            shared.calls.acknowledge(id).await;
+            shared.calls.acknowledge(id);
             shared.forget(id);
         })
     }
@@ -48,7 +48,7 @@ impl Shared {
             // It may not have been said while the call was waited for.
             let _ = shared.calls.cancel(id).await;
             match shared.calls.attach(id).await {
-                Ok(_) => shared.calls.acknowledge(id).await,
+                Ok(_) => shared.calls.acknowledge(id),
                 Err(error) if error.is_final() => {}
                 Err(_) => return, // it expires
             }

@@ -2,11 +2,12 @@
 //! from what is heard (kumiko-call's client).
 
 use crate::arguments::Arguments;
-use crate::conversation::{BLOCK_BYTES, Given, Left, about, hear, once, say};
+use crate::conversation::{BLOCK_BYTES, Given, Left, about, hear, once, passes, say, say_all};
 use crate::error::RpcError;
 use crate::functions::Functions;
 use crate::stages::Stages;
 use crate::staging::{Staging, Target};
+use crate::taken::Taken;
 use bytes::Bytes;
 use kumiko_call::client::{ClientCall, Phase};
 use kumiko_call::event::{Invocation, Recorded};
@@ -28,10 +29,10 @@ const KEEP: Duration = Duration::from_secs(24 * 3600);
 const GIVE_UP: Duration = Duration::from_secs(90);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Streams that are kept for the next calls.
-const IDLE_STREAMS: usize = 64;
-/// Conversations at once; further calls wait here. With the idle ones it leaves a session's streams (256) room for other things.
-const BUSY_STREAMS: usize = 128;
+/// Streams of one session; further calls wait here. Other things have as many (a session has 256).
+const STREAMS: usize = 128;
+/// For the next call to come, which says along with its own words that a result was taken.
+const SOON: Duration = Duration::from_millis(2);
 /// How long a program that ends waits for a site that does not read.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
@@ -63,8 +64,10 @@ struct Inner {
     settings: Settings,
     numbers: tokio::sync::Mutex<Option<u64>>,
     count: Mutex<Count>,
+    /// Each stream is kept for the next call: what was said on one that is dropped may not arrive.
     idle: Mutex<Vec<(Sender, Receiver)>>,
-    busy: Semaphore,
+    streams: Semaphore,
+    taken: Taken,
 }
 
 /// A stream while somebody speaks on it.
@@ -122,7 +125,8 @@ impl Calls {
                 numbers: tokio::sync::Mutex::new(None),
                 count: Mutex::default(),
                 idle: Mutex::default(),
-                busy: Semaphore::new(BUSY_STREAMS),
+                streams: Semaphore::new(STREAMS),
+                taken: Taken::default(),
             }),
         }
     }
@@ -188,7 +192,7 @@ impl Calls {
     }
 
     async fn stream(&self) -> Result<Busy<'_>, RpcError> {
-        let place = self.inner.busy.acquire().await;
+        let place = self.inner.streams.acquire().await;
         // It is never closed.
         let place = place.map_err(|_| SessionError::Closed)?;
         let idle = lock(&self.inner.idle).pop();
@@ -204,10 +208,7 @@ impl Calls {
     }
 
     fn keep(&self, stream: Busy<'_>) {
-        let mut idle = lock(&self.inner.idle);
-        if idle.len() < IDLE_STREAMS {
-            idle.push((stream.sender, stream.receiver));
-        }
+        lock(&self.inner.idle).push((stream.sender, stream.receiver));
     }
 
     /// A number for a new call. It is the caller's to write down (P40) before it begins.
@@ -347,14 +348,28 @@ impl Calls {
         Ok(bytes)
     }
 
-    /// Says that the result is where it belongs (P42), or that nobody wants it. Best effort: it expires otherwise.
-    pub async fn acknowledge(&self, call: CallId) {
-        if let Ok(mut stream) = self.stream().await {
-            let said = about(FromClient::Acknowledge { call });
-            if say(&mut stream.sender, said).await.is_ok() {
-                self.keep(stream);
-            }
+    /// Says soon that the result is where it belongs (P42), or that nobody wants it. Best effort: it expires otherwise. Needs a tokio
+    /// runtime around it.
+    pub fn acknowledge(&self, call: CallId) {
+        if self.inner.taken.add(call) {
+            let calls = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(SOON).await;
+                if let Err(error) = calls.say_taken().await {
+                    tracing::debug!(%error, "that results were taken is said with the next call");
+                }
+            });
         }
+    }
+
+    async fn say_taken(&self) -> Result<(), RpcError> {
+        let saying = self.inner.taken.soon();
+        let Some(last) = saying.calls().last().copied() else {
+            return Ok(());
+        };
+        self.until_all_over(saying.calls(), last).await?;
+        saying.was_heard();
+        Ok(())
     }
 
     /// Who waits for it here is told when it has ended.
@@ -376,6 +391,8 @@ impl Calls {
 
     /// Waits until the site has read what was said, though not for long, and says goodbye.
     pub async fn close(self) {
+        // What it does not hear expires.
+        let _ = tokio::time::timeout(READ_WITHIN, self.say_taken()).await;
         let idle = std::mem::take(&mut *lock(&self.inner.idle));
         let read = async {
             for (sender, mut receiver) in idle {
@@ -394,18 +411,31 @@ impl Calls {
     /// # Errors
     /// The link is lost.
     pub async fn until_over(&self, call: CallId) -> Result<(), RpcError> {
+        self.until_all_over(&[call], call).await
+    }
+
+    /// `last` is one of them.
+    async fn until_all_over(&self, calls: &[CallId], last: CallId) -> Result<(), RpcError> {
         let mut stream = self.stream().await?;
-        let said = about(FromClient::Acknowledge { call });
-        say(&mut stream.sender, said).await?;
+        let acknowledged = calls.iter().map(|&call| FromClient::Acknowledge { call });
+        let asked = FromClient::Ask { call: last };
+        say_all(&mut stream.sender, acknowledged.chain([asked]).map(about)).await?;
         loop {
             match hear(&mut stream.receiver).await? {
                 FromSite::Status {
-                    call: about,
+                    call,
                     status: Status::Over { .. },
-                } if about == call => break,
+                } if call == last => break,
                 FromSite::Refused {
-                    call: Some(about), ..
-                } if about == call => break,
+                    call: Some(call),
+                    refusal,
+                } if call == last => {
+                    self.keep(stream);
+                    return match passes(&refusal) {
+                        true => Err(refusal.into()),
+                        false => Ok(()), // it is not known there any more
+                    };
+                }
                 _ => {}
             }
         }
@@ -431,7 +461,9 @@ impl Calls {
             let begun = Instant::now();
             // The first time nothing of it can be there: blocks follow at once.
             let ahead = std::mem::take(&mut first) && call.invocation.is_some();
+            let saying = self.inner.taken.say();
             let given = Given {
+                taken: saying.calls(),
                 arguments: form.arguments,
                 ahead,
                 unwanted,
@@ -441,6 +473,10 @@ impl Calls {
             };
             let both = (&mut stream.sender, &mut stream.receiver);
             let left = once(both, &mut call, given).await;
+            match left {
+                Left::Done => saying.was_heard(),
+                _ => drop(saying),
+            }
             match left {
                 Left::Done => {
                     let done = staging.finish(form.plan)?;
@@ -452,7 +488,7 @@ impl Calls {
                     // What of it is on its way on this stream is nobody's; of a failure the site needs no longer know.
                     if matches!(error, RpcError::Failed { .. }) {
                         self.keep(stream);
-                        self.acknowledge(call.id).await;
+                        self.acknowledge(call.id);
                     }
                     return Err(match functions.failed.take() {
                         Some(what) => RpcError::Function {

@@ -38,6 +38,8 @@ pub enum Left {
 
 /// What of the caller's a conversation needs.
 pub struct Given<'a> {
+    /// Calls whose results were taken: said first.
+    pub taken: &'a [CallId],
     pub arguments: Option<&'a Arguments>,
     /// Blocks follow the call at once.
     pub ahead: bool,
@@ -45,6 +47,10 @@ pub struct Given<'a> {
     pub functions: &'a mut Functions,
     pub staging: &'a mut Staging,
     pub stages: &'a Stages,
+}
+
+pub fn passes(refusal: &Refusal) -> bool {
+    PASSING.contains(&refusal.code.as_str())
 }
 
 /// Comes when the caller wants the call no more.
@@ -71,6 +77,7 @@ pub async fn once(
     given: Given<'_>,
 ) -> Left {
     let Given {
+        taken,
         arguments,
         ahead,
         unwanted,
@@ -82,7 +89,9 @@ pub async fn once(
     let Some(message) = call.next() else {
         return Left::Failed(RpcError::Unexpected);
     };
-    if let Err(error) = say(sender, about(message)).await {
+    let taken = taken.iter().map(|&call| FromClient::Acknowledge { call });
+    let first = taken.chain([message]).map(about);
+    if let Err(error) = say_all(sender, first).await {
         return Left::Lost(error);
     }
     let (wanted, wants) = watch::channel(ahead.then_some(0));
@@ -159,7 +168,7 @@ pub async fn once(
                 FromSite::Refused { call, refusal } if call == Some(id) || call.is_none() => {
                     return match refusal.code.as_str() {
                         "rpc_no_client" => Left::Forgotten,
-                        code if PASSING.contains(&code) => Left::Passing(refusal),
+                        _ if passes(&refusal) => Left::Passing(refusal),
                         _ => Left::Failed(refusal.into()),
                     };
                 }
@@ -236,8 +245,18 @@ pub fn about(message: FromClient) -> ToSite {
 }
 
 pub async fn say(sender: &mut Sender, message: ToSite) -> Result<(), SessionError> {
-    let (kind, [first, data]) = message.encode();
-    let mut drafts = VecDeque::from([Draft { kind, first, data }]);
+    say_all(sender, [message]).await
+}
+
+pub async fn say_all(
+    sender: &mut Sender,
+    messages: impl IntoIterator<Item = ToSite>,
+) -> Result<(), SessionError> {
+    let draft = |message: ToSite| {
+        let (kind, [first, data]) = message.encode();
+        Draft { kind, first, data }
+    };
+    let mut drafts: VecDeque<Draft> = messages.into_iter().map(draft).collect();
     sender.send_all(&mut drafts).await
 }
 

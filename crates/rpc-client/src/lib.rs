@@ -13,6 +13,7 @@ mod functions;
 mod notes;
 mod stages;
 mod staging;
+mod taken;
 mod told;
 
 pub use arguments::{Argument, Arguments, Content, heads, pack, plan, unpack};

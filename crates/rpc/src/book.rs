@@ -108,7 +108,11 @@ impl Book {
     pub fn hear(&self, call: CallId) {
         let now = Instant::now();
         let mut state = self.state();
-        state.heard.insert(call, now);
+        // Of one that is over nothing is kept here: what is said of it last comes after that.
+        let open = matches!(state.ledger.find(call), Known::Call(_, one) if !matches!(one.stage, Stage::Done { .. }));
+        if open {
+            state.heard.insert(call, now);
+        }
         let client = CallId {
             sequence: 0,
             ..call
@@ -318,4 +322,11 @@ fn next(state: &mut State, place: impl FnOnce(&Call) -> Option<Event>) -> Option
 pub struct Pending<T> {
     record: u64,
     told: Told<T>,
+}
+
+impl<T> Pending<T> {
+    /// What is said when it is.
+    pub fn say(&self) -> &T {
+        &self.told.say
+    }
 }

@@ -13,6 +13,7 @@ use crate::orders::Orders;
 use crate::pool::Pool;
 use crate::registry::{Registry, Routine};
 use crate::store::{Arriving, Held, Store};
+use crate::talk::goes_without_saying;
 pub use crate::worker::Reports;
 use crate::worker::{Order, Shop};
 use bytes::Bytes;
@@ -372,7 +373,7 @@ impl<B: BatchSystem> Inner<B> {
         if !live.arriving.is_file() {
             let bytes = live.arriving.bytes();
             self.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            if matches!(*lock(&live.result), Some(Held::Memory(_)) | None) {
+            if id.client >= VOLATILE && live.has_no_files() {
                 return;
             }
         }
@@ -394,10 +395,15 @@ impl<B: BatchSystem> Inner<B> {
         if !book.is_logged() {
             return Ok(self.recorded(book, call, pending).await);
         }
+        // What is not told does not wait until it is recorded: the client's next word may be recorded with it.
+        let untold = goes_without_saying(message, pending.say()).then(|| pending.say().clone());
         // Whoever listens may go before it is recorded; what follows is done all the same.
         let calls = Arc::clone(self);
         let recorded =
             tokio::spawn(async move { calls.recorded(&calls.logged, call, pending).await });
+        if let Some(untold) = untold {
+            return Ok(untold);
+        }
         let told = recorded.await;
         told.map_err(|_| Unrecorded::Bug("it was not seen to its end"))
     }
@@ -532,5 +538,14 @@ impl Live {
 
     pub(crate) fn arriving(&self) -> &Arriving {
         &self.arriving
+    }
+
+    /// Neither arguments nor a result, answers of callbacks or checkpoints.
+    fn has_no_files(&self) -> bool {
+        let order = self.order.as_ref();
+        !self.arriving.is_file()
+            && matches!(*lock(&self.result), Some(Held::Memory(_)) | None)
+            && self.asked.kept_nothing()
+            && !order.is_some_and(|order| order.routine.signature.checkpoint)
     }
 }

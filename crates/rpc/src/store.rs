@@ -58,9 +58,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Arguments of at most `small` bytes stay in memory, if they may.
+    /// Arguments stay in memory if they may, or are nothing.
     pub fn arriving(&self, call: CallId, bytes: u64, in_memory: bool) -> io::Result<Arriving> {
-        let to = match in_memory {
+        let to = match in_memory || bytes == 0 {
             true => To::Memory(Mutex::default()),
             false => {
                 let path = self.arguments(call);

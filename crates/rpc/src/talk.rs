@@ -81,14 +81,28 @@ impl<B: BatchSystem> Talk<B> {
     }
 
     async fn say(&mut self, message: FromSite) -> Result<(), SessionError> {
-        let (kind, [first, data]) = message.encode();
-        let mut drafts = VecDeque::from([Draft { kind, first, data }]);
+        self.say_all([message]).await
+    }
+
+    async fn say_all(
+        &mut self,
+        messages: impl IntoIterator<Item = FromSite>,
+    ) -> Result<(), SessionError> {
+        let draft = |message: FromSite| {
+            let (kind, [first, data]) = message.encode();
+            Draft { kind, first, data }
+        };
+        let mut drafts: VecDeque<Draft> = messages.into_iter().map(draft).collect();
         self.sender.send_all(&mut drafts).await
     }
 
     async fn refuse(&mut self, call: Option<CallId>, refusal: Refusal) -> Result<(), SessionError> {
+        self.say(self.refusal(call, refusal)).await
+    }
+
+    fn refusal(&self, call: Option<CallId>, refusal: Refusal) -> FromSite {
         tracing::info!(subject = %self.peer.subject, code = %refusal.code, "{refusal}");
-        self.say(FromSite::Refused { call, refusal }).await
+        FromSite::Refused { call, refusal }
     }
 
     async fn heard(&mut self, message: ToSite) -> Result<(), SessionError> {
@@ -99,7 +113,7 @@ impl<B: BatchSystem> Talk<B> {
                     return self.refuse(None, refusal).await;
                 }
                 match self.calls.register(&self.peer.subject, durability).await {
-                    Ok(answer) => self.answer(answer).await,
+                    Ok(answer) => self.answer([answer]).await,
                     Err(error) => self.refuse(None, unrecorded(error)).await,
                 }
             }
@@ -192,7 +206,7 @@ impl<B: BatchSystem> Talk<B> {
                 }
                 match goes_without_saying(&message, &answer) {
                     true => Ok(()),
-                    false => self.answer(answer).await,
+                    false => self.answer([answer]).await,
                 }
             }
         }
@@ -235,12 +249,13 @@ impl<B: BatchSystem> Talk<B> {
             } => *blocks,
             _ => 0,
         };
-        self.answer(answer).await?;
+        // The first block, which mostly is the only one, goes out with the word that there are some.
+        let mut words = vec![answer];
         for number in 0..blocks {
-            let call = id;
-            self.answer(ToClient::Part { call, number }).await?;
+            words.push(ToClient::Part { call: id, number });
+            self.answer(std::mem::take(&mut words)).await?;
         }
-        Ok(())
+        self.answer(words).await
     }
 
     /// Once on each stream that follows the call, what its routine asks.
@@ -270,23 +285,33 @@ impl<B: BatchSystem> Talk<B> {
         .await
     }
 
-    async fn answer(&mut self, answer: ToClient) -> Result<(), SessionError> {
+    async fn answer(
+        &mut self,
+        answers: impl IntoIterator<Item = ToClient>,
+    ) -> Result<(), SessionError> {
+        let mut messages = Vec::new();
+        for answer in answers {
+            messages.extend(self.worded(answer).await);
+        }
+        self.say_all(messages).await
+    }
+
+    /// None: there is nothing to say any more.
+    async fn worded(&self, answer: ToClient) -> Option<FromSite> {
         match answer {
-            ToClient::Registered { client } => self.say(FromSite::Registered { client }).await,
-            ToClient::Status { call, status } => self.say(FromSite::Status { call, status }).await,
-            ToClient::Refused { call, refusal } => self.refuse(call, told(&refusal)).await,
+            ToClient::Registered { client } => Some(FromSite::Registered { client }),
+            ToClient::Status { call, status } => Some(FromSite::Status { call, status }),
+            ToClient::Refused { call, refusal } => Some(self.refusal(call, told(&refusal))),
             ToClient::Part { call, number } => {
-                let Some(known) = self.calls.book(call.client).call(call) else {
-                    return Ok(()); // over meanwhile: the client has it, or does not want it
-                };
-                match self.calls.part(&known, number).await {
-                    Ok(data) => self.say(FromSite::Part { call, number, data }).await,
+                // Over meanwhile: the client has it, or does not want it.
+                let known = self.calls.book(call.client).call(call)?;
+                Some(match self.calls.part(&known, number).await {
+                    Ok(data) => FromSite::Part { call, number, data },
                     Err(error) => {
                         let what = format!("block {number} of the result cannot be read: {error}");
-                        let refusal = Refusal::new("rpc_unreadable", what);
-                        self.refuse(Some(call), refusal).await
+                        self.refusal(Some(call), Refusal::new("rpc_unreadable", what))
                     }
-                }
+                })
             }
         }
     }
@@ -375,7 +400,7 @@ fn goes_on(answer: &Result<ToClient, Unrecorded>) -> bool {
 }
 
 /// What was said was taken, and the outcome is told by itself.
-fn goes_without_saying(said: &FromClient, answer: &ToClient) -> bool {
+pub(crate) fn goes_without_saying(said: &FromClient, answer: &ToClient) -> bool {
     let ToClient::Status { status, .. } = answer else {
         return false;
     };
@@ -385,6 +410,7 @@ fn goes_without_saying(said: &FromClient, answer: &ToClient) -> bool {
             Status::Waiting | Status::Computing { .. },
         ) => true,
         (FromClient::Block { number, .. }, Status::Wants { block }) => *block == number + 1,
+        (FromClient::Acknowledge { .. }, Status::Over { .. }) => true,
         _ => false,
     }
 }

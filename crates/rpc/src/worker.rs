@@ -364,8 +364,8 @@ impl<B: BatchSystem> Worker<B> {
             true = is_cancelled(&mut cancelled) => {}
         }
         let grace_ms = self.shop.grace_ms;
-        self.command(AttemptCommand::Cancel { grace_ms }).await;
-        saying.await;
+        // At once: what is being said may be half written, and have the turn.
+        tokio::join!(saying, self.command(AttemptCommand::Cancel { grace_ms }));
     }
 
     /// By its stdin.

@@ -42,6 +42,11 @@ impl Open {
         };
     }
 
+    /// No answer was looked for in a file.
+    pub fn kept_nothing(&self) -> bool {
+        lock(&self.kept).is_none()
+    }
+
     pub fn close(&self, epoch: u32) {
         let mut state = lock(&self.state);
         if state.epoch == epoch {

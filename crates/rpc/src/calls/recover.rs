@@ -86,7 +86,9 @@ impl<B: BatchSystem> Inner<B> {
     pub(super) async fn look(self: &Arc<Self>) {
         for book in [&self.logged, &self.volatile] {
             let (calls, clients): (Vec<CallId>, Vec<u64>) = book.look(|ledger| {
-                let calls = ledger.calls().map(|call| call.id).collect();
+                let open = |call: &&Call| !matches!(call.stage, Stage::Done { .. });
+                let calls = ledger.calls().filter(open).map(|call| call.id);
+                let calls = calls.collect();
                 (calls, ledger.clients.keys().copied().collect())
             });
             for id in calls {

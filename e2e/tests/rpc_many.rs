@@ -1,0 +1,47 @@
+//! Many calls at once, and calls that are not wanted any more while they begin: the site hears of each that it is over.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod compiled;
+mod routines;
+
+use kumiko_e2e::{until, wait};
+use routines::Caller;
+use std::path::Path;
+use std::process::Stdio;
+
+/// Calls of samples.idl are made by the program, and all of them are over at the site.
+#[track_caller]
+fn check(what: &str, count: i64) -> Caller {
+    let caller = Caller::with(&["samples"]);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/many/many.c");
+    compiled::compile(&caller, &source, "many");
+    let contact = caller.person.kumiko_home().join("contact.toml");
+    let contact = contact.to_str().unwrap();
+    let mut program = caller
+        .person
+        .program("./many", [contact, what, &count.to_string()]);
+    let mut program = program.stdin(Stdio::piped()).spawn().unwrap();
+    let mut ended = false;
+    until("the site has heard that all calls are over", || {
+        ended = program.try_wait().unwrap().is_some();
+        ended || caller.count_in_log("\"acknowledged\"") == count
+    });
+    assert!(!ended, "it waits for the end of its stdin");
+    drop(program.stdin.take());
+    assert!(wait(&mut program).success());
+    assert_eq!(caller.count_in_log("\"invoked\""), count);
+    caller.nothing_is_left();
+    caller
+}
+
+/// One of which it does not hear stays, and after some thousands there is no room for others.
+#[test]
+fn of_many_calls_at_once_the_site_hears_of_each_that_its_result_was_taken() {
+    check("null", 900);
+}
+
+#[test]
+fn a_call_that_is_cancelled_while_its_process_begins_ends() {
+    let caller = check("cancel", 40);
+    assert!(caller.count_in_log("\"planned\"") > 0);
+}
