@@ -4,7 +4,7 @@
 use crate::registry::Routine;
 use crate::worker::{Order, Run};
 use kumiko_policy::Policy;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
@@ -47,7 +47,7 @@ struct State {
     last: u64,
     workers: BTreeMap<u64, Entry>,
     /// Numbers that were promised to calls, of workers that do not exist yet.
-    promised: usize,
+    promised: BTreeSet<u64>,
     closed: bool,
 }
 
@@ -60,7 +60,7 @@ impl Pool {
             state: Mutex::new(State {
                 last,
                 workers: BTreeMap::new(),
-                promised: 0,
+                promised: BTreeSet::new(),
                 closed: false,
             }),
         }
@@ -95,22 +95,23 @@ impl Pool {
             entry.busy = true;
             return Some(*number);
         }
-        if state.workers.len() + state.promised >= self.most {
+        if state.workers.len() + state.promised.len() >= self.most {
             // One that is idle makes room; whoever waits is asked for again when it has gone.
             if let Some(idle) = state.workers.values_mut().find(|entry| !entry.busy) {
                 idle.end();
             }
             return None;
         }
-        state.promised += 1;
         state.last += 1;
-        Some(state.last)
+        let number = state.last;
+        state.promised.insert(number);
+        Some(number)
     }
 
     /// The number was promised, and its worker is here.
     pub fn enter(&self, number: u64, order: Option<&Order>, asks: UnboundedSender<Ask>) {
         let mut state = self.state();
-        state.promised = state.promised.saturating_sub(1);
+        state.promised.remove(&number);
         state.workers.insert(
             number,
             Entry {
@@ -124,7 +125,6 @@ impl Pool {
 
     /// One that ran already when the site began.
     pub fn adopt(&self, number: u64, asks: UnboundedSender<Ask>) {
-        self.state().promised += 1;
         self.enter(number, None, asks);
     }
 
@@ -142,6 +142,11 @@ impl Pool {
         }
     }
 
+    /// Its worker is still to begin; else it has gone since it was picked.
+    pub fn is_promised(&self, number: u64) -> bool {
+        self.state().promised.contains(&number)
+    }
+
     pub fn idle(&self, number: u64) {
         let mut state = self.state();
         let closed = state.closed;
@@ -153,7 +158,9 @@ impl Pool {
                 }
             }
             // It was promised, and is not needed.
-            None => state.promised = state.promised.saturating_sub(1),
+            None => {
+                state.promised.remove(&number);
+            }
         }
     }
 

@@ -170,6 +170,13 @@ pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
     tokio::spawn(worker.live(begin));
 }
 
+/// The worker that was picked has gone meanwhile.
+pub fn unheard(run: Run) {
+    let cause = "its process ended before it heard of the call".to_owned();
+    // The site is going down, if nobody listens.
+    let _ = run.done.send(Done::ended(End::Killed { cause }));
+}
+
 /// Waits until the call is not wanted any more; false: that is never heard, for the site goes down.
 async fn is_cancelled(of: &mut watch::Receiver<bool>) -> bool {
     of.wait_for(|cancelled| *cancelled).await.is_ok()
@@ -551,8 +558,7 @@ impl<B: BatchSystem> Worker<B> {
         self.asked.close();
         while let Some(ask) = self.asked.recv().await {
             if let Ask::Run(run) = ask {
-                let cause = "its process ended before it heard of the call".to_owned();
-                let _ = run.done.send(Done::ended(End::Killed { cause }));
+                unheard(*run);
             }
         }
         self.shop.batch.forget(self.id()).await;

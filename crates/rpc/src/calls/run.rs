@@ -79,8 +79,11 @@ impl<B: BatchSystem> Inner<B> {
             Some(Ok(made)) => {
                 let ask = Ask::Run(Box::new(made.run));
                 if let Err(Ask::Run(run)) = self.shop.pool.ask(number, ask) {
-                    let begin = Begin::New(made.order, run);
-                    worker::begin(&self.shop, number, begin);
+                    // A number is never a second worker's: the first may still be taking its folder away.
+                    match self.shop.pool.is_promised(number) {
+                        true => worker::begin(&self.shop, number, Begin::New(made.order, run)),
+                        false => worker::unheard(*run),
+                    }
                 }
                 let calls = Arc::clone(self);
                 tokio::spawn(async move { calls.follow(attempt, made.heard).await });
