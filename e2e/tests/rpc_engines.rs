@@ -67,6 +67,92 @@ fn calls_are_computed_in_pilots(engine: &'static str, test: &str) {
     caller.nothing_is_left();
 }
 
+/// Where Slurm has the one pilot of the site's calls.
+fn host_of_calls(caller: &Caller) -> String {
+    let spool = caller.person.kumiko_home().join("state/rpc/spool/site");
+    let tag = format!("kumiko-{}-", std::fs::read_to_string(spool).unwrap());
+    let line = ["--noheader", "--states=running", "--me", "-o", "%j %N"];
+    let asked = finish(&mut caller.person.program("squeue", line));
+    let text = String::from_utf8(asked.stdout).unwrap();
+    let own: Vec<&str> = text.lines().filter(|line| line.starts_with(&tag)).collect();
+    let [one] = own[..] else {
+        panic!("it has {own:?}");
+    };
+    one.split_once(' ').unwrap().1.to_owned()
+}
+
+fn is_drained(caller: &Caller, host: &str) {
+    let line = format!("host {host}   drained");
+    until("the host is drained", || {
+        caller.person.ok(["site", "status"]).contains(&line)
+    });
+}
+
+#[test]
+fn a_call_with_checkpoints_leaves_a_drained_host_at_once_and_loses_nothing() {
+    let test = "a_call_with_checkpoints_leaves_a_drained_host_at_once_and_loses_nothing";
+    let Some(person) = engines::user("slurm", test) else {
+        return;
+    };
+    person.ok(engines::start("slurm").into_iter().chain(["--pilots", "1"]));
+    let mut caller = Caller { person };
+    caller.make_with_checkpoints(&["steps"]);
+    let x = caller.file("x.npy", &npy(&[1000], &[0.; 1000]));
+    // At step 40 it hangs, if it is the first that computes it.
+    let call = caller.begin(&["steps/relax", "100", "40", "2", &x, "--out", "x=back.npy"]);
+    caller.checkpoints(41);
+    until("it is recorded as started", || {
+        caller.count_in_log("\"started\"") == 1
+    });
+    let host = host_of_calls(&caller);
+    caller.person.ok(["site", "drain", &host]);
+    let told: [u64; 3] = serde_json::from_value(caller.end(call)["told"].clone()).unwrap();
+    let [steps, of_the_last, checkpoint] = told;
+    assert!([40, 41].contains(&checkpoint), "{told:?}");
+    assert_eq!((steps, of_the_last), (100, 100 - (checkpoint - 1)));
+    is_drained(&caller, &host);
+    assert_ne!(host_of_calls(&caller), host);
+    caller.nothing_is_left();
+}
+
+#[test]
+fn calls_leave_a_drained_host_and_are_computed_elsewhere() {
+    let test = "calls_leave_a_drained_host_and_are_computed_elsewhere";
+    let Some(person) = engines::user("slurm", test) else {
+        return;
+    };
+    person.ok(engines::start("slurm").into_iter().chain(["--pilots", "1"]));
+    let caller = Caller { person };
+    caller.make(&["samples"], &[]);
+    let done = caller.file("done.npy", &npy_of_whole(&[1], &[100]));
+    let slow = |steps: &'static str| {
+        let started = caller.count_in_log("\"started\"");
+        let call = caller.begin(&["samples/slow", steps, "10000", &done]);
+        until("it is recorded as started", || {
+            caller.count_in_log("\"started\"") > started
+        });
+        call
+    };
+    // It comes to its end there, and the next is elsewhere.
+    let call = slow("400");
+    let host = host_of_calls(&caller);
+    caller.person.ok(["site", "drain", &host]);
+    assert_eq!(caller.end(call), json!({"done": [500]}));
+    is_drained(&caller, &host);
+    let again = || caller.count_in_log("\"planned\":{\"epoch\":2");
+    assert_eq!(again(), 0);
+    let call = slow("400");
+    let other = host_of_calls(&caller);
+    assert_ne!(host, other);
+    // At once: it begins anew, on the one that is not drained any more.
+    caller.person.ok(["site", "drain", "--undo", &host]);
+    caller.person.ok(["site", "drain", "--now", &other]);
+    is_drained(&caller, &other);
+    assert_eq!(caller.end(call), json!({"done": [500]}));
+    assert_eq!(again(), 1);
+    caller.nothing_is_left();
+}
+
 #[test]
 fn calls_are_computed_in_pilots_of_slurm() {
     calls_are_computed_in_pilots("slurm", "calls_are_computed_in_pilots_of_slurm");

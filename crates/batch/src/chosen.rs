@@ -3,8 +3,9 @@
 use crate::census::{self, Counted};
 use crate::condor;
 use crate::engine;
+use crate::engine::drained::Drained;
 use crate::engine::tool::Tools;
-use crate::engine::{Cluster, Engine};
+use crate::engine::{Cluster, Engine, Trouble};
 use crate::fork::Fork;
 use crate::pilots::{Piloted, Pilots};
 use crate::slurm;
@@ -13,6 +14,7 @@ use kumiko_job::census::Census;
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem, Refusal};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::AttemptId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -59,8 +61,8 @@ impl FromStr for Name {
 #[derive(Debug)]
 pub enum Chosen {
     Fork(Fork),
-    Slurm(Cluster<Piloted<slurm::Commands>>),
-    Condor(Cluster<Piloted<condor::Commands>>),
+    Slurm(Cluster<Piloted<Drained<slurm::Commands>>>),
+    Condor(Cluster<Piloted<Drained<condor::Commands>>>),
 }
 
 /// What can fail before there is a batch system has been done.
@@ -72,6 +74,7 @@ pub struct Prepared {
     /// Of engines.
     site: String,
     pilots: Pilots,
+    drained: BTreeSet<String>,
     census: watch::Sender<Option<Census>>,
 }
 
@@ -101,8 +104,16 @@ impl Prepared {
             runner,
             site,
             pilots,
+            drained: BTreeSet::new(),
             census: watch::Sender::new(None),
         })
+    }
+
+    /// With these hosts drained, which the engine had when a site before this one drained them.
+    #[must_use]
+    pub fn without(mut self, hosts: BTreeSet<String>) -> Prepared {
+        self.drained = hosts;
+        self
     }
 
     /// How full the engine is, now and then, for as long as this is listened to; None: it is not known, as of `fork`.
@@ -124,12 +135,12 @@ impl Prepared {
         self,
         engine: E,
         sink: Arc<dyn AttemptSink>,
-    ) -> Cluster<Piloted<E>> {
+    ) -> Cluster<Piloted<Drained<E>>> {
         let Prepared {
             root, runner, site, ..
         } = self;
         let piloted = Piloted::new(
-            engine.clone(),
+            Drained::new(engine.clone(), self.drained),
             site.clone(),
             root.clone(),
             runner.clone(),
@@ -153,6 +164,41 @@ macro_rules! of_each {
             Chosen::Condor($system) => $call,
         }
     };
+}
+
+impl Chosen {
+    /// As of [`Cluster::drain`]; of `fork` none, for it has no other host.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn drain(&self, hosts: &BTreeSet<String>) -> Result<BTreeSet<String>, Trouble> {
+        match self {
+            Chosen::Fork(_) => Ok(BTreeSet::new()),
+            Chosen::Slurm(system) => system.drain(hosts).await,
+            Chosen::Condor(system) => system.drain(hosts).await,
+        }
+    }
+
+    /// As of [`Cluster::leaves`].
+    pub fn leaves(&self, id: AttemptId) -> Option<String> {
+        match self {
+            Chosen::Fork(_) => None,
+            Chosen::Slurm(system) => system.leaves(id),
+            Chosen::Condor(system) => system.leaves(id),
+        }
+    }
+
+    /// As of [`Cluster::on`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn on(&self, hosts: &BTreeSet<String>) -> Result<BTreeMap<String, u64>, Trouble> {
+        match self {
+            Chosen::Fork(_) => Ok(BTreeMap::new()),
+            Chosen::Slurm(system) => system.on(hosts).await,
+            Chosen::Condor(system) => system.on(hosts).await,
+        }
+    }
 }
 
 impl BatchSystem for Chosen {

@@ -153,3 +153,32 @@ async fn what_its_pilot_takes_along_is_told_and_the_next_has_another_pilot() {
     assert_eq!(ended(&system, &record, 4).await, WELL);
     common::end_pilots(&root);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_longer_than_pilots_is_the_engines_own_business() {
+    let test = "what_is_longer_than_pilots_is_the_engines_own_business";
+    let Some(f) = PilotedSlurmFixture::new(test) else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    // Slurm counts in minutes: two.
+    let mut two = pilots(0, 1, 2);
+    two.size.time_ms = Some(110_000);
+    let system = f.open_with(record.clone(), two);
+    let limited = |job, limit_ms| AttemptSpec {
+        time_limit_ms: Some(limit_ms),
+        grace_ms: 0,
+        ..script(f.top(), job, "exit 0")
+    };
+    system.start(script(f.top(), 1, WAITS)).await.unwrap();
+    record.printed(id(1), 3).await;
+    // Each with a minute to spare.
+    for (job, limit_ms, in_pilot) in [(2, 1_000, true), (3, 61_000, false)] {
+        system.start(limited(job, limit_ms)).await.unwrap();
+        assert_eq!(ended(&system, &record, job).await, WELL);
+        let given = f.root().join(id(job).to_string()).join("pilot");
+        assert_eq!(given.exists(), in_pilot, "{limit_ms}");
+    }
+    std::fs::write(f.top().join("job-1/go"), "").unwrap();
+    assert_eq!(ended(&system, &record, 1).await, WELL);
+}

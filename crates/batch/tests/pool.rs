@@ -2,8 +2,8 @@
 //! pilot has more than fits, and all is done in the end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_batch::engine::seen::{Seen, Verdict};
-use kumiko_batch::pilots::pool::{Do, Number, Pool, Size};
+use kumiko_batch::engine::seen::{Seen, Time, Verdict};
+use kumiko_batch::pilots::pool::{Do, Need, Number, Pool, Size, Told};
 use kumiko_job::attempt::EngineCause;
 use kumiko_job::id::{AttemptId, JobId};
 use proptest::prelude::*;
@@ -17,7 +17,28 @@ fn id(job: u64) -> AttemptId {
 }
 
 fn size(least: u32, most: u32, cpus: u32) -> Size {
-    Size { least, most, cpus }
+    Size {
+        least,
+        most,
+        cpus,
+        time_ms: None,
+    }
+}
+
+/// Of an attempt without a limit.
+fn need(cpus: u32) -> Need {
+    Need {
+        cpus,
+        time_ms: None,
+    }
+}
+
+fn told(seen: Seen) -> Told {
+    Told {
+        seen,
+        time: None,
+        leaves: None,
+    }
 }
 
 fn running() -> Seen {
@@ -66,18 +87,18 @@ impl World {
                 Do::Direct(attempt) => {
                     self.done.insert(attempt);
                 }
-                Do::Retire(_) | Do::Remove(_) => {}
+                Do::Retire(_) | Do::Remove(_) | Do::Look => {}
             }
         }
     }
 
-    fn seen(&self) -> BTreeMap<Number, Seen> {
+    fn seen(&self) -> BTreeMap<Number, Told> {
         let seen = |(number, up): (&Number, &bool)| {
             let seen = match up {
                 true => running(),
                 false => Seen::Waiting("PENDING".into()),
             };
-            (*number, seen)
+            (*number, told(seen))
         };
         self.pilots.iter().map(seen).collect()
     }
@@ -104,12 +125,18 @@ impl World {
                 let job = self.cpus.len() as u64 + 1;
                 let cpus = 1 + nth as u32 % size.cpus;
                 self.cpus.insert(id(job), cpus);
-                pool.submit(id(job), cpus, now_ms)
+                pool.submit(id(job), need(cpus), now_ms)
             }
             1 => match self.nth_pilot(nth, false) {
                 Some(number) => {
                     self.pilots.insert(number, true);
-                    pool.ready(number, now_ms, &BTreeMap::new(), now_ms)
+                    let mut todo = pool.ready(number, now_ms, &BTreeMap::new(), now_ms);
+                    if nth % 2 == 0 {
+                        todo.extend(pool.looked(&self.seen(), now_ms, now_ms));
+                    } else {
+                        todo.extend(pool.unanswered(now_ms));
+                    }
+                    todo
                 }
                 None => Vec::new(),
             },
@@ -193,13 +220,17 @@ proptest! {
 #[test]
 fn an_idle_pilot_goes_after_a_minute_but_for_the_least() {
     let mut pool = Pool::new(size(1, 2, 1), 1);
-    assert_eq!(pool.submit(id(1), 1, 0), [Do::Ask(1)]);
-    assert_eq!(pool.submit(id(2), 1, 0), [Do::Ask(2)]);
+    assert_eq!(pool.submit(id(1), need(1), 0), [Do::Ask(1)]);
+    assert_eq!(pool.submit(id(2), need(1), 0), [Do::Ask(2)]);
     for number in [1, 2] {
         pool.accepted(number, 0);
+        assert_eq!(pool.ready(number, 5, &BTreeMap::new(), 10), [Do::Look]);
     }
-    assert_eq!(pool.ready(1, 5, &BTreeMap::new(), 10), [Do::Hand(1, id(1))]);
-    assert_eq!(pool.ready(2, 5, &BTreeMap::new(), 10), [Do::Hand(2, id(2))]);
+    let seen = [(1, told(running())), (2, told(running()))].into();
+    assert_eq!(
+        pool.looked(&seen, 10, 10),
+        [Do::Hand(1, id(1)), Do::Hand(2, id(2))]
+    );
     assert_eq!(pool.over(1, id(1), 20), []);
     assert_eq!(pool.over(2, id(2), 30), []);
     assert_eq!(pool.tick(|_| true, 59_000), []);
@@ -211,7 +242,7 @@ fn an_idle_pilot_goes_after_a_minute_but_for_the_least() {
 fn where_no_pilot_comes_up_attempts_go_to_the_engine_itself() {
     let mut pool = Pool::new(size(0, 1, 1), 1);
     let mut now_ms = 0;
-    let mut todo = pool.submit(id(1), 1, now_ms);
+    let mut todo = pool.submit(id(1), need(1), now_ms);
     let mut asked = 0;
     while !todo.contains(&Do::Direct(id(1))) {
         if let Some(Do::Ask(number)) = todo.iter().find(|one| matches!(one, Do::Ask(_))) {
@@ -220,7 +251,7 @@ fn where_no_pilot_comes_up_attempts_go_to_the_engine_itself() {
             let rows = pool.rows();
             match &rows[..] {
                 [] => {}
-                [(_, Seen::Waiting(words))] => {
+                [(_, Seen::Waiting(words), None)] => {
                     assert!(words.contains("no such partition"), "{words}")
                 }
                 other => panic!("{other:?}"),
@@ -239,19 +270,20 @@ fn what_becomes_of_an_attempt_with_its_pilot_is_told_apart() {
     let ended = |cause| Seen::Over(Verdict::Ended(cause, "WORD".into()));
     let says = |seen: Option<Seen>, back: Option<u64>| {
         let mut pool = Pool::new(size(0, 1, 1), 1);
-        pool.submit(id(1), 1, 0);
+        pool.submit(id(1), need(1), 0);
         pool.accepted(1, 0);
         pool.ready(1, 5, &BTreeMap::new(), 10);
+        pool.unanswered(10);
         pool.away(1, |_| true, 20);
-        let seen = seen.map(|seen| (1, seen)).into_iter().collect();
+        let seen = seen.map(|seen| (1, told(seen))).into_iter().collect();
         pool.looked(&seen, 30, 40);
         if let Some(began) = back {
             pool.ready(1, began, &BTreeMap::new(), 50);
         }
         let rows = pool.rows();
         rows.into_iter()
-            .find(|(of, _)| *of == id(1))
-            .map(|(_, seen)| seen)
+            .find(|(of, ..)| *of == id(1))
+            .map(|(_, seen, _)| seen)
     };
     let kind = |seen: Option<Seen>| match seen {
         None => "unknown".to_owned(),
@@ -276,4 +308,112 @@ fn what_becomes_of_an_attempt_with_its_pilot_is_told_apart() {
             "{seen:?} {back:?}"
         );
     }
+}
+
+/// A pool with pilots that are up, each of which has so much of 100 s left.
+fn up(size: Size, left_s: &[u64]) -> Pool {
+    let mut pool = Pool::new(size, 1);
+    let mut seen = BTreeMap::new();
+    for (number, left_s) in (1..).zip(left_s) {
+        pool.found(number, 0);
+        let time = Time {
+            left_ms: left_s * 1000,
+            whole_ms: 100_000,
+        };
+        let one = Told {
+            time: Some(time),
+            ..told(running())
+        };
+        seen.insert(number, one);
+    }
+    pool.looked(&seen, 0, 0);
+    for number in seen.keys() {
+        assert_eq!(pool.ready(*number, 5, &BTreeMap::new(), 0), []);
+    }
+    pool
+}
+
+fn for_s(time_s: u64) -> Need {
+    Need {
+        cpus: 1,
+        time_ms: Some(time_s * 1000),
+    }
+}
+
+#[test]
+fn an_attempt_goes_to_a_pilot_that_lasts_for_it_or_to_the_engine() {
+    // Pilot 1 is the fuller one, and has little left.
+    let mut pool = up(size(2, 2, 2), &[60, 90]);
+    assert_eq!(pool.submit(id(1), for_s(10), 0), [Do::Hand(1, id(1))]);
+    assert_eq!(pool.submit(id(2), for_s(80), 0), [Do::Hand(2, id(2))]);
+    assert_eq!(pool.submit(id(3), need(1), 0), [Do::Hand(1, id(3))]);
+    // No pilot was ever given so long.
+    assert!(pool.serves(&for_s(100)) && !pool.serves(&for_s(101)));
+    assert_eq!(pool.submit(id(4), for_s(101), 0), [Do::Direct(id(4))]);
+    // Time goes by: what has no limit is not begun in the second half of a pilot.
+    assert_eq!(pool.over(1, id(3), 11_000), []);
+    assert_eq!(pool.submit(id(5), for_s(89), 11_000), []);
+    let why = |pool: &Pool| match pool.rows().remove(0) {
+        (_, Seen::Waiting(words), None) => words,
+        other => panic!("{other:?}"),
+    };
+    assert!(why(&pool).contains("it needs 89 s"), "{}", why(&pool));
+    assert_eq!(pool.cancel(id(5)), None);
+    assert_eq!(pool.over(2, id(2), 12_000), []);
+    assert_eq!(pool.submit(id(6), need(1), 12_000), [Do::Hand(2, id(6))]);
+    assert_eq!(pool.over(2, id(6), 45_000), [Do::Retire(2), Do::Ask(3)]);
+    assert_eq!(pool.submit(id(7), need(1), 45_000), []);
+    assert!(why(&pool).contains("no time limit"), "{}", why(&pool));
+}
+
+#[test]
+fn while_it_is_asked_how_long_a_pilot_lasts_no_other_is_asked_for() {
+    let mut pool = Pool::new(size(0, 2, 1), 1);
+    assert_eq!(pool.submit(id(1), need(1), 0), [Do::Ask(1)]);
+    pool.accepted(1, 0);
+    assert_eq!(pool.ready(1, 5, &BTreeMap::new(), 10), [Do::Look]);
+    assert_eq!(pool.unanswered(20), [Do::Hand(1, id(1))]);
+}
+
+#[test]
+fn one_that_waits_for_time_is_overtaken_only_where_it_would_get_none() {
+    // One more pilot may come: meanwhile the one that is there is of use to others.
+    let mut pool = up(size(0, 2, 1), &[60]);
+    assert_eq!(pool.submit(id(1), for_s(80), 0), [Do::Ask(2)]);
+    assert_eq!(pool.submit(id(2), for_s(10), 0), [Do::Hand(1, id(2))]);
+    pool.accepted(2, 0);
+    assert_eq!(pool.ready(2, 5, &BTreeMap::new(), 10), [Do::Look]);
+    assert_eq!(pool.unanswered(20), [Do::Hand(2, id(1))]);
+    // None may: it runs dry, goes, and makes room for one that lasts.
+    let mut pool = up(size(0, 1, 1), &[60]);
+    assert_eq!(pool.submit(id(1), for_s(10), 0), [Do::Hand(1, id(1))]);
+    assert_eq!(pool.submit(id(2), for_s(80), 0), []);
+    assert_eq!(pool.submit(id(3), for_s(10), 0), []);
+    assert_eq!(pool.over(1, id(1), 1_000), [Do::Retire(1), Do::Ask(2)]);
+}
+
+#[test]
+fn pilots_of_a_drained_host_take_nothing_more_and_are_followed_by_others() {
+    let mut pool = up(size(1, 1, 2), &[100]);
+    assert_eq!(pool.submit(id(1), need(1), 0), [Do::Hand(1, id(1))]);
+    let leaves = Told {
+        leaves: Some("n1".into()),
+        ..told(running())
+    };
+    let todo = pool.looked(&[(1, leaves)].into(), 10, 10);
+    assert_eq!(todo, [Do::Retire(1), Do::Ask(2)]);
+    assert_eq!(
+        pool.rows(),
+        [(
+            id(1),
+            Seen::Running("pilot 1 has it".into()),
+            Some("n1".into())
+        )],
+        "what it holds comes to its end there"
+    );
+    assert_eq!(pool.submit(id(2), need(1), 20), []);
+    pool.accepted(2, 20);
+    pool.ready(2, 5, &BTreeMap::new(), 30);
+    assert_eq!(pool.unanswered(30), [Do::Hand(2, id(2))]);
+    assert_eq!(pool.over(1, id(1), 40), []);
 }

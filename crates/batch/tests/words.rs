@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_batch::engine::order::Order;
-use kumiko_batch::engine::seen::{Row, Seen, Verdict};
+use kumiko_batch::engine::seen::{Row, Seen, Time, Verdict};
 use kumiko_batch::{condor, slurm};
 use kumiko_job::census::Census;
 use kumiko_job::description::Resources;
@@ -51,6 +51,7 @@ fn squeue_is_understood_or_not_believed() {
     let rows = slurm::words::rows(&vector("valid/states.squeue"), "kumiko-0a1b-").unwrap();
     let expected = [
         ("kumiko-0a1b-7.1", "17", "runs"),
+        ("kumiko-0a1b-17.1", "28", "runs"),
         ("kumiko-0a1b-8.1", "18", "waits"),
         ("kumiko-0a1b-9.2", "19", "held by a person"),
         ("kumiko-0a1b-10.1", "20", "limit"),
@@ -65,6 +66,11 @@ fn squeue_is_understood_or_not_believed() {
         kinds(&rows),
         expected.map(|(tag, number, seen)| (tag, number, seen.to_owned()))
     );
+    let time = |left_ms, whole_ms| Some(Time { left_ms, whole_ms });
+    assert_eq!(rows[0].hosts, ["n1"]);
+    assert_eq!(rows[0].time, time(178_000, 180_000));
+    assert_eq!(rows[1].hosts, ["n1", "n2", "n07"]);
+    assert_eq!((rows[1].time, rows[2].time), (None, None));
     assert_eq!(
         slurm::words::rows(&vector("valid/nothing.squeue"), "kumiko-"),
         Ok(vec![])
@@ -91,6 +97,12 @@ fn condor_q_is_understood_or_not_believed() {
         kinds(&rows),
         expected.map(|(tag, number, seen)| (tag, number, seen.to_owned()))
     );
+    assert_eq!(rows[0].hosts, ["hosta@vm", "vm"]);
+    let time = Time {
+        left_ms: 178_000,
+        whole_ms: 180_000,
+    };
+    assert_eq!((rows[0].time, rows[1].time), (Some(time), None));
     assert_eq!(
         condor::words::rows(&vector("valid/nothing.condorq")),
         Ok(vec![])
@@ -135,6 +147,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         cpus: 6,
         time_limit_ms: Some(90_000),
         resources,
+        avoids: vec!["n1".into(), "n2.a".into()],
     };
     let all = order(Resources {
         cpus: Some(2),
@@ -156,6 +169,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         "--partition=long",
         "--account=physics",
         "--exclusive",
+        "--exclude=n1,n2.a",
         "--no-requeue",
     ] {
         assert!(line.iter().any(|given| given == word), "{word}: {line:?}");
@@ -208,6 +222,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         "allowed_job_duration = 90",
         "+KumikoTag = \"kumiko-0a1b-7.1\"",
         "+KumikoSite = \"0a1b\"",
+        "+KumikoAvoids = \"(^|@)(n1|n2[.]a)$(DOLLAR)\"",
     ] {
         assert!(text.lines().any(|given| given == line), "{line}: {text}");
     }

@@ -119,8 +119,20 @@ pub enum Site {
         /// The account of this machine it is mapped to [default: yours].
         account: Option<String>,
     },
-    /// Take no new jobs until started again.
-    Drain,
+    /// Take no new jobs until started again; or begin nothing more on one host of the engine, so that it becomes free.
+    Drain(Drain),
+}
+
+#[derive(Debug, Args)]
+pub struct Drain {
+    /// As the engine names it; what runs there comes to its end [default: the whole site, which takes no new jobs].
+    pub host: Option<String>,
+    /// Not any more.
+    #[arg(long)]
+    pub undo: bool,
+    /// Calls of routines go on elsewhere at once; without it those do whose routines make checkpoints.
+    #[arg(long, requires = "host", conflicts_with = "undo")]
+    pub now: bool,
 }
 
 #[derive(Debug, Args)]

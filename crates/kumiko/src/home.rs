@@ -119,6 +119,10 @@ impl Home {
     pub fn state(&self) -> PathBuf {
         self.state.clone()
     }
+    /// Of its calls of routines.
+    pub fn calls(&self) -> PathBuf {
+        self.state.join("rpc")
+    }
     pub fn run(&self) -> PathBuf {
         self.run.clone()
     }
@@ -142,6 +146,10 @@ impl Home {
     /// While this file is there, no new jobs are taken.
     pub fn draining(&self) -> PathBuf {
         self.run.join("draining")
+    }
+    /// The hosts of its engine on which nothing more begins, a line each.
+    pub fn drained_hosts(&self) -> PathBuf {
+        self.root.join("drained-hosts")
     }
     pub fn log(&self) -> PathBuf {
         self.logs.join("site.log")

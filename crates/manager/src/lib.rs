@@ -176,6 +176,11 @@ impl<B: BatchSystem> Manager<B> {
         }))
     }
 
+    /// What runs its attempts.
+    pub fn batch(&self) -> &B {
+        &self.actor.batch
+    }
+
     pub fn stats(&self) -> Stats {
         *self.stats.borrow()
     }

@@ -197,6 +197,20 @@ impl<B: BatchSystem> Calls<B> {
         Ok(Calls { inner })
     }
 
+    /// What runs their routines.
+    pub fn batch(&self) -> &B {
+        &self.inner.shop.batch
+    }
+
+    /// Processes that leave get no more calls, and end once they compute none. A call of a routine with checkpoints goes on
+    /// elsewhere at once; so does any if `leaves` says so. `leaves`: None, it may stay.
+    pub fn leave(&self, leaves: impl Fn(kumiko_job::id::AttemptId) -> Option<bool>) {
+        self.inner
+            .shop
+            .pool
+            .leave(|number| leaves(crate::worker::attempt(number)));
+    }
+
     /// No call begins any more; those that compute go on, and are found again.
     pub async fn close(&self) {
         self.inner.shop.pool.close();

@@ -15,6 +15,10 @@ pub enum Ask {
     Run(Box<Run>),
     /// No more calls come.
     End,
+    /// Its host is drained: a call that can go on elsewhere is to, and any if it is said so.
+    Leave {
+        any: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -23,6 +27,8 @@ struct Entry {
     busy: bool,
     /// It was told that no more calls come.
     ending: bool,
+    /// It is told so once it has nothing to do.
+    leaving: bool,
     asks: UnboundedSender<Ask>,
 }
 
@@ -118,6 +124,7 @@ impl Pool {
                 order: order.map(|order| (Arc::clone(&order.routine), Arc::clone(&order.policy))),
                 busy: true,
                 ending: false,
+                leaving: false,
                 asks,
             },
         );
@@ -153,7 +160,7 @@ impl Pool {
         match state.workers.get_mut(&number) {
             Some(entry) => {
                 entry.busy = false;
-                if closed {
+                if closed || entry.leaving {
                     entry.end();
                 }
             }
@@ -192,6 +199,26 @@ impl Pool {
         state.closed = true;
         for entry in state.workers.values_mut().filter(|entry| !entry.busy) {
             entry.end();
+        }
+    }
+
+    /// Those that leave are given nothing more, and end once they have nothing to do. `leaves`: whether they are to end
+    /// whatever they have to do; None: they may stay.
+    pub fn leave(&self, leaves: impl Fn(u64) -> Option<bool>) {
+        let numbers: Vec<u64> = self.state().workers.keys().copied().collect();
+        let leaving = |number: u64| Some((number, leaves(number)?));
+        let leaving: Vec<(u64, bool)> = numbers.into_iter().filter_map(leaving).collect();
+        let mut state = self.state();
+        for (number, any) in leaving {
+            match state.workers.get_mut(&number) {
+                Some(entry) if entry.busy => {
+                    entry.leaving = true;
+                    // One that has gone needs no word.
+                    let _ = entry.asks.send(Ask::Leave { any });
+                }
+                Some(entry) => entry.end(),
+                None => {}
+            }
         }
     }
 

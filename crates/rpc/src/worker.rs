@@ -177,6 +177,19 @@ pub fn unheard(run: Run) {
     let _ = run.done.send(Done::ended(End::Killed { cause }));
 }
 
+/// The attempt that a worker of this number is.
+pub fn attempt(number: u64) -> AttemptId {
+    AttemptId {
+        job: JobId(number),
+        epoch: 1,
+    }
+}
+
+/// Whether it asks for the end of this call here, which goes on elsewhere then.
+fn is_to_leave(ask: &Ask, run: &Run) -> bool {
+    matches!(ask, Ask::Leave { any } if *any || run.checkpoints)
+}
+
 /// Waits until the call is not wanted any more; false: that is never heard, for the site goes down.
 async fn is_cancelled(of: &mut watch::Receiver<bool>) -> bool {
     of.wait_for(|cancelled| *cancelled).await.is_ok()
@@ -207,10 +220,7 @@ struct Worker<B> {
 
 impl<B: BatchSystem> Worker<B> {
     fn id(&self) -> AttemptId {
-        AttemptId {
-            job: JobId(self.number),
-            epoch: 1,
-        }
+        attempt(self.number)
     }
 
     fn folder(&self) -> PathBuf {
@@ -241,6 +251,8 @@ impl<B: BatchSystem> Worker<B> {
             tokio::select! {
                 ask = self.asked.recv() => match ask {
                     Some(Ask::Run(run)) => self.compute(*run).await,
+                    // Having nothing to do it is told to end.
+                    Some(Ask::Leave { .. }) => {}
                     Some(Ask::End) | None => break,
                 },
                 report = self.reports.recv() => self.note(report),
@@ -406,6 +418,7 @@ impl<B: BatchSystem> Worker<B> {
         let mut started = Box::pin(tokio::time::sleep(STARTED_AFTER));
         let mut told = false;
         let mut cancelling = false;
+        let mut leaving = false;
         loop {
             match self.hear(&run) {
                 Err(end) => {
@@ -427,7 +440,10 @@ impl<B: BatchSystem> Worker<B> {
                 Ok(None) => {}
             }
             if let Some(outcome) = &self.ended {
-                let end = self.end_of(outcome);
+                let end = match leaving {
+                    true => End::Preempted,
+                    false => self.end_of(outcome),
+                };
                 let done = self.unfinished(&run, end).await;
                 return Some((run, done));
             }
@@ -445,7 +461,11 @@ impl<B: BatchSystem> Worker<B> {
                 },
                 // One that computes is asked for nothing else; the site goes down and leaves it alone.
                 ask = self.asked.recv() => {
-                    ask?;
+                    if is_to_leave(&ask?, &run) && !leaving && !cancelling {
+                        leaving = true;
+                        let grace_ms = self.shop.grace_ms;
+                        self.command(AttemptCommand::Cancel { grace_ms }).await;
+                    }
                 }
                 () = &mut started, if !told && self.taken >= self.sent => {
                     told = true;
@@ -470,6 +490,7 @@ impl<B: BatchSystem> Worker<B> {
         // Whether it waits for its caller's function is not known either: the next one has the answers that were given.
         let told = told && !run.plan.places.contains(&Placed::Callback);
         let mut cancelling = false;
+        let mut leaving = false;
         loop {
             match self.find_answer(&run) {
                 Some(Heard::Result(result)) => {
@@ -484,7 +505,10 @@ impl<B: BatchSystem> Worker<B> {
                 Some(Heard::Asks(_)) | None => {}
             }
             if let Some(outcome) = &self.ended {
-                let end = self.end_of(outcome);
+                let end = match leaving {
+                    true => End::Preempted,
+                    false => self.end_of(outcome),
+                };
                 let done = self.unfinished(&run, end).await;
                 let _ = run.done.send(done);
                 return;
@@ -501,8 +525,14 @@ impl<B: BatchSystem> Worker<B> {
                         self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
                     }
                 }
-                ask = self.asked.recv() => if ask.is_none() {
-                    return;
+                ask = self.asked.recv() => match ask {
+                    None => return,
+                    Some(ask) if is_to_leave(&ask, &run) && !leaving && !cancelling => {
+                        leaving = true;
+                        let grace_ms = self.shop.grace_ms;
+                        self.command(AttemptCommand::Cancel { grace_ms }).await;
+                    }
+                    Some(_) => {}
                 },
             }
         }

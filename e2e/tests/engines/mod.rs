@@ -18,7 +18,7 @@ macro_rules! on {
 pub(crate) use on;
 
 /// A job that counts its own starts in its directory, runs until told, then exits with 5.
-const COUNTED: &str = "echo start >> starts; echo begun; until test -e go; do sleep 0.02; done; echo done; cat starts; exit 5";
+pub const COUNTED: &str = "echo start >> starts; echo begun; until test -e go; do sleep 0.02; done; echo done; cat starts; exit 5";
 /// Fills a host of the testbed.
 const ALL_CPUS: &str = "32";
 
@@ -64,7 +64,7 @@ fn show(person: &Person, job: &str) -> serde_json::Value {
     shown[0].clone()
 }
 
-fn directory(person: &Person, job: &str) -> PathBuf {
+pub fn directory(person: &Person, job: &str) -> PathBuf {
     person.kumiko_home().join("state/jobs").join(job)
 }
 

@@ -32,11 +32,15 @@ impl Caller {
     /// With the checkpoint library in them.
     pub fn with_checkpoints(names: &[&str]) -> Caller {
         let mut caller = Caller::new();
+        caller.make_with_checkpoints(names);
+        caller
+    }
+
+    pub fn make_with_checkpoints(&mut self, names: &[&str]) {
         let library = library("libkumikockpt.a", "kumiko-checkpoint-c");
         let library = ("KUMIKO_LIB", library.into_os_string());
-        caller.person.variables.push(library);
-        caller.make(names, &["--checkpoint"]);
-        caller
+        self.person.variables.push(library);
+        self.make(names, &["--checkpoint"]);
     }
 
     pub fn make(&self, names: &[&str], options: &[&str]) {

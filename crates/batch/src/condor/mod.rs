@@ -8,11 +8,12 @@ use crate::engine::order::Order;
 use crate::engine::seen::{Row, Seen};
 use crate::engine::tool::{Tools, ask};
 use crate::engine::{Cluster, Engine, Trouble};
+use std::collections::BTreeSet;
 
 /// The batch system of a site whose hosts are a pool of HTCondor's.
 pub type Condor = Cluster<Commands>;
 
-/// `condor_submit`, `condor_q` and `condor_rm`, as they are in PATH.
+/// `condor_submit`, `condor_q`, `condor_rm`, and to drain hosts `condor_qedit`, as they are in PATH.
 #[derive(Clone, Debug)]
 pub struct Commands(pub Tools);
 
@@ -62,6 +63,25 @@ impl Engine for Commands {
         match said.well || said.complaint.contains("no jobs") {
             true => Ok(()),
             false => Err(trouble("condor_rm", said.complaint)),
+        }
+    }
+
+    /// HTCondor is not asked whether it has them: a host that is not there now may be soon.
+    async fn avoid(
+        &self,
+        site: &str,
+        hosts: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, Trouble> {
+        let line = [
+            "-constraint".to_owned(),
+            words::constraint("KumikoSite", site),
+            words::AVOIDS.to_owned(),
+            format!("\"{}\"", words::slots_of(hosts.iter())),
+        ];
+        let said = ask(&self.0, "condor_qedit", &line, "").await?;
+        match said.well || !words::is_unreachable(&said.complaint) {
+            true => Ok(hosts.clone()),
+            false => Err(Trouble::unreachable("condor_qedit", said.complaint)),
         }
     }
 

@@ -2,7 +2,7 @@
 //! "Job Event Log Codes", "HoldReasonCode"). Pure.
 
 use crate::engine::order::Order;
-use crate::engine::seen::{Garbled, Row, Seen, Verdict};
+use crate::engine::seen::{Garbled, Row, Seen, Time, Verdict};
 use kumiko_job::attempt::EngineCause;
 use std::collections::BTreeMap;
 
@@ -17,13 +17,30 @@ const BY_PERSON: [&str; 2] = ["1", "15"];
 const OVER_LIMIT: [&str; 3] = ["34", "46", "47"];
 
 /// What is asked of each job: the attributes of a row of `condor_q`.
-pub const ATTRIBUTES: [&str; 5] = [
+pub const ATTRIBUTES: [&str; 9] = [
     "KumikoTag",
     "ClusterId",
     "JobStatus",
     "HoldReasonCode",
+    "RemoteHost",
+    "AllowedJobDuration",
+    "JobCurrentStartDate",
+    "ServerTime",
     "HoldReason",
 ];
+const NOTHING: &str = "undefined";
+/// The attribute with the pattern of the slots that a job is not to run on.
+pub const AVOIDS: &str = "KumikoAvoids";
+
+/// The pattern of the slots of these hosts. A slot is named after its host, or after its startd where a machine has several:
+/// `slot1@host`, `slot1@startd@host`.
+pub fn slots_of<'a>(hosts: impl Iterator<Item = &'a String>) -> String {
+    let hosts: Vec<String> = hosts.map(|host| host.replace('.', "[.]")).collect();
+    match hosts.is_empty() {
+        true => "^$".to_owned(),
+        false => format!("(^|@)({})$", hosts.join("|")),
+    }
+}
 
 /// A submit description.
 pub fn submission(order: &Order) -> String {
@@ -52,6 +69,11 @@ pub fn submission(order: &Order) -> String {
         format!("request_cpus = {}", order.cpus),
         format!("+KumikoTag = \"{}\"", order.tag),
         format!("+KumikoSite = \"{}\"", order.site),
+        plain(&format!(
+            "+{AVOIDS} = \"{}\"",
+            slots_of(order.avoids.iter())
+        )),
+        format!("requirements = (regexp(MY.{AVOIDS}, TARGET.Name) =!= true)"),
     ];
     let resources = &order.resources;
     let given = [
@@ -95,20 +117,42 @@ pub fn constraint(attribute: &str, value: &str) -> String {
 pub fn rows(output: &[u8]) -> Result<Vec<Row>, Garbled> {
     let text = std::str::from_utf8(output).map_err(|_| Garbled::new("bytes that are no text"))?;
     let row = |line: &str| {
-        let parts: Vec<&str> = line.splitn(5, '\t').map(str::trim).collect();
-        let [tag, number, state, code, reason] = parts[..] else {
+        let parts: Vec<&str> = line.splitn(9, '\t').map(str::trim).collect();
+        let [tag, number, state, code, host, whole, since, now, reason] = parts[..] else {
             return Err(Garbled::new(line));
         };
         if number.parse::<u64>().is_err() {
             return Err(Garbled::new(line));
         }
         Ok(Row {
-            tag: tag.to_owned(),
-            number: number.to_owned(),
-            seen: seen(state, code, reason),
+            hosts: hosts(host),
+            time: time(state, whole, since, now),
+            ..Row::new(tag.to_owned(), number.to_owned(), seen(state, code, reason))
         })
     };
     text.lines().map(row).collect()
+}
+
+/// The names that a slot's host has: its startd's, and its own.
+fn hosts(slot: &str) -> Vec<String> {
+    if slot == NOTHING {
+        return Vec::new();
+    }
+    let startd = slot.split_once('@').map_or(slot, |(_, startd)| startd);
+    let machine = startd.rsplit_once('@').map(|(_, machine)| machine);
+    let names = [Some(startd), machine].into_iter().flatten();
+    names.map(str::to_owned).collect()
+}
+
+/// In seconds, the last two since 1970.
+fn time(state: &str, whole: &str, since: &str, now: &str) -> Option<Time> {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let (whole, since, now) = (number(whole)?, number(since)?, number(now)?);
+    let left = whole.saturating_sub(now.saturating_sub(since));
+    (state == "2").then_some(Time {
+        left_ms: left.saturating_mul(1000),
+        whole_ms: whole.saturating_mul(1000),
+    })
 }
 
 fn seen(state: &str, code: &str, reason: &str) -> Seen {

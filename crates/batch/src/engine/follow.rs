@@ -13,7 +13,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::task::AbortHandle;
@@ -68,6 +68,8 @@ pub struct Live {
     answer: watch::Sender<(u64, Answer)>,
     /// The least grace that a cancel asked for.
     cancel_grace_ms: AtomicU64,
+    /// The drained host that it is on.
+    leaving: Mutex<Option<String>>,
 }
 
 impl Live {
@@ -82,7 +84,17 @@ impl Live {
             bell: Notify::new(),
             answer: watch::Sender::new((0, Answer::None("it was not asked yet".to_owned()))),
             cancel_grace_ms: AtomicU64::new(NO_CANCEL),
+            leaving: Mutex::new(None),
         }
+    }
+
+    pub fn set_leaving(&self, host: Option<String>) {
+        *self.leaving.lock().unwrap_or_else(PoisonError::into_inner) = host;
+    }
+
+    pub fn leaving(&self) -> Option<String> {
+        let leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        leaving.clone()
     }
 
     pub fn tag(&self) -> &str {
@@ -283,8 +295,11 @@ impl Live {
                     Ok(Left::Alive) => since = shared.next_round(),
                     Ok(left) => {
                         self.conclude(shared, left, verdict.as_ref()).await;
-                        if let Some(Verdict::Ended(EngineCause::Held | EngineCause::Evicted, _)) =
-                            verdict
+                        // These an engine may keep, and would run again.
+                        if let Some(Verdict::Ended(
+                            EngineCause::Held | EngineCause::Evicted | EngineCause::Limit,
+                            _,
+                        )) = verdict
                         {
                             self.drop_at_engine(shared).await;
                         }

@@ -5,6 +5,7 @@
 //! Not here: any engine's words.
 
 mod bells;
+pub mod drained;
 mod follow;
 pub mod order;
 pub mod seen;
@@ -20,7 +21,7 @@ use kumiko_job::description::JobDescription;
 use kumiko_job::id::AttemptId;
 use order::{Order, tag};
 use seen::{Row, Seen};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,6 +69,12 @@ pub trait Engine: Send + Sync + 'static {
     fn look(&self, site: &str) -> impl Future<Output = Result<Vec<Row>, Trouble>> + Send;
     /// Ends what has this tag, however often it is there. None is fine.
     fn cancel(&self, tag: &str) -> impl Future<Output = Result<(), Trouble>> + Send;
+    /// What of the site's waits is to begin on none of these hosts, and may on any other. Which of them the engine has.
+    fn avoid(
+        &self,
+        site: &str,
+        hosts: &BTreeSet<String>,
+    ) -> impl Future<Output = Result<BTreeSet<String>, Trouble>> + Send;
     /// A file in the spool that the engine writes what it does to.
     const LOG: Option<&'static str> = None;
     /// What that file says; None: nothing yet.
@@ -130,6 +137,32 @@ impl<E: Engine> Cluster<E> {
             tasks: [asking.abort_handle(), ringing.abort_handle()],
         }
     }
+
+    /// Drains these hosts, and no others any more (spec/jobs E20): which of them the engine has.
+    ///
+    /// # Errors
+    /// The engine does not answer: nothing is changed.
+    pub async fn drain(&self, hosts: &BTreeSet<String>) -> Result<BTreeSet<String>, Trouble> {
+        self.shared.engine.avoid(&self.shared.site, hosts).await
+    }
+
+    /// The drained host that the attempt is on, as the engine said last.
+    pub fn leaves(&self, id: AttemptId) -> Option<String> {
+        self.shared.live().get(&id)?.leaving()
+    }
+
+    /// How many jobs of the engine the site has on each of these hosts.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn on(&self, hosts: &BTreeSet<String>) -> Result<BTreeMap<String, u64>, Trouble> {
+        let rows = self.shared.ask().await?;
+        let on = |host: &String| {
+            let there = |row: &&Row| !matches!(row.seen, Seen::Over(_)) && row.hosts.contains(host);
+            (host.clone(), rows.iter().filter(there).count() as u64)
+        };
+        Ok(hosts.iter().map(on).collect())
+    }
 }
 
 /// The site's part of all tags, as it stands in the root of its spools: made with that once, so that two sites of one account do not take each other's attempts for theirs.
@@ -188,23 +221,27 @@ impl<E: Engine> Shared<E> {
         (new, true)
     }
 
-    async fn ask(&self) {
+    async fn ask(&self) -> Result<Vec<Row>, Trouble> {
         let round = self.round.fetch_add(1, Ordering::AcqRel) + 1;
         let answer = self.engine.look(&self.site).await;
         let all: Vec<Arc<Live>> = self.live().values().cloned().collect();
-        match answer {
+        match &answer {
             Ok(rows) => {
                 if self.unanswered.swap(false, Ordering::Relaxed) {
                     tracing::info!(engine = E::NAME, "the engine answers again");
                 }
-                let mut by_tag: HashMap<&str, &Seen> = HashMap::with_capacity(rows.len());
-                for Row { tag, seen, .. } in &rows {
-                    let best = by_tag.entry(tag).or_insert(seen);
-                    *best = seen.max(best);
+                let mut by_tag: HashMap<&str, &Row> = HashMap::with_capacity(rows.len());
+                for row in rows {
+                    let best = by_tag.entry(&row.tag).or_insert(row);
+                    if row.seen > best.seen {
+                        *best = row;
+                    }
                 }
                 for live in all {
-                    let answer = match by_tag.get(live.tag()) {
-                        Some(seen) => Answer::Seen((*seen).clone()),
+                    let row = by_tag.get(live.tag());
+                    live.set_leaving(row.and_then(|row| row.leaves.clone()));
+                    let answer = match row {
+                        Some(row) => Answer::Seen(row.seen.clone()),
                         None => Answer::Absent,
                     };
                     live.tell(round, answer);
@@ -219,6 +256,7 @@ impl<E: Engine> Shared<E> {
                 }
             }
         }
+        answer
     }
 }
 
@@ -230,7 +268,7 @@ async fn keep_asking<E: Engine>(shared: Weak<Shared<E>>) {
         };
         let any = now.live().values().any(|live| live.wants_word());
         if any {
-            now.ask().await;
+            let _ = now.ask().await; // who waits for an answer was told
             let pause = PERIOD.max(begun.elapsed() * SHARE);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}

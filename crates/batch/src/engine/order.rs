@@ -25,6 +25,8 @@ pub struct Order {
     pub cpus: u32,
     pub time_limit_ms: Option<u64>,
     pub resources: Resources,
+    /// Hosts that it is not to run on.
+    pub avoids: Vec<String>,
 }
 
 impl Order {
@@ -37,14 +39,21 @@ impl Order {
             spool,
             hosts: hosts(spec),
             cpus: cpus(spec),
-            time_limit_ms: spec.time_limit_ms.map(|limit| {
-                limit
-                    .saturating_add(spec.grace_ms)
-                    .saturating_add(LIMIT_SPARE_MS)
-            }),
+            time_limit_ms: time_limit_ms(spec),
             resources: spec.resources.clone(),
+            avoids: Vec::new(),
         }
     }
+}
+
+/// What an engine is to give it.
+pub fn time_limit_ms(spec: &AttemptSpec) -> Option<u64> {
+    let limit = spec.time_limit_ms?;
+    Some(
+        limit
+            .saturating_add(spec.grace_ms)
+            .saturating_add(LIMIT_SPARE_MS),
+    )
 }
 
 pub fn hosts(spec: &AttemptSpec) -> u32 {
@@ -63,6 +72,7 @@ pub fn pilot(
     runner: &Path,
     place: PathBuf,
     number: u64,
+    time_limit_ms: Option<u64>,
     resources: &Resources,
 ) -> Order {
     Order {
@@ -73,8 +83,9 @@ pub fn pilot(
         spool: place,
         hosts: 1,
         cpus: resources.cpus.unwrap_or(1),
-        time_limit_ms: None,
+        time_limit_ms,
         resources: resources.clone(),
+        avoids: Vec::new(),
     }
 }
 

@@ -10,6 +10,33 @@ pub struct Row {
     /// The engine's own name for it.
     pub number: String,
     pub seen: Seen,
+    /// Where it runs.
+    pub hosts: Vec<String>,
+    /// Of one that runs under a limit of the engine's.
+    pub time: Option<Time>,
+    /// One of these that is drained.
+    pub leaves: Option<String>,
+}
+
+/// How long the engine has something run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time {
+    pub left_ms: u64,
+    pub whole_ms: u64,
+}
+
+impl Row {
+    /// One of which no more is known.
+    pub fn new(tag: String, number: String, seen: Seen) -> Row {
+        Row {
+            tag,
+            number,
+            seen,
+            hosts: Vec::new(),
+            time: None,
+            leaves: None,
+        }
+    }
 }
 
 /// What an engine's command printed is not what it prints.

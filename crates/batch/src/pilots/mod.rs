@@ -6,7 +6,7 @@
 mod line;
 pub mod pool;
 
-pub use pool::Size;
+pub use pool::{Need, Size};
 
 use crate::able::Able;
 use crate::engine::order::{self, Order, PILOT, prefix};
@@ -19,8 +19,8 @@ use kumiko_job::description::Resources;
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_wire::pilot::PilotCommand;
 use line::Line;
-use pool::{Began, Do, Number, Pool};
-use std::collections::{BTreeMap, HashMap};
+use pool::{Began, Do, Number, Pool, Told};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -100,8 +100,8 @@ impl<E: Engine> Piloted<E> {
         for number in found.pilots {
             inner.listen_to(number);
         }
-        for (id, cpus) in found.waiting {
-            inner.enter(id, inner.order(id, cpus), cpus);
+        for (id, need) in found.waiting {
+            inner.enter(id, inner.order(id, need));
         }
         let ticking = tokio::spawn(tick(Arc::downgrade(&inner)));
         Piloted {
@@ -155,7 +155,7 @@ impl<E: Engine> Inner<E> {
         self.root.join(format!("{PILOT}{number}"))
     }
 
-    fn order(&self, id: AttemptId, cpus: u32) -> Order {
+    fn order(&self, id: AttemptId, need: Need) -> Order {
         Order {
             tag: order::tag(&self.site, id),
             site: self.site.clone(),
@@ -163,19 +163,36 @@ impl<E: Engine> Inner<E> {
             option: None,
             spool: self.root.join(id.to_string()),
             hosts: 1,
-            cpus,
-            time_limit_ms: None,
+            cpus: need.cpus,
+            time_limit_ms: need.time_ms,
             resources: Resources::default(),
+            avoids: Vec::new(),
         }
     }
 
-    fn enter(self: &Arc<Self>, id: AttemptId, order: Order, cpus: u32) {
+    fn enter(self: &Arc<Self>, id: AttemptId, order: Order) {
+        let need = need(&order);
         let todo = {
             let mut state = self.state();
             state.orders.insert(id, order);
-            state.pool.submit(id, cpus, self.now_ms())
+            state.pool.submit(id, need, self.now_ms())
         };
         self.act(todo);
+    }
+
+    /// Asks the engine, and has the pool hear of the pilots; all that it says.
+    async fn look(self: &Arc<Self>) -> Result<Vec<Row>, Trouble> {
+        let asked_ms = self.now_ms();
+        let answer = self.engine.look(&self.site).await;
+        let todo = match &answer {
+            Ok(rows) => {
+                let told = pilots_of(rows, &prefix(&self.site));
+                self.state().pool.looked(&told, asked_ms, self.now_ms())
+            }
+            Err(_) => self.state().pool.unanswered(self.now_ms()),
+        };
+        self.act(todo);
+        answer
     }
 
     /// Does what the pool wants done.
@@ -198,6 +215,11 @@ impl<E: Engine> Inner<E> {
                 }
                 Do::Retire(number) => self.say(number, PilotCommand::Retire),
                 Do::Direct(id) => self.direct(id),
+                Do::Look => {
+                    let inner = Arc::clone(self);
+                    // That there is no answer the pool has heard.
+                    tokio::spawn(async move { inner.look().await });
+                }
                 Do::Remove(number) => {
                     self.state().lines.remove(&number);
                     let place = self.place(number);
@@ -225,6 +247,7 @@ impl<E: Engine> Inner<E> {
             &self.runner,
             place.clone(),
             number,
+            self.pilots.size.time_ms,
             &self.pilots.resources,
         );
         let inner = Arc::clone(self);
@@ -259,7 +282,9 @@ impl<E: Engine> Inner<E> {
 
     /// Hands an attempt on to the engine.
     fn direct(self: &Arc<Self>, id: AttemptId) {
-        let Some(order) = self.state().orders.remove(&id) else {
+        // One that was a pilot's before has none any more.
+        let again = || Some(self.order(id, need_in(&self.root.join(id.to_string()))?));
+        let Some(order) = self.state().orders.remove(&id).or_else(again) else {
             return;
         };
         let inner = Arc::clone(self);
@@ -272,8 +297,7 @@ impl<E: Engine> Inner<E> {
                 }
                 Err(trouble) => {
                     tracing::warn!(attempt = %id, %trouble, "it waits until its engine answers");
-                    let cpus = order.cpus;
-                    inner.enter(id, order, cpus);
+                    inner.enter(id, order);
                 }
             }
         });
@@ -282,11 +306,15 @@ impl<E: Engine> Inner<E> {
 
 impl<E: Engine> line::Heard for Inner<E> {
     fn ready(self: &Arc<Self>, number: Number, since_ms: u64, held: &[AttemptId]) {
-        let cpus = |id: &AttemptId| {
-            let cpus = cpus(&self.root.join(id.to_string()));
-            (*id, cpus.unwrap_or(1)) // one that is gone has a moment to live
+        let gone = Need {
+            cpus: 1,
+            time_ms: None,
         };
-        let held = held.iter().map(cpus).collect();
+        let need = |id: &AttemptId| {
+            let need = need_in(&self.root.join(id.to_string()));
+            (*id, need.unwrap_or(gone)) // it has a moment to live
+        };
+        let held = held.iter().map(need).collect();
         let todo = self
             .state()
             .pool
@@ -310,11 +338,11 @@ impl<E: Engine> line::Heard for Inner<E> {
         let todo = {
             let mut state = self.state();
             let todo = state.pool.away(number, began, self.now_ms());
-            for (id, cpus) in state.pool.waiting() {
+            for (id, need) in state.pool.waiting() {
                 state
                     .orders
                     .entry(id)
-                    .or_insert_with(|| self.order(id, cpus));
+                    .or_insert_with(|| self.order(id, need));
             }
             todo
         };
@@ -336,11 +364,11 @@ impl<E: Engine> Engine for Piloted<E> {
             };
         let id = attempt(&order.tag, &prefix(&inner.site));
         match id {
-            Some(id) if plain && inner.state().pool.serves(order.cpus) => {
+            Some(id) if plain && inner.state().pool.serves(&need(order)) => {
                 std::fs::write(order.spool.join(GIVEN), "").map_err(|error| {
                     Trouble::unreachable("writing to the spool", error.to_string())
                 })?;
-                inner.enter(id, order.clone(), order.cpus);
+                inner.enter(id, order.clone());
                 Ok(())
             }
             _ => inner.engine.submit(order).await,
@@ -349,35 +377,23 @@ impl<E: Engine> Engine for Piloted<E> {
 
     async fn look(&self, site: &str) -> Result<Vec<Row>, Trouble> {
         let inner = &self.inner;
-        let asked_ms = inner.now_ms();
-        let answer = inner.engine.look(site).await?;
-        let prefix = prefix(site);
-        let mut pilots: BTreeMap<Number, Seen> = BTreeMap::new();
-        let mut rows = Vec::with_capacity(answer.len());
-        for row in answer {
-            match pilot(&row.tag, &prefix) {
-                Some(number) => {
-                    let best = pilots.entry(number).or_insert_with(|| row.seen.clone());
-                    *best = row.seen.max(best.clone());
-                }
-                None => rows.push(row),
-            }
-        }
-        let (todo, own, refused) = {
-            let mut state = inner.state();
-            let todo = state.pool.looked(&pilots, asked_ms, inner.now_ms());
-            (todo, state.pool.rows(), state.refused.clone())
+        let mut rows = inner.look().await?;
+        let (own, refused) = {
+            let state = inner.state();
+            (state.pool.rows(), state.refused.clone())
         };
-        inner.act(todo);
         let refused = refused.into_iter().map(|(id, words)| {
             let verdict = Verdict::Ended(EngineCause::Removed, format!("no: {words}"));
-            (id, Seen::Over(verdict))
+            (id, Seen::Over(verdict), None)
         });
-        rows.extend(own.into_iter().chain(refused).map(|(id, seen)| Row {
-            tag: order::tag(site, id),
-            number: String::new(),
-            seen,
-        }));
+        rows.extend(
+            own.into_iter()
+                .chain(refused)
+                .map(|(id, seen, leaves)| Row {
+                    leaves,
+                    ..Row::new(order::tag(site, id), String::new(), seen)
+                }),
+        );
         Ok(rows)
     }
 
@@ -399,6 +415,14 @@ impl<E: Engine> Engine for Piloted<E> {
             true => Ok(()),
             false => inner.engine.cancel(tag).await,
         }
+    }
+
+    async fn avoid(
+        &self,
+        site: &str,
+        hosts: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, Trouble> {
+        self.inner.engine.avoid(site, hosts).await
     }
 
     fn read(&self, log: &[u8]) -> Option<Seen> {
@@ -424,14 +448,41 @@ fn pilot(tag: &str, prefix: &str) -> Option<Number> {
     tag.strip_prefix(prefix)?.strip_prefix(PILOT)?.parse().ok()
 }
 
+/// What is said of the pilots; of one that is there twice, what may still run.
+fn pilots_of(rows: &[Row], prefix: &str) -> BTreeMap<Number, Told> {
+    let mut pilots: BTreeMap<Number, Told> = BTreeMap::new();
+    for row in rows {
+        let Some(number) = pilot(&row.tag, prefix) else {
+            continue;
+        };
+        let better = |best: &Told| row.seen > best.seen;
+        if pilots.get(&number).is_none_or(better) {
+            let told = Told {
+                seen: row.seen.clone(),
+                time: row.time,
+                leaves: row.leaves.clone(),
+            };
+            pilots.insert(number, told);
+        }
+    }
+    pilots
+}
+
+fn need(order: &Order) -> Need {
+    Need {
+        cpus: order.cpus,
+        time_ms: order.time_limit_ms,
+    }
+}
+
 /// What a site before this one left among the spools.
 #[derive(Default)]
 struct Found {
     /// Ascending.
     pilots: Vec<Number>,
     begun: Vec<(AttemptId, Number, Option<Began>)>,
-    /// Not begun, with their processors; the older job first.
-    waiting: Vec<(AttemptId, u32)>,
+    /// Not begun; the older job first.
+    waiting: Vec<(AttemptId, Need)>,
 }
 
 fn found(root: &Path) -> Found {
@@ -472,15 +523,18 @@ fn sort(root: &Path, id: AttemptId, found: &mut Found) {
             }
         }
         (false, false) => {
-            if let Some(cpus) = cpus(&spool) {
-                found.waiting.push((id, cpus));
+            if let Some(need) = need_in(&spool) {
+                found.waiting.push((id, need));
             }
         }
     }
 }
 
-/// How many processors the attempt in a spool is for.
-fn cpus(spool: &Path) -> Option<u32> {
+/// What the attempt in a spool asks for.
+fn need_in(spool: &Path) -> Option<Need> {
     let spec = spool::attempt(spool).ok()?;
-    Some(order::cpus(&spec))
+    Some(Need {
+        cpus: order::cpus(&spec),
+        time_ms: order::time_limit_ms(&spec),
+    })
 }

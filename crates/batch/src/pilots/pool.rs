@@ -1,11 +1,11 @@
-//! Which attempt goes to which pilot, when another pilot is asked for, when one goes (spec/jobs/pilots.md, PL20 to PL27).
+//! Which attempt goes to which pilot, when another pilot is asked for, when one goes (spec/jobs/pilots.md, PL20 to PL35).
 //! Pure: it is told what happens, with the time, and says what is to be done.
 
-use crate::engine::seen::{Seen, Verdict};
+use crate::engine::seen::{Seen, Time, Verdict};
 use kumiko_job::attempt::EngineCause;
 use kumiko_job::census::PilotCensus;
 use kumiko_job::id::AttemptId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// An idle pilot above the least number goes after this: long enough for who looks at a result and runs the next one.
 const IDLE_MS: u64 = 60_000;
@@ -26,6 +26,25 @@ pub struct Size {
     pub most: u32,
     /// Processors of each.
     pub cpus: u32,
+    /// How long each may be there; None: as long as its engine says.
+    pub time_ms: Option<u64>,
+}
+
+/// What an attempt asks of a pilot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    pub cpus: u32,
+    /// To its limit and the end of its grace; None: it has no limit.
+    pub time_ms: Option<u64>,
+}
+
+/// What an engine says of a pilot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub seen: Seen,
+    pub time: Option<Time>,
+    /// Its host, if that is drained.
+    pub leaves: Option<String>,
 }
 
 /// A pilot's number: its place is `pilot-N`.
@@ -45,6 +64,8 @@ pub enum Do {
     Direct(AttemptId),
     /// It is over, and nothing refers to its place any more.
     Remove(Number),
+    /// Ask the engine how long it may be there.
+    Look,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +81,35 @@ enum State {
     Away,
 }
 
+/// Until when a pilot may be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    NotSaid,
+    None,
+    At { ms: u64, whole_ms: u64 },
+}
+
+impl End {
+    fn of(time: Option<Time>, asked_ms: u64) -> End {
+        match time {
+            None => End::None,
+            Some(Time { left_ms, whole_ms }) => End::At {
+                ms: asked_ms.saturating_add(left_ms),
+                whole_ms,
+            },
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Pilot {
     state: State,
-    /// Processors by attempt.
-    held: BTreeMap<AttemptId, u32>,
+    held: BTreeMap<AttemptId, Need>,
+    end: End,
+    /// Its host, if that is drained.
+    leaves: Option<String>,
+    /// When it was heard last.
+    heard_ms: u64,
     /// When it began, once it was heard.
     began: Option<Began>,
     /// What the engine said of it last; `Some(None)`: it does not know it.
@@ -89,6 +134,9 @@ impl Pilot {
         Pilot {
             state,
             held: BTreeMap::new(),
+            end: End::NotSaid,
+            leaves: None,
+            heard_ms: now_ms,
             began: None,
             seen: None,
             since_ms: now_ms,
@@ -97,15 +145,45 @@ impl Pilot {
     }
 
     fn free(&self, cpus: u32) -> u32 {
-        cpus.saturating_sub(self.held.values().sum())
+        cpus.saturating_sub(self.held.values().map(|need| need.cpus).sum())
     }
 
     fn may_take(&self) -> bool {
-        !matches!(self.state, State::Retired | State::Away)
+        self.leaves.is_none() && !matches!(self.state, State::Retired | State::Away)
     }
 
+    /// Whether what needs so long may begin now. How long it is for that has no limit, nobody knows: it is not given what is
+    /// soon over.
+    fn has_time(&self, need: &Need, now_ms: u64) -> bool {
+        match (self.end, need.time_ms) {
+            (End::NotSaid, _) => false,
+            (End::None, _) => true,
+            (End::At { ms, .. }, Some(time_ms)) => now_ms.saturating_add(time_ms) <= ms,
+            (End::At { .. }, None) => !self.is_old(now_ms),
+        }
+    }
+
+    /// Less than half of its time is left.
+    fn is_old(&self, now_ms: u64) -> bool {
+        matches!(self.end, End::At { ms, whole_ms } if ms.saturating_sub(now_ms) < whole_ms / 2)
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(self.state, State::Ready | State::Retired)
+    }
+
+    /// It takes attempts.
+    fn is_open(&self) -> bool {
+        self.state == State::Ready && self.leaves.is_none()
+    }
+
+    /// It will take attempts.
     fn is_to_come(&self) -> bool {
-        matches!(self.state, State::Asking | State::Asked)
+        match self.state {
+            State::Asking | State::Asked => true,
+            State::Ready => self.end == End::NotSaid,
+            State::Retired | State::Away => false,
+        }
     }
 }
 
@@ -124,8 +202,12 @@ pub struct Pool {
     pilots: BTreeMap<Number, Pilot>,
     next: Number,
     /// First come, first served.
-    waiting: VecDeque<(AttemptId, u32)>,
+    waiting: VecDeque<(AttemptId, Need)>,
     left: BTreeMap<AttemptId, Left>,
+    /// How long the last pilot of which it is known may be there in all.
+    whole_ms: Option<u64>,
+    /// When it was decided last.
+    now_ms: u64,
     failures: u32,
     ask_after_ms: u64,
     /// Why no pilot comes.
@@ -141,6 +223,8 @@ impl Pool {
             next,
             waiting: VecDeque::new(),
             left: BTreeMap::new(),
+            whole_ms: size.time_ms,
+            now_ms: 0,
             failures: 0,
             ask_after_ms: 0,
             trouble: None,
@@ -172,13 +256,20 @@ impl Pool {
         self.pilots.get(&number)?.began
     }
 
-    /// Whether pilots are for attempts of so many processors.
-    pub fn serves(&self, cpus: u32) -> bool {
-        self.size.most > 0 && cpus <= self.size.cpus
+    /// Whether a pilot that is new, and has nothing to do, could have it.
+    pub fn serves(&self, need: &Need) -> bool {
+        self.size.most > 0 && need.cpus <= self.size.cpus && self.lasts(need)
     }
 
-    pub fn submit(&mut self, id: AttemptId, cpus: u32, now_ms: u64) -> Vec<Do> {
-        self.waiting.push_back((id, cpus));
+    fn lasts(&self, need: &Need) -> bool {
+        match (self.whole_ms, need.time_ms) {
+            (Some(whole_ms), Some(time_ms)) => time_ms <= whole_ms,
+            _ => true,
+        }
+    }
+
+    pub fn submit(&mut self, id: AttemptId, need: Need, now_ms: u64) -> Vec<Do> {
+        self.waiting.push_back((id, need));
         self.decide(now_ms)
     }
 
@@ -190,12 +281,12 @@ impl Pool {
         self.pilots.iter().find_map(holds)
     }
 
-    /// A pilot is there, and has these, with their processors.
+    /// A pilot is there, and has these.
     pub fn ready(
         &mut self,
         number: Number,
         began: Began,
-        held: &BTreeMap<AttemptId, u32>,
+        held: &BTreeMap<AttemptId, Need>,
         now_ms: u64,
     ) -> Vec<Do> {
         let Some(pilot) = self.pilots.get_mut(&number) else {
@@ -204,8 +295,12 @@ impl Pool {
         if pilot.state != State::Retired {
             pilot.state = State::Ready;
         }
-        pilot.idle_since_ms = now_ms;
+        (pilot.idle_since_ms, pilot.heard_ms) = (now_ms, now_ms);
         (self.failures, self.trouble) = (0, None);
+        if pilot.began.is_some_and(|before| before != began) {
+            pilot.end = End::NotSaid;
+        }
+        let look = (pilot.end == End::NotSaid).then_some(Do::Look);
         // It may have started what was given up with its connection.
         self.waiting.retain(|(id, _)| !held.contains_key(id));
         self.left.retain(|id, _| !held.contains_key(id));
@@ -214,7 +309,9 @@ impl Pool {
             self.left.insert(id, Left::of(number, pilot.began));
         }
         pilot.began = Some(began);
-        self.decide(now_ms)
+        let mut todo = self.decide(now_ms);
+        todo.extend(look);
+        todo
     }
 
     /// A runner has ended.
@@ -251,10 +348,10 @@ impl Pool {
         };
         let done = pilot.state == State::Retired && pilot.held.is_empty();
         (pilot.state, pilot.seen, pilot.since_ms) = (State::Away, None, now_ms);
-        for (id, cpus) in std::mem::take(&mut pilot.held) {
+        for (id, need) in std::mem::take(&mut pilot.held) {
             match began(id) {
                 true => drop(self.left.insert(id, Left::of(number, pilot.began))),
-                false => self.waiting.push_front((id, cpus)),
+                false => self.waiting.push_front((id, need)),
             }
         }
         let mut todo = Vec::new();
@@ -277,14 +374,24 @@ impl Pool {
     }
 
     /// What the engine says of all pilots, to a question of `asked_ms`; those of which it says nothing it does not know.
-    pub fn looked(&mut self, seen: &BTreeMap<Number, Seen>, asked_ms: u64, now_ms: u64) -> Vec<Do> {
+    pub fn looked(&mut self, told: &BTreeMap<Number, Told>, asked_ms: u64, now_ms: u64) -> Vec<Do> {
         let mut todo = Vec::new();
         let mut troubles = Vec::new();
+        let whole_ms = &mut self.whole_ms;
         self.pilots.retain(|number, pilot| {
             if pilot.state == State::Asking || asked_ms < pilot.since_ms {
                 return true;
             }
-            let told = seen.get(number).cloned();
+            let told = told.get(number);
+            let runs = told.filter(|told| matches!(told.seen, Seen::Running(_)));
+            // One that was heard of, and of which the engine says nothing of use, is not bound by it.
+            if runs.is_some() || (pilot.is_connected() && asked_ms >= pilot.heard_ms) {
+                let time = runs.and_then(|told| told.time);
+                pilot.end = End::of(time, asked_ms);
+                *whole_ms = time.map(|time| time.whole_ms).or(*whole_ms);
+            }
+            pilot.leaves = told.and_then(|told| told.leaves.clone());
+            let told = told.map(|told| told.seen.clone());
             let ended = matches!(told, None | Some(Seen::Over(_)));
             let words = told.as_ref().map_or("it does not know it", Seen::words);
             let trouble = format!("a pilot did not come up: it says {words}");
@@ -302,6 +409,15 @@ impl Pool {
         }
         todo.extend(self.decide(now_ms));
         todo
+    }
+
+    /// The engine did not answer. Pilots of which it never said how long they may be there are taken for some that may stay.
+    pub fn unanswered(&mut self, now_ms: u64) -> Vec<Do> {
+        let unknown = |pilot: &&mut Pilot| pilot.is_connected() && pilot.end == End::NotSaid;
+        for pilot in self.pilots.values_mut().filter(unknown) {
+            pilot.end = End::None;
+        }
+        self.decide(now_ms)
     }
 
     /// Time went by. `forgotten`: which attempts nobody asks after any more.
@@ -333,8 +449,8 @@ impl Pool {
         }
     }
 
-    /// Attempts that wait, with their processors.
-    pub fn waiting(&self) -> Vec<(AttemptId, u32)> {
+    /// Attempts that wait.
+    pub fn waiting(&self) -> Vec<(AttemptId, Need)> {
         self.waiting.iter().copied().collect()
     }
 
@@ -354,19 +470,24 @@ impl Pool {
         self.pilots.values().any(unheard)
     }
 
-    /// What is to be said of the attempts, as if an engine said it.
-    pub fn rows(&self) -> Vec<(AttemptId, Seen)> {
+    /// What is to be said of the attempts, as if an engine said it; and the drained host that they are on.
+    pub fn rows(&self) -> Vec<(AttemptId, Seen, Option<String>)> {
         let mut rows = Vec::new();
-        for (before, (id, _)) in self.waiting.iter().enumerate() {
-            rows.push((*id, Seen::Waiting(self.why_it_waits(before))));
+        for (before, (id, need)) in self.waiting.iter().enumerate() {
+            rows.push((*id, Seen::Waiting(self.why_it_waits(before, need)), None));
         }
         for (number, pilot) in &self.pilots {
             let running = || Seen::Running(format!("pilot {number} has it"));
-            rows.extend(pilot.held.keys().map(|id| (*id, running())));
+            rows.extend(
+                pilot
+                    .held
+                    .keys()
+                    .map(|id| (*id, running(), pilot.leaves.clone())),
+            );
         }
         for (id, left) in &self.left {
             let seen = self.left_behind(*left);
-            rows.extend(seen.map(|seen| (*id, seen)));
+            rows.extend(seen.map(|seen| (*id, seen, None)));
         }
         rows
     }
@@ -379,7 +500,7 @@ impl Pool {
             Some(Seen::Over(Verdict::Ended(EngineCause::Evicted, words)))
         };
         let pilot = self.pilots.get(&number)?;
-        let connected = matches!(pilot.state, State::Ready | State::Retired);
+        let connected = pilot.is_connected();
         match &pilot.seen {
             Some(Some(Seen::Ending(words))) => Some(Seen::Ending(words.clone())),
             // The engine did nothing to the pilot, so it was not the engine that ended the runner.
@@ -397,8 +518,22 @@ impl Pool {
         }
     }
 
-    fn why_it_waits(&self, before: usize) -> String {
+    fn why_it_waits(&self, before: usize, need: &Need) -> String {
         let mut words = format!("it waits for a pilot, behind {before} others");
+        let mut up = self
+            .pilots
+            .values()
+            .filter(|pilot| pilot.is_open())
+            .peekable();
+        if up.peek().is_some() && !up.any(|pilot| pilot.has_time(need, self.now_ms)) {
+            words.push_str(&match need.time_ms {
+                Some(time_ms) => format!(
+                    "; it needs {} s with its grace, and no pilot has so much left",
+                    time_ms.div_ceil(1000)
+                ),
+                None => "; it has no time limit, and no pilot has half of its own left".to_owned(),
+            });
+        }
         let to_come = |pilot: &&Pilot| pilot.is_to_come();
         if let Some(trouble) = &self.trouble {
             words.push_str(&format!("; {trouble}"));
@@ -418,8 +553,10 @@ impl Pool {
     }
 
     fn decide(&mut self, now_ms: u64) -> Vec<Do> {
+        self.now_ms = now_ms;
         let mut todo = Vec::new();
-        self.hand(&mut todo);
+        self.send_on(&mut todo);
+        self.hand(&mut todo, now_ms);
         if self.failures >= HOPELESS
             && !self
                 .pilots
@@ -428,29 +565,66 @@ impl Pool {
         {
             todo.extend(self.waiting.drain(..).map(|(id, _)| Do::Direct(id)));
         }
+        self.retire(&mut todo, now_ms);
         if now_ms >= self.ask_after_ms {
             self.ask(&mut todo, now_ms);
         }
-        self.retire(&mut todo, now_ms);
         todo
     }
 
-    /// The first that waits goes to the fullest pilot that has room, so that others become idle.
-    fn hand(&mut self, todo: &mut Vec<Do>) {
-        while let Some((id, cpus)) = self.waiting.front().copied() {
-            let most = self.size.cpus;
+    /// What no pilot lasts for the engine gets.
+    fn send_on(&mut self, todo: &mut Vec<Do>) {
+        if self.waiting.iter().all(|(_, need)| self.lasts(need)) {
+            return;
+        }
+        let (kept, sent) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|(_, need)| self.lasts(need));
+        self.waiting = kept;
+        let sent: VecDeque<(AttemptId, Need)> = sent;
+        todo.extend(sent.into_iter().map(|(id, _)| Do::Direct(id)));
+    }
+
+    /// Each in its turn goes to the fullest pilot that has room and time, so that others become idle. One that waits is
+    /// overtaken only to pilots that have no time for it, and only while it may yet get another.
+    fn hand(&mut self, todo: &mut Vec<Do>, now_ms: u64) {
+        let most = self.size.cpus;
+        let full = self.is_full();
+        let open = self.pilots.values().filter(|pilot| pilot.is_open()).count();
+        let mut kept: BTreeSet<Number> = BTreeSet::new();
+        let mut place = 0;
+        while let Some((id, need)) = self.waiting.get(place).copied() {
+            let suits = |(number, pilot): &(&Number, &mut Pilot)| {
+                pilot.is_open() && !kept.contains(number) && pilot.has_time(&need, now_ms)
+            };
             let room = self
                 .pilots
                 .iter_mut()
-                .filter(|(_, pilot)| pilot.state == State::Ready && pilot.free(most) >= cpus)
+                .filter(suits)
+                .filter(|(_, pilot)| pilot.free(most) >= need.cpus)
                 .min_by_key(|(_, pilot)| pilot.free(most));
-            let Some((number, pilot)) = room else {
+            if let Some((number, pilot)) = room {
+                pilot.held.insert(id, need);
+                self.waiting.remove(place);
+                todo.push(Do::Hand(*number, id));
+                continue;
+            }
+            let waited_for = self
+                .pilots
+                .iter()
+                .filter(|(_, pilot)| pilot.is_open() && pilot.has_time(&need, now_ms));
+            kept.extend(waited_for.map(|(number, _)| *number));
+            if full || kept.len() == open {
                 return;
-            };
-            pilot.held.insert(id, cpus);
-            self.waiting.pop_front();
-            todo.push(Do::Hand(*number, id));
+            }
+            place += 1;
         }
+    }
+
+    /// No other pilot comes, as long as none of these goes.
+    fn is_full(&self) -> bool {
+        let live = || self.pilots.values().filter(|pilot| pilot.may_take());
+        live().count() >= self.size.most as usize && !live().any(Pilot::is_to_come)
     }
 
     /// As many as what waits has use for, within bounds.
@@ -459,7 +633,11 @@ impl Pool {
             let count = pilots.values().filter(|pilot| which(pilot)).count();
             u32::try_from(count).unwrap_or(u32::MAX)
         };
-        let waiting: u64 = self.waiting.iter().map(|(_, cpus)| u64::from(*cpus)).sum();
+        let waiting: u64 = self
+            .waiting
+            .iter()
+            .map(|(_, need)| u64::from(need.cpus))
+            .sum();
         loop {
             let live = count(&self.pilots, Pilot::may_take);
             let asked = count(&self.pilots, Pilot::is_to_come);
@@ -475,21 +653,33 @@ impl Pool {
         }
     }
 
+    /// Those whose host is drained, whatever they hold; those that are idle, and have little time left, or none for what is the
+    /// first to wait; and those that have been idle for long, but for the least.
     fn retire(&mut self, todo: &mut Vec<Do>, now_ms: u64) {
         let live = self
             .pilots
             .values()
             .filter(|pilot| pilot.may_take())
             .count();
-        let spare = live.saturating_sub(self.size.least as usize);
-        let idle = self.pilots.iter_mut().filter(|(_, pilot)| {
-            pilot.state == State::Ready
-                && pilot.held.is_empty()
-                && now_ms.saturating_sub(pilot.idle_since_ms) >= IDLE_MS
-        });
-        for (number, pilot) in idle.take(spare) {
-            pilot.state = State::Retired;
-            todo.push(Do::Retire(*number));
+        let first = self.waiting.front().map(|(_, need)| *need);
+        let full = self.is_full();
+        let mut spare = live.saturating_sub(self.size.least as usize);
+        for (number, pilot) in &mut self.pilots {
+            if pilot.state != State::Ready {
+                continue;
+            }
+            let idle = pilot.held.is_empty() && pilot.end != End::NotSaid;
+            let no_time = |need: Need| full && !pilot.has_time(&need, now_ms);
+            let spent = idle && (pilot.is_old(now_ms) || first.is_some_and(no_time));
+            let rests = idle && now_ms.saturating_sub(pilot.idle_since_ms) >= IDLE_MS;
+            let goes = pilot.leaves.is_some() || spent || (rests && spare > 0);
+            if goes {
+                if pilot.leaves.is_none() {
+                    spare = spare.saturating_sub(1);
+                }
+                pilot.state = State::Retired;
+                todo.push(Do::Retire(*number));
+            }
         }
     }
 }

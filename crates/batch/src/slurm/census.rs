@@ -26,7 +26,7 @@ impl Counted for Commands {
 }
 
 impl Commands {
-    async fn lines(&self, program: &str, line: &[&str]) -> Result<Vec<u8>, Trouble> {
+    pub(super) async fn lines(&self, program: &str, line: &[&str]) -> Result<Vec<u8>, Trouble> {
         let line: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
         let said = ask(&self.0, program, &line, "").await?;
         match said.well {

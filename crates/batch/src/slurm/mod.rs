@@ -1,18 +1,23 @@
 //! Slurm, by its own commands. Not here: what its words are (`words`), what becomes of an attempt (`engine`).
 
 pub mod census;
+mod spelt;
 pub mod words;
 
 use crate::able::Able;
 use crate::engine::order::{Order, prefix};
-use crate::engine::seen::Row;
+use crate::engine::seen::{Row, Seen};
 use crate::engine::tool::{Tools, ask};
 use crate::engine::{Cluster, Engine, Trouble};
+use std::collections::BTreeSet;
 
 /// The batch system of a site whose hosts are Slurm's.
 pub type Slurm = Cluster<Commands>;
 
-/// `sbatch`, `squeue` and `scancel`, as they are in PATH.
+/// Numbers of jobs in one command line.
+const UPDATED_AT_ONCE: usize = 1000;
+
+/// `sbatch`, `squeue`, `scancel`, and to drain hosts `scontrol` and `sinfo`, as they are in PATH.
 #[derive(Clone, Debug)]
 pub struct Commands(pub Tools);
 
@@ -60,6 +65,43 @@ impl Engine for Commands {
             true => Ok(()),
             false => Err(trouble("scancel", said.complaint)),
         }
+    }
+
+    /// Of a host that it does not have Slurm takes no word in a submission.
+    async fn avoid(
+        &self,
+        site: &str,
+        hosts: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, Trouble> {
+        let all = self.lines("sinfo", &["--noheader", "--Node", "--format", "%N"]);
+        let all = String::from_utf8_lossy(&all.await?).into_owned();
+        let all: BTreeSet<&str> = all.lines().map(str::trim).collect();
+        let known: BTreeSet<String> = hosts
+            .iter()
+            .filter(|host| all.contains(host.as_str()))
+            .cloned()
+            .collect();
+        let list: Vec<&str> = known.iter().map(String::as_str).collect();
+        let rows = self.look(site).await?;
+        let waits = |row: &&Row| matches!(row.seen, Seen::Waiting(_) | Seen::Held(_));
+        let waiting: Vec<&str> = rows
+            .iter()
+            .filter(waits)
+            .map(|row| row.number.as_str())
+            .collect();
+        for some in waiting.chunks(UPDATED_AT_ONCE) {
+            let line = [
+                "update".to_owned(),
+                format!("JobId={}", some.join(",")),
+                format!("ExcNodeList={}", list.join(",")),
+            ];
+            let said = ask(&self.0, "scontrol", &line, "").await?;
+            if !said.well && words::is_unreachable(&said.complaint) {
+                return Err(Trouble::unreachable("scontrol", said.complaint));
+            }
+            // What else it complains of is jobs that wait no more; the others it has changed.
+        }
+        Ok(known)
     }
 }
 

@@ -1,13 +1,16 @@
-//! Slurm's words: the lines of its commands, and what `squeue` answers (sbatch(1), squeue(1)). Pure.
+//! Slurm's words: the lines of its commands, and what `squeue` answers (sbatch(1), squeue(1)). Pure. Not here: its lists of
+//! hosts, its times (`spelt`).
 
+use super::spelt;
 use crate::engine::order::Order;
-use crate::engine::seen::{Garbled, Row, Seen, Verdict};
+use crate::engine::seen::{Garbled, Row, Seen, Time, Verdict};
 use kumiko_job::attempt::EngineCause;
 
 const MS_A_MINUTE: u64 = 60_000;
 
-/// What `squeue` prints of a job: id, name, state, reason. The name is ours and holds no bar; the reason is the last.
-pub const FORMAT: &str = "%i|%j|%T|%r";
+/// What `squeue` prints of a job: id, name, state, hosts, time that is left, time limit, reason. The name is ours and holds no
+/// bar; the reason is the last.
+pub const FORMAT: &str = "%i|%j|%T|%N|%L|%l|%r";
 
 /// Arguments of `sbatch`. The script comes on its stdin.
 pub fn submission(order: &Order) -> Vec<String> {
@@ -52,6 +55,9 @@ pub fn submission(order: &Order) -> Vec<String> {
     if resources.exclusive {
         line.push("--exclusive".to_owned());
     }
+    if !order.avoids.is_empty() {
+        line.push(format!("--exclude={}", order.avoids.join(",")));
+    }
     line
 }
 
@@ -90,22 +96,29 @@ pub fn rows(output: &[u8], prefix: &str) -> Result<Vec<Row>, Garbled> {
     let text = std::str::from_utf8(output).map_err(|_| Garbled::new("bytes that are no text"))?;
     let mut rows = Vec::new();
     for line in text.lines() {
-        let parts: Vec<&str> = line.splitn(4, '|').map(str::trim).collect();
-        let [number, tag, state, reason] = parts[..] else {
+        let parts: Vec<&str> = line.splitn(7, '|').map(str::trim).collect();
+        let [number, tag, state, hosts, left, whole, reason] = parts[..] else {
             return Err(Garbled::new(line));
         };
         if !number.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(Garbled::new(line));
         }
         if tag.starts_with(prefix) {
+            let hosts = spelt::hosts(hosts).ok_or_else(|| Garbled::new(line))?;
             rows.push(Row {
-                tag: tag.to_owned(),
-                number: number.to_owned(),
-                seen: seen(state, reason),
+                time: time(state, left, whole),
+                hosts,
+                ..Row::new(tag.to_owned(), number.to_owned(), seen(state, reason))
             });
         }
     }
     Ok(rows)
+}
+
+/// Of what has no limit Slurm says that a year is left.
+fn time(state: &str, left: &str, whole: &str) -> Option<Time> {
+    let (left_ms, whole_ms) = (spelt::time_ms(left)?, spelt::time_ms(whole)?);
+    (state == "RUNNING").then_some(Time { left_ms, whole_ms })
 }
 
 fn seen(state: &str, reason: &str) -> Seen {

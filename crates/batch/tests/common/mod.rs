@@ -166,7 +166,12 @@ impl Fixture for CondorFixture {
 /// Pilots before an engine, as many as the contract's cases have attempts at once.
 pub fn pilots(least: u32, most: u32, cpus: u32) -> Pilots {
     Pilots {
-        size: Size { least, most, cpus },
+        size: Size {
+            least,
+            most,
+            cpus,
+            time_ms: None,
+        },
         resources: Resources {
             cpus: Some(cpus),
             ..Resources::default()

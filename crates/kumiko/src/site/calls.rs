@@ -2,6 +2,7 @@
 
 use crate::fail::{Failure, While};
 use crate::home::Home;
+use crate::site::drained;
 use crate::site::effective::Policies;
 use crate::site::pilots;
 use crate::site::settings::Settings;
@@ -11,6 +12,7 @@ use kumiko_idl::Limits;
 use kumiko_job::description::JobDescription;
 use kumiko_linux::this_process;
 use kumiko_rpc::{Calls, Setup};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,7 +33,7 @@ pub async fn open(
     let batch = settings.runs_calls();
     let pilots = pilots::of_calls(settings)?;
     let setup = Setup {
-        directory: home.state().join("rpc"),
+        directory: home.calls(),
         account: this_process::account_name(),
         effective: Box::new(move |caller| match policies.closed() {
             Some(refusal) => Err(refusal),
@@ -44,11 +46,20 @@ pub async fn open(
     };
     let spools = setup.spools();
     let prepared = Prepared::new(batch, spools.clone(), runner, pilots)
-        .doing(|| format!("preparing {}", spools.display()))?;
+        .doing(|| format!("preparing {}", spools.display()))?
+        .without(drained::before(home, &home.calls())?);
     let calls = Calls::open(setup, |_, reports| prepared.open(reports))
         .await
         .doing(|| "opening the site's calls of routines".to_owned())?;
     Ok(Arc::new(calls))
+}
+
+/// Calls leave drained hosts; `now` are those that all leave.
+pub fn leave(calls: &Calls<Chosen>, now: &BTreeSet<String>) {
+    calls.leave(|attempt| {
+        let host = calls.batch().leaves(attempt)?;
+        Some(now.contains(&host))
+    });
 }
 
 fn workers(batch: Name, pilots: Size) -> usize {

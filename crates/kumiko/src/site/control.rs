@@ -1,11 +1,12 @@
 //! Starting a site in the background, asking how it is, stopping it.
 
-use crate::args::{Format, Site, SiteArguments, SiteStart};
+use crate::args::{Drain, Format, Site, SiteArguments, SiteStart};
 use crate::connect;
 use crate::fail::{Failure, While};
 use crate::home::{Home, Running, write_whole};
 use crate::job::view::now_ms;
 use crate::output::{self, Show, say};
+use crate::site::drained::{self, Stands};
 use crate::site::gridftp;
 use crate::site::make::make;
 use crate::site::many;
@@ -13,6 +14,7 @@ use crate::site::serve::{is_served, serve};
 use kumiko_identity::{Dn, GridMap};
 use kumiko_linux::{process, this_process};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -48,12 +50,36 @@ pub async fn site(verb: Site, format: Format, home: &Home) -> Result<u8, Failure
         Site::Status => status(format, home).await,
         Site::Stop => stop(format, home).await,
         Site::Map { subject, account } => map(subject, account, home),
-        Site::Drain => {
-            write_whole(&home.draining(), "")?;
-            eprintln!("kumiko: the site takes no new jobs until `kumiko site start`");
-            Ok(0)
-        }
+        Site::Drain(asked) => match &asked.host {
+            None => drain(asked.undo, home),
+            Some(host) => drain_host(host, &asked, home),
+        },
     }
+}
+
+fn drain(undo: bool, home: &Home) -> Result<u8, Failure> {
+    let path = home.draining();
+    match undo {
+        false => {
+            write_whole(&path, "")?;
+            eprintln!("kumiko: the site takes no new jobs until `kumiko site start`");
+        }
+        true if !path.exists() => return Err(Failure::from_text("the site does not drain")),
+        true => std::fs::remove_file(&path).doing(|| format!("removing {}", path.display()))?,
+    }
+    Ok(0)
+}
+
+fn drain_host(host: &str, asked: &Drain, home: &Home) -> Result<u8, Failure> {
+    drained::set(home, host, asked.undo, asked.now)?;
+    match asked.undo {
+        false => eprintln!(
+            "kumiko: nothing more begins on {host}, also after a restart; `kumiko site status` says when it is free, \
+             `kumiko site drain --undo {host}` takes it back"
+        ),
+        true => eprintln!("kumiko: {host} is used again"),
+    }
+    Ok(0)
 }
 
 /// Started by `in_background`.
@@ -85,6 +111,9 @@ struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     accounts: Option<Vec<String>>,
     draining: bool,
+    /// Of the engine, that are drained.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    hosts: BTreeMap<String, Stands>,
 }
 
 impl Show for Status {
@@ -119,6 +148,9 @@ impl Show for Status {
         if self.draining {
             text.push_str("  draining: no new jobs are taken\n");
         }
+        for (host, stands) in &self.hosts {
+            text.push_str(&format!("  host {host}   {}\n", stands.words()));
+        }
         text
     }
 }
@@ -126,7 +158,8 @@ impl Show for Status {
 async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
     let up = is_served(home);
     let running = if up { home.read_running()? } else { None };
-    let many = many::of(home)?.is_some();
+    let accounts_of = many::of(home)?;
+    let many = accounts_of.is_some();
     let live_jobs = match up && !many {
         true => Some(live_jobs(home).await?),
         false => None,
@@ -134,6 +167,10 @@ async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
     let accounts = match up && many {
         true => Some(awake(home)?),
         false => None,
+    };
+    let states = match (&accounts_of, &accounts) {
+        (Some(many), Some(awake)) => many::states(home, many, awake),
+        _ => vec![home.state(), home.calls()],
     };
     let root = home.root().display().to_string();
     output::one(
@@ -147,6 +184,7 @@ async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
             live_jobs,
             accounts,
             draining: home.draining().exists(),
+            hosts: drained::hosts(home, &states)?,
         },
     )?;
     Ok(u8::from(!up))

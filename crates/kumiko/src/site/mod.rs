@@ -3,6 +3,7 @@
 mod calls;
 mod capacity;
 mod control;
+mod drained;
 mod edited;
 mod effective;
 mod fetch;

@@ -20,6 +20,7 @@ pub struct PilotSettings {
     memory_mib: Option<u64>,
     queue: Option<String>,
     project: Option<String>,
+    time_limit_s: Option<u64>,
 }
 
 impl Default for PilotSettings {
@@ -31,6 +32,7 @@ impl Default for PilotSettings {
             memory_mib: None,
             queue: None,
             project: None,
+            time_limit_s: None,
         }
     }
 }
@@ -94,6 +96,9 @@ pub fn of(settings: &Settings) -> Result<Pilots, Failure> {
     if said.cpus == 0 {
         return refused("cpus: a pilot without a processor has nothing to give");
     }
+    if said.time_limit_s == Some(0) {
+        return refused("time_limit_s: a pilot without time has nothing to give");
+    }
     let engines = [settings.batch, settings.runs_calls()];
     if said.most > 0 && engines == [Name::Fork; 2] {
         return refused(
@@ -108,6 +113,7 @@ pub fn of(settings: &Settings) -> Result<Pilots, Failure> {
             least: said.least,
             most: said.most,
             cpus: said.cpus,
+            time_ms: said.time_limit_s.map(|limit| limit.saturating_mul(1000)),
         },
         resources: Resources {
             cpus: Some(said.cpus),

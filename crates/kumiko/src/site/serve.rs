@@ -8,6 +8,7 @@ use crate::job::view::now_ms;
 use crate::site::calls;
 use crate::site::capacity;
 use crate::site::control::listen_address;
+use crate::site::drained;
 use crate::site::edited;
 use crate::site::effective::Policies;
 use crate::site::fetch;
@@ -55,6 +56,7 @@ pub async fn serve(
     let (organisations, followed) = (policies.organisations(), policies.files());
     let mover = mover(&home.state(), home.certificates())?;
     let (manager, census) = open_manager(
+        home,
         &settings,
         policies,
         home.state(),
@@ -109,6 +111,22 @@ pub async fn serve(
             }
         };
         let following = tokio::spawn(edited::follow(followed, changed));
+        let draining = [
+            tokio::spawn(drained::follow(
+                home.drained_hosts(),
+                home.state(),
+                Arc::clone(&manager),
+                |manager| manager.batch(),
+                |_, _| {},
+            )),
+            tokio::spawn(drained::follow(
+                home.drained_hosts(),
+                home.calls(),
+                Arc::clone(&calls),
+                |calls| calls.batch(),
+                calls::leave,
+            )),
+        ];
         let fetching = tokio::spawn(fetch::keep(organisations));
         ready(&running)?;
         tracing::info!(address = %running.address, home = %home.root().display(), "the site is up");
@@ -129,6 +147,9 @@ pub async fn serve(
         telling.abort();
         following.abort();
         fetching.abort();
+        for task in draining {
+            task.abort();
+        }
         calls.close().await;
         Ok(())
     };
@@ -172,6 +193,7 @@ pub fn info_address(
 
 /// The manager of one account, with its batch systems, on what is kept in `state`; and how full its engine is, if it has one.
 pub async fn open_manager(
+    home: &Home,
     settings: &Settings,
     policies: Policies,
     state: PathBuf,
@@ -183,6 +205,7 @@ pub async fn open_manager(
         tracing::warn!(why = %obstacle.why, remedy = %obstacle.remedy, other = %other.why, "no mechanism can be used here: jobs will be refused");
     }
     let spool = state.join("spool");
+    let drained = drained::before(home, &state)?;
     let policies = Arc::new(policies);
     let draining = Arc::clone(&policies);
     let setup = Setup {
@@ -196,7 +219,8 @@ pub async fn open_manager(
     };
     let pilots = pilots::of(settings)?;
     let batch = Prepared::new(settings.batch, spool.clone(), runner, pilots)
-        .doing(|| format!("preparing {}", spool.display()))?;
+        .doing(|| format!("preparing {}", spool.display()))?
+        .without(drained);
     let census = batch.census();
     let manager = Manager::open(setup, |sink| batch.open(sink)).await?;
     Ok((manager, census))

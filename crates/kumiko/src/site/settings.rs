@@ -24,7 +24,8 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # calls = ""
 
 # Pilots before an engine: each holds one of its slots, in which jobs that ask for processors only start at once; further
-# ones are asked for while jobs wait, and idle ones go. Of each may be said: least, most, cpus, memory_mib, queue, project.
+# ones are asked for while jobs wait, and idle ones go. Of each may be said: least, most, cpus, memory_mib, queue, project,
+# time_limit_s.
 # pilots = { least = 0, most = 0, cpus = 1 }
 
 # Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.

@@ -4,6 +4,7 @@
 use crate::args::Agent as Arguments;
 use crate::fail::{Failure, While};
 use crate::home::Home;
+use crate::site::drained;
 use crate::site::edited;
 use crate::site::effective::Policies;
 use crate::site::fetch;
@@ -43,8 +44,15 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
     let mover = mover(&given.state, home.certificates())?;
     let state = given.state.clone();
     // How full the engine is no agent tells: there may be hundreds.
-    let (manager, _) =
-        open_manager(&settings, policies, state, runner()?, Arc::clone(&mover)).await?;
+    let (manager, _) = open_manager(
+        home,
+        &settings,
+        policies,
+        state,
+        runner()?,
+        Arc::clone(&mover),
+    )
+    .await?;
     let gram = gram(&settings, &given.state, settings.listen.ip(), mover);
     let agent = Agent::new(
         service(&settings, Some(gram)),
@@ -59,6 +67,13 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         async move { manager.policies_changed().await }
     };
     let following = tokio::spawn(edited::follow(followed, changed));
+    let draining = tokio::spawn(drained::follow(
+        home.drained_hosts(),
+        given.state.clone(),
+        Arc::clone(&manager),
+        |manager| manager.batch(),
+        |_, _| {},
+    ));
     let fetching = tokio::spawn(fetch::keep(organisations));
     let has_work = || manager.stats().live > 0;
     let idle_after = Duration::from_secs(idle_s);
@@ -67,6 +82,7 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         .await?;
     following.abort();
     fetching.abort();
+    draining.abort();
     manager.close().await;
     tracing::info!(?end, "the agent ends; running jobs go on");
     Ok(0)

@@ -11,10 +11,12 @@ pub use monitor::monitor;
 
 use crate::fail::{Failure, While};
 use crate::home::{Home, read_optional, write_whole};
-use crate::site::settings::{MANY_TEMPLATE, Many, Settings, TEMPLATE};
+use crate::site::settings::{KeepIn, MANY_TEMPLATE, Many, Settings, TEMPLATE};
 use kumiko_gatekeeper::monitor::{Accounts, Rules};
 use kumiko_gatekeeper::{Gram, Service};
+use kumiko_linux::accounts::Account;
 use kumiko_linux::this_process;
+use std::path::PathBuf;
 
 /// The settings of a site for many accounts; None: it is a personal one.
 pub fn of(home: &Home) -> Result<Option<Many>, Failure> {
@@ -53,6 +55,19 @@ fn accounts(many: &Many) -> Accounts {
         "" => Accounts::System,
         path => Accounts::File(path.into()),
     }
+}
+
+/// Where the things of these accounts are kept, as far as there are such accounts.
+pub fn states(home: &Home, many: &Many, names: &[String]) -> Vec<PathBuf> {
+    let of = |name: &String| match many.keep_in {
+        KeepIn::Site => Some(home.accounts().join(name)),
+        KeepIn::Home => Some(in_home(&accounts(many).find(name).ok()??)),
+    };
+    names.iter().filter_map(of).collect()
+}
+
+fn in_home(account: &Account) -> PathBuf {
+    account.home.join(".kumiko")
 }
 
 /// What is the same for front and agents.

@@ -7,7 +7,7 @@ use crate::home::{Home, Running, write_whole};
 use crate::job::view::now_ms;
 use crate::site::control::{explain_start, is_background, listen_address, ready_in_background};
 use crate::site::make::make_for_many;
-use crate::site::many::accounts;
+use crate::site::many::{accounts, in_home};
 use crate::site::serve::{info_address, runner, take_lock};
 use crate::site::settings::{KeepIn, Many, Settings};
 use kumiko_gatekeeper::monitor::{self, Setup};
@@ -163,7 +163,7 @@ fn command(program: &Path, account: &Account) -> Command {
 /// in a directory that only root writes to.
 fn state(home: &Home, many: &Many, account: &Account) -> io::Result<PathBuf> {
     match many.keep_in {
-        KeepIn::Home => Ok(account.home.join(".kumiko")),
+        KeepIn::Home => Ok(in_home(account)),
         KeepIn::Site => {
             let path = home.accounts().join(&account.name);
             own_directory(&path, account)?;

@@ -1,0 +1,174 @@
+//! Hosts of a real engine are drained: nothing more begins there, nothing is lost, and it is said when they are free.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[allow(dead_code, unused_imports, unused_macros)]
+mod engines;
+
+use engines::{COUNTED, directory, start};
+use kumiko_e2e::{Person, finish, told, until};
+
+fn submit(person: &Person, flags: &[&str], script: &str) -> String {
+    let line = ["job", "submit"].into_iter().chain(flags.iter().copied());
+    let line = line.chain(["--", "sh", "-c", script]);
+    person.ok(line).trim().to_owned()
+}
+
+fn begun(person: &Person, job: &str) {
+    until("it has begun", || {
+        directory(person, job).join("starts").exists()
+    });
+}
+
+/// Lets one of those go on, and waits for its end; it ran once.
+fn let_go(person: &Person, job: &str) {
+    std::fs::write(directory(person, job).join("go"), "").unwrap();
+    let waited = person.run(["job", "wait", job]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    assert_eq!(person.ok(["job", "log", job]), "begun\ndone\nstart\n");
+}
+
+/// Where Slurm has, or had, what has this name after the site's own part: an attempt, or a pilot.
+fn host_of(person: &Person, name: &str) -> String {
+    let spools = person.kumiko_home().join("state/spool/site");
+    let site = std::fs::read_to_string(spools).unwrap();
+    let tag = format!("kumiko-{site}-{name}");
+    let line = ["--noheader", "--states=all", "--name", &tag, "-o", "%N"];
+    let asked = finish(&mut person.program("squeue", line));
+    String::from_utf8(asked.stdout).unwrap().trim().to_owned()
+}
+
+fn other(host: &str) -> &'static str {
+    match host {
+        "n1" => "n2",
+        "n2" => "n1",
+        host => panic!("it ran on {host:?}"),
+    }
+}
+
+fn says(person: &Person, line: &str) {
+    until(&format!("the status says {line:?}"), || {
+        person.ok(["site", "status"]).contains(line)
+    });
+}
+
+#[test]
+fn a_host_of_slurm_is_drained_and_no_job_is_lost() {
+    let test = "a_host_of_slurm_is_drained_and_no_job_is_lost";
+    let Some(person) = engines::person("slurm", test) else {
+        return;
+    };
+    let first = submit(&person, &[], COUNTED);
+    begun(&person, &first);
+    let host = host_of(&person, &format!("{first}.1"));
+    let all = ["--cpus", "32"];
+    let filling = submit(&person, &all, COUNTED);
+    begun(&person, &filling);
+    assert_eq!(host_of(&person, &format!("{filling}.1")), other(&host));
+    // It waits for a whole host, and would get the one that is freed.
+    let waiting = submit(&person, &all, COUNTED);
+    person.ok(["site", "drain", &host]);
+    says(
+        &person,
+        &format!("host {host}   draining: 1 job of the engine is left"),
+    );
+    person.kill_site();
+    person.ok(start("slurm"));
+    let late = submit(&person, &all, COUNTED);
+    let_go(&person, &first);
+    says(&person, &format!("host {host}   drained"));
+    let_go(&person, &filling);
+    for job in [&waiting, &late] {
+        begun(&person, job);
+        assert_eq!(host_of(&person, &format!("{job}.1")), other(&host));
+        let_go(&person, job);
+    }
+    // The other way round.
+    person.ok(["site", "drain", "--undo", &host]);
+    person.ok(["site", "drain", other(&host)]);
+    says(&person, &format!("host {}   drained", other(&host)));
+    assert!(
+        !person
+            .ok(["site", "status"])
+            .contains(&format!("host {host} "))
+    );
+    let job = submit(&person, &[], COUNTED);
+    begun(&person, &job);
+    assert_eq!(host_of(&person, &format!("{job}.1")), host);
+    let_go(&person, &job);
+    // What the engine does not have hinders nothing.
+    person.ok(["site", "drain", "nowhere"]);
+    says(&person, "host nowhere   no host of the batch system");
+    assert_eq!(person.ok(["job", "run", "--", "echo", "well"]), "well\n");
+    for wrong in [&["drain", "--undo", "n9"][..], &["drain", "a b"]] {
+        let refused = person.run(["site"].iter().chain(wrong));
+        assert!(!refused.status.success(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_pilot_on_a_drained_host_gives_its_slot_back_once_it_is_idle() {
+    let test = "a_pilot_on_a_drained_host_gives_its_slot_back_once_it_is_idle";
+    let Some(person) = engines::user("slurm", test) else {
+        return;
+    };
+    person.ok(start("slurm").into_iter().chain(["--pilots", "1..1"]));
+    let first = submit(&person, &[], COUNTED);
+    begun(&person, &first);
+    let host = host_of(&person, "pilot-1");
+    person.ok(["site", "drain", &host]);
+    says(&person, &format!("host {host}   draining: 1 job"));
+    // By the next pilot, while the first still has its job.
+    assert_eq!(
+        person.ok(["job", "run", "--", "echo", "elsewhere"]),
+        "elsewhere\n"
+    );
+    assert_eq!(host_of(&person, "pilot-2"), other(&host));
+    let_go(&person, &first);
+    says(&person, &format!("host {host}   drained"));
+}
+
+#[test]
+fn nothing_begins_on_a_drained_host_of_htcondor() {
+    let test = "nothing_begins_on_a_drained_host_of_htcondor";
+    let Some(person) = engines::person("condor", test) else {
+        return;
+    };
+    let names = finish(&mut person.program("condor_status", ["-af", "Machine"]));
+    let names = String::from_utf8(names.stdout).unwrap();
+    let machine = names.lines().next().unwrap();
+    let hosts = ["hosta", "hostb"].map(|startd| format!("{startd}@{machine}"));
+    let first = submit(&person, &[], COUNTED);
+    begun(&person, &first);
+    // By their startds' names, of which the job has one.
+    for host in &hosts {
+        person.ok(["site", "drain", host]);
+    }
+    let draining = || {
+        hosts.iter().filter(|host| {
+            let line = format!("host {host}   draining: 1 job");
+            person.ok(["site", "status"]).contains(&line)
+        })
+    };
+    until("one has the job, and the other is drained", || {
+        draining().count() == 1 && person.ok(["site", "status"]).contains("   drained\n")
+    });
+    let waiting = submit(&person, &[], COUNTED);
+    until("the engine has it", || {
+        person
+            .ok(["job", "explain", &waiting])
+            .contains("Now condor says")
+    });
+    let_go(&person, &first);
+    until("both are drained", || {
+        person
+            .ok(["site", "status"])
+            .matches("   drained\n")
+            .count()
+            == 2
+    });
+    assert!(!directory(&person, &waiting).join("starts").exists());
+    person.ok(["site", "drain", "--undo", &hosts[1]]);
+    begun(&person, &waiting);
+    let_go(&person, &waiting);
+}
