@@ -23,6 +23,8 @@ import silf.jojo.config.NodeSpec.FaultPolicy;
 final class Family {
     /** Parents start so many at a time: sshd drops connections that are more (MaxStartups 10). */
     private static final int STARTS_AT_A_TIME = 8;
+    /** Between a place's first epochs below two incarnations of this node. Odd: all differ; large: it counts on with each start of its own. */
+    private static final int EPOCH_STEP = 37;
     /** Twice what a command may take to be known to have ended. */
     private static final int EXPLAINED_MOST_ms = 2_000;
     /** Siblings in one frame: names are at most 253 bytes where they are hosts'. */
@@ -63,7 +65,8 @@ final class Family {
 
     private synchronized Child add(NodeSpec spec) {
         Path path = here.path.child(children.size());
-        Child child = new Child(spec, new NodeHandle(here, path, spec.name(), random.nextInt(Frame.EPOCHS), false));
+        int epoch = EPOCH_STEP * here.birth.epoch() % Frame.EPOCHS;
+        Child child = new Child(spec, new NodeHandle(here, path, spec.name(), epoch, false));
         children.add(child);
         byRank = children.toArray(Child[]::new);
         return child;

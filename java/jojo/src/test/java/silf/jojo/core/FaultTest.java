@@ -160,7 +160,9 @@ public final class FaultTest {
             Check.equal("lost head", next(client), "the news");
             Check.thrown(NodeLostException.class, () -> below.call(new Message(Peer.ECHO, 1)), "a call to a leaf that is gone");
             Check.equal("joined head", next(client), "the news");
-            Check.equal(2, client.below("leaf").call(new Message(Peer.ECHO, 2)), "the leaf that is found now");
+            Node found = client.below("leaf");
+            Check.that(found.epoch() != below.epoch(), "it is told apart from the one that is gone");
+            Check.equal(2, found.call(new Message(Peer.ECHO, 2)), "the leaf that is found now");
             Check.until("the leaf of the dead head has gone", () -> !ProcessHandle.of(leaf).map(ProcessHandle::isAlive).orElse(false));
             Check.equal("deep", head.call(new Message(Peer.RELAY, new Object[] {0, Peer.ECHO})), "a new leaf");
         }, peer("head", FaultPolicy.RESTART, peer("leaf", FaultPolicy.FAIL)));
