@@ -65,7 +65,7 @@ fn classes(shell: &Shell) -> Result<Vec<String>, Failure> {
     let files = sources::files_below(&folder)?;
     let names = files.iter().filter_map(|file| {
         let name = file.strip_prefix(&folder).ok()?.to_str()?;
-        name.ends_with("Test.class")
+        (name.ends_with("Test.class") && !name.contains('$'))
             .then(|| name.trim_end_matches(".class").replace('/', "."))
     });
     Ok(names.collect())

@@ -97,7 +97,7 @@ public final class Run {
 
     private static List<String> below(Path folder) throws IOException {
         try (var files = Files.walk(folder)) {
-            return files.filter(f -> f.toString().endsWith("Test.class"))
+            return files.filter(f -> f.toString().endsWith("Test.class") && f.toString().indexOf('$') < 0)
                     .map(f -> folder.relativize(f).toString().replace('/', '.').replaceFirst("\\.class$", ""))
                     .sorted().toList();
         }
