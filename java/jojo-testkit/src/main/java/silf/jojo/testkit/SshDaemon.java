@@ -129,6 +129,11 @@ public final class SshDaemon implements Closeable {
         return new InetSocketAddress(InetAddress.getLoopbackAddress(), port);
     }
 
+    /** Takes no more connections; those that are there stay. */
+    public void stop() {
+        process.destroyForcibly();
+    }
+
     @Override
     public void close() {
         end();

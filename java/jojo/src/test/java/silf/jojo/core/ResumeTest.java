@@ -136,7 +136,7 @@ public final class ResumeTest {
             long head = (Long) talks.call(new Message(Peer.PID, null));
             long leaf = (Long) talks.call(new Message(Peer.RELAY, new Object[] {0, Peer.PID}));
             Future waits = talks.callFuture(new Message(Peer.WAIT, null));
-            daemon().forEach(ProcessHandle::destroyForcibly);
+            sshd.stop(); // others of this JVM's serve other tests
             kill(false);
             Check.thrown(NodeLostException.class, waits::touch, "a call over a link that is cut");
             for (long pid : new long[] {head, leaf}) {
