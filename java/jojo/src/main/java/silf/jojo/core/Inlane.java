@@ -16,8 +16,6 @@ final class Inlane {
     private static final long WINDOWS_MOST = 64 << 20;
     /** Messages that one sender may have begun at a time: one a thread of its. */
     private static final int BEGUN_MOST = 4096;
-    /** A message up to here needs no budget: the lane's credit covers it. */
-    private static final int SMALL = 64 << 10;
 
     /** What lanes of one node share. */
     interface Owner {
@@ -102,23 +100,21 @@ final class Inlane {
                 || refused.contains(message.call) || begun.putIfAbsent(message.call, message) != null) {
             throw new Violation("message " + message.call + " of " + from + " begins where it cannot");
         }
-        if (message.announced() <= SMALL) {
-            message.cost = cost;
-            return;
-        }
         if (message.announced() > owner.budget().most_bytes()) {
             refused.add(message.call);
             begun.remove(message.call);
             refuse.accept(message);
             taken(cost);
-        } else if (owner.budget().take(message.announced(), () -> admit(message))) {
+            return;
+        }
+        message.cost = cost; // no credit for it until there is room
+        if (owner.budget().take(message.announced(), () -> admit(message))) {
+            message.cost = 0;
             message.reserved_bytes = message.announced();
             if (number == Post.MESSAGES) {
                 message.fill();
             }
             taken(cost);
-        } else {
-            message.cost = cost; // no credit for it until there is room
         }
     }
 

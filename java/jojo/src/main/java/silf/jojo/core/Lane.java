@@ -1,6 +1,7 @@
 package silf.jojo.core;
 
 import java.lang.reflect.Array;
+import java.util.ArrayDeque;
 import silf.jojo.JojoException;
 import silf.jojo.NodeLostException;
 
@@ -17,6 +18,8 @@ final class Lane {
     private static final int LEFT = 8 << 10;
     /** Body bytes of a frame of a large message: two such frames, with their heads, are what credit allows at first. */
     private static final int PIECE = (28 << 10) - 256;
+    /** What such a frame costs at most: heads are small. */
+    private static final int PIECE_COST = 28 << 10;
 
     private static final int HEAD = 8 + 4 + 4;
 
@@ -30,6 +33,11 @@ final class Lane {
     private long limit = BEGIN;
     private NodeLostException lost;
     private Route link;
+    /**
+     * Messages of several frames that have begun, by their calls' numbers, oldest first. All but the oldest leave credit for a
+     * frame of it: however many have begun, one can end. (The other end finds room for them in the same order.)
+     */
+    private final ArrayDeque<Long> begun = new ArrayDeque<>();
 
     /** @param link the first route; null when there is none (then it is lost from the beginning) */
     Lane(Path to, String name, int epochTo, Path from, int epochFrom, int number, Route link) {
@@ -83,7 +91,11 @@ final class Lane {
             byte[] frame = bytes.toArray();
             header(frame, type, Frame.FIRST | Frame.LAST);
             first(frame, head, call, tag, (int) body);
-            go(frame, 0);
+            try {
+                go(frame, call, 0);
+            } catch (InterruptedException e) {
+                throw interrupted(e);
+            }
             return;
         }
         pieces(type, call, tag, bytes, head, array, elements, size, body);
@@ -105,32 +117,57 @@ final class Lane {
         int at = head + HEAD; // in bytes
         int element = 0;
         boolean first = true;
-        do {
-            int front = head + (first ? HEAD : 8);
-            int encoded = Math.min(PIECE, bytes.size - at);
-            int count = array == null ? 0 : Math.min(elements - element, (PIECE - encoded) / size);
-            byte[] frame = new byte[front + encoded + count * size];
-            System.arraycopy(bytes.array, at, frame, front, encoded);
-            at += encoded;
-            if (count > 0) {
-                Elements.put(Tag.ofArray(array.getClass()), array, element, count, frame, front + encoded);
-                element += count;
+        boolean last;
+        boolean interrupted = false;
+        try {
+            do {
+                int front = head + (first ? HEAD : 8);
+                int encoded = Math.min(PIECE, bytes.size - at);
+                int count = array == null ? 0 : Math.min(elements - element, (PIECE - encoded) / size);
+                byte[] frame = new byte[front + encoded + count * size];
+                System.arraycopy(bytes.array, at, frame, front, encoded);
+                at += encoded;
+                if (count > 0) {
+                    Elements.put(Tag.ofArray(array.getClass()), array, element, count, frame, front + encoded);
+                    element += count;
+                }
+                last = at == bytes.size && element == elements;
+                header(frame, type, (first ? Frame.FIRST : 0) | (last ? Frame.LAST : 0));
+                if (first) {
+                    first(frame, head, last && type == Frame.SEND ? call : id, tag, (int) body);
+                } else {
+                    Frame.put64(frame, head, id);
+                }
+                interrupted |= goInTurn(frame, id, first);
+                first = false;
+            } while (!last);
+        } finally {
+            ended(id);
+            if (interrupted) {
+                Thread.currentThread().interrupt();
             }
-            boolean last = at == bytes.size && element == elements;
-            header(frame, type, (first ? Frame.FIRST : 0) | (last ? Frame.LAST : 0));
-            if (first) {
-                first(frame, head, first && last && type == Frame.SEND ? call : id, tag, (int) body);
-            } else {
-                Frame.put64(frame, head, id);
-            }
+        }
+    }
+
+    /** Half a message would hold its room at the other end for ever: once it has begun, an interrupt waits for its end. */
+    private boolean goInTurn(byte[] frame, long id, boolean first) throws JojoException {
+        for (boolean interrupted = false; ; interrupted = true) {
             try {
                 link().awaitRoom();
+                go(frame, id, LEFT);
+                return interrupted;
             } catch (InterruptedException e) {
-                throw interrupted(e);
+                if (first) {
+                    throw interrupted(e);
+                }
             }
-            go(frame, LEFT);
-            first = false;
-        } while (at < bytes.size || element < elements);
+        }
+    }
+
+    private synchronized void ended(long id) {
+        if (begun.remove(id) && !begun.isEmpty()) {
+            notifyAll();
+        }
     }
 
     private void header(byte[] frame, int type, int flags) {
@@ -148,21 +185,22 @@ final class Lane {
     }
 
     /** @param left how much credit must be left behind it */
-    private void go(byte[] frame, int left) throws JojoException {
+    private void go(byte[] frame, long id, int left) throws JojoException, InterruptedException {
         int cost = frame.length - Frame.HEADER + FRAME_COST;
+        int flags = Frame.flags(frame);
+        boolean whole = flags == (Frame.FIRST | Frame.LAST);
         Route route;
         boolean write;
         synchronized (this) {
-            while (sent + cost > limit - left && lost == null) {
+            while (sent + cost > limit - left - (whole || isOldest(id) ? 0 : PIECE_COST) && lost == null) {
                 LinkReader.waits();
-                try {
-                    wait();
-                } catch (InterruptedException e) {
-                    throw interrupted(e);
-                }
+                wait();
             }
             if (lost != null) {
                 throw lost.again();
+            }
+            if (!whole && (flags & Frame.FIRST) != 0) {
+                begun.add(id);
             }
             sent += cost;
             route = link;
@@ -171,6 +209,10 @@ final class Lane {
         if (write) {
             route.work();
         }
+    }
+
+    private boolean isOldest(long id) {
+        return begun.isEmpty() || begun.peek() == id;
     }
 
     private synchronized Route link() {

@@ -379,19 +379,25 @@ final class Outbox {
     // -- resumption --------------------------------------------------------------------------------------------------
 
     private void keep(byte[] frame) throws IOException {
+        boolean interrupted = false;
         synchronized (kept) {
-            numbered++;
-            kept.add(frame);
-            kept_bytes += frame.length;
-            while (kept_bytes > KEPT_MOST && !closed) {
-                // The peer owes an ACK; it sends one every KEPT_MOST / 8 bytes, so this is a wire that does not move.
-                flush();
-                LinkReader.waits();
-                try {
-                    kept.wait(1000);
-                } catch (InterruptedException e) {
+            try {
+                numbered++;
+                kept.add(frame);
+                kept_bytes += frame.length;
+                while (kept_bytes > KEPT_MOST && !closed) {
+                    // The peer owes an ACK; it sends one every KEPT_MOST / 8 bytes, so this is a wire that does not move.
+                    flush();
+                    LinkReader.waits();
+                    try {
+                        kept.wait(1000);
+                    } catch (InterruptedException e) {
+                        interrupted = true; // it ends no write, as none to a socket
+                    }
+                }
+            } finally {
+                if (interrupted) {
                     Thread.currentThread().interrupt();
-                    throw new IOException("interrupted while the peer acknowledges nothing", e);
                 }
             }
         }

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -118,6 +119,69 @@ public final class ContractTest {
             Object[] back = (Object[]) echo(client.child(0), mixed);
             Check.that(Arrays.equals(bytes, (byte[]) back[0]) && Arrays.equals(many, (double[]) back[2]), "mixed differ");
         }, peer("pad00"));
+    }
+
+    /** When nothing was said of credit yet, and pieces of it are all that there is. */
+    public void the_first_message_to_a_node_may_have_any_size() throws Exception {
+        int[] sizes = {28_000, 50_000, 57_000, 65_000};
+        run(client -> {
+            for (int i = 0; i < sizes.length; i++) {
+                byte[] bytes = new byte[sizes[i]];
+                new java.util.Random(i).nextBytes(bytes);
+                Check.that(Arrays.equals(bytes, (byte[]) echo(client.child(i), bytes)), sizes[i] + " bytes differ");
+            }
+        }, peers(sizes.length));
+    }
+
+    public void messages_of_several_pieces_that_all_begin_at_once_all_end() throws Exception {
+        int many = 200;
+        run(client -> {
+            ConcurrentLinkedQueue<Object> wrong = new ConcurrentLinkedQueue<>();
+            Thread[] callers = new Thread[many];
+            for (int i = 0; i < many; i++) {
+                byte[] bytes = new byte[30_000 + 200 * i];
+                Arrays.fill(bytes, (byte) i);
+                callers[i] = new Thread(() -> {
+                    try {
+                        if (!Arrays.equals(bytes, (byte[]) echo(client.child(0), bytes))) {
+                            wrong.add(bytes.length);
+                        }
+                    } catch (JojoException e) {
+                        wrong.add(e);
+                    }
+                });
+                callers[i].start();
+            }
+            for (Thread caller : callers) {
+                caller.join();
+            }
+            Check.that(wrong.isEmpty(), wrong.toString());
+        }, peer("pad00"));
+    }
+
+    public void a_large_message_goes_out_whole_or_not_at_all_when_its_sender_is_interrupted() throws Exception {
+        run(client -> {
+            Thread sender = Thread.currentThread();
+            List<Integer> sent = new ArrayList<>();
+            for (int i = 0; i < 20; i++) {
+                int[] large = new int[1 << 16];
+                large[0] = i;
+                Thread interrupts = new Thread(sender::interrupt);
+                interrupts.start();
+                try {
+                    client.child(0).send(new Message(Peer.NOTE, large));
+                    sent.add(i);
+                } catch (JojoException e) {
+                    Check.that(e.getMessage().contains("interrupted"), e.toString());
+                }
+                while (interrupts.isAlive()) {
+                    Thread.onSpinWait();
+                }
+                Check.that(Thread.interrupted(), "the interrupt was forgotten");
+            }
+            List<?> notes = (List<?>) client.child(0).call(new Message(Peer.NOTES, null));
+            Check.equal(sent, notes.stream().map(note -> ((int[]) note)[0]).toList(), "what came of what was sent");
+        }, NodeSpec.of("pad00", "pad00", Peer.Orderly.class.getName()).withInvocation(invocation()));
     }
 
     public void messages_of_one_sender_are_handled_in_the_order_in_which_they_were_sent() throws Exception {

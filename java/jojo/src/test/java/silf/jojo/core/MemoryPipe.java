@@ -3,13 +3,17 @@ package silf.jojo.core;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
 
-/** Bytes from one thread to another, through as much room as a kernel's pipe has. */
+/** Bytes from one thread to another, through as much room as a kernel's pipe has. As with that, an interrupt ends no read or write. */
 final class MemoryPipe {
     private final byte[] ring = new byte[65536];
     private int begin;
     private int count;
     private boolean closed;
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
 
     final InputStream in = new InputStream() {
         @Override
@@ -20,19 +24,22 @@ final class MemoryPipe {
 
         @Override
         public int read(byte[] to, int at, int most) throws IOException {
-            synchronized (MemoryPipe.this) {
+            lock.lock();
+            try {
                 while (count == 0) {
                     if (closed) {
                         return -1;
                     }
-                    pause();
+                    changed.awaitUninterruptibly();
                 }
                 int now = Math.min(Math.min(most, count), ring.length - begin);
                 System.arraycopy(ring, begin, to, at, now);
                 begin = (begin + now) % ring.length;
                 count -= now;
-                MemoryPipe.this.notifyAll();
+                changed.signalAll();
                 return now;
+            } finally {
+                lock.unlock();
             }
         }
 
@@ -50,10 +57,11 @@ final class MemoryPipe {
 
         @Override
         public void write(byte[] from, int at, int most) throws IOException {
-            synchronized (MemoryPipe.this) {
+            lock.lock();
+            try {
                 while (most > 0) {
                     while (count == ring.length && !closed) {
-                        pause();
+                        changed.awaitUninterruptibly();
                     }
                     if (closed) {
                         throw new IOException("the pipe is closed");
@@ -64,8 +72,10 @@ final class MemoryPipe {
                     count += now;
                     at += now;
                     most -= now;
-                    MemoryPipe.this.notifyAll();
+                    changed.signalAll();
                 }
+            } finally {
+                lock.unlock();
             }
         }
 
@@ -75,17 +85,13 @@ final class MemoryPipe {
         }
     };
 
-    private void pause() throws IOException {
+    private void shut() {
+        lock.lock();
         try {
-            wait();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new IOException("interrupted", e);
+            closed = true;
+            changed.signalAll();
+        } finally {
+            lock.unlock();
         }
-    }
-
-    private synchronized void shut() {
-        closed = true;
-        notifyAll();
     }
 }
