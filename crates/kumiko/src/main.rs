@@ -31,8 +31,12 @@ const WORKER_THREADS: usize = 2;
 /// For work on files, all of it short. A site for many accounts has an agent for each, and each thread is one of the 32,768
 /// that many kernels have in all: what a thousand jobs of each want after a restart waits in turn.
 const BLOCKING_THREADS: usize = 32;
+/// What is under way of a few streams in full flow, and more than any piece of it.
+const KEPT_MEMORY_BYTES: i32 = 8 << 20;
+const KEPT_PIECE_BYTES: i32 = 1 << 20;
 
 fn main() -> ExitCode {
+    kumiko_linux::this_process::keep_freed_memory(KEPT_MEMORY_BYTES, KEPT_PIECE_BYTES);
     let cli = Cli::parse();
     let status = match run(cli) {
         Ok(status) => status,

@@ -56,6 +56,22 @@ pub fn kernel_release() -> String {
         .into_owned()
 }
 
+/// Has memory that was freed in pieces of less than `piece_bytes` stay with this process, up to `most_bytes`, where glibc would
+/// give it back (mallopt(3)): a stream's buffers are freed and wanted again hundreds of times a second, and each page of
+/// them would be a fault.
+pub fn keep_freed_memory(most_bytes: i32, piece_bytes: i32) {
+    #[cfg(target_env = "gnu")]
+    for (of, bytes) in [
+        (libc::M_TRIM_THRESHOLD, most_bytes),
+        (libc::M_MMAP_THRESHOLD, piece_bytes),
+    ] {
+        // SAFETY: sets a number of the allocator's; what it refuses stays as it was.
+        unsafe { libc::mallopt(of, bytes) };
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = (most_bytes, piece_bytes);
+}
+
 /// Raises the soft limit of open files to the hard one, and returns it: a live job holds a descriptor.
 pub fn raise_open_files() -> io::Result<u64> {
     let limit = getrlimit(Resource::Nofile);

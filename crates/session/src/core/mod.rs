@@ -6,6 +6,8 @@
 mod inbound;
 mod outbound;
 #[cfg(test)]
+mod path;
+#[cfg(test)]
 mod simulation;
 mod stream;
 mod users;

@@ -51,6 +51,7 @@ impl Core {
             Frame::Pong { nonce }.encode(out);
         }
         if std::mem::take(&mut self.ping) {
+            self.pinged_us = Some(self.now_us);
             Frame::Ping {
                 nonce: self.received,
             }
