@@ -15,10 +15,10 @@ use std::process::{Command, Stdio};
 
 /// A measuring program, and what is asked of it.
 pub struct Bench<'a> {
-    /// Of the folder of its sources below bench/, and of its report's below target/bench.
+    /// Of the folder of its sources below bench/, in folders by package, and of its report's below target/bench.
     pub name: &'static str,
     pub title: &'static str,
-    /// The class that is run; its sources are in its package's folder.
+    /// The class that is run.
     pub main: &'static str,
     /// Below target/java.
     pub class_path: &'a [&'static str],
@@ -103,19 +103,7 @@ fn build(bench: &Bench) -> Result<String, Failure> {
         .map(|part| java.join(part).display().to_string())
         .collect();
     let base = base.join(":");
-    let package = bench
-        .main
-        .rsplit_once('.')
-        .map_or("", |(package, _)| package);
-    let sources = root
-        .join("bench")
-        .join(bench.name)
-        .join(package.replace('.', "/"));
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&sources)
-        .doing(|| format!("reading {}", sources.display()))?
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
+    let mut files = sources(&root.join("bench").join(bench.name))?;
     files.sort();
     std::fs::create_dir_all(&classes).doing(|| format!("making {}", classes.display()))?;
     must(
@@ -125,6 +113,20 @@ fn build(bench: &Bench) -> Result<String, Failure> {
             .args(files),
     )?;
     Ok(format!("{base}:{}", classes.display()))
+}
+
+/// All Java files below a folder: what looks into the core is in the core's package.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    let entries = std::fs::read_dir(folder).doing(|| format!("reading {}", folder.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            files.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|e| e == "java") {
+            files.push(path);
+        }
+    }
+    Ok(files)
 }
 
 fn must(command: &mut Command) -> Result<(), Failure> {

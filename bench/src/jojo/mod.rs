@@ -234,8 +234,10 @@ fn figures() -> [Figure; 3] {
             y: rate(),
             curves: &[
                 "frames over a pipe",
+                "multiplexer over a pipe",
                 "Jojo over a pipe",
                 "frames over ssh",
+                "multiplexer over ssh",
                 "Jojo over ssh",
             ],
         },
@@ -244,7 +246,11 @@ fn figures() -> [Figure; 3] {
             row: "arrays",
             x: bytes(),
             y: rate(),
-            curves: &["frames over ssh, far", "Jojo over ssh, far"],
+            curves: &[
+                "frames over ssh, far",
+                "multiplexer over ssh, far",
+                "Jojo over ssh, far",
+            ],
         },
         // Figure 16.
         Figure {

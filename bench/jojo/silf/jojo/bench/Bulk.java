@@ -1,5 +1,6 @@
 package silf.jojo.bench;
 
+import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
@@ -13,6 +14,7 @@ import silf.jojo.Future;
 import silf.jojo.Message;
 import silf.jojo.Node;
 import silf.jojo.config.NodeSpec;
+import silf.jojo.core.Multiplexer;
 import silf.jojo.testkit.DelayProxy;
 import silf.jojo.testkit.SshDaemon;
 
@@ -49,8 +51,7 @@ final class Bulk {
             for (boolean ssh : new boolean[] {false, true}) {
                 String over = ssh ? "ssh" : "a pipe";
                 var how = ssh ? Trees.ssh(sshd.command()) : Trees.local();
-                List<String> raw = ssh ? Trees.with(sshd.command(), "-T", "far", sink()) : List.of("sh", "-c", sink());
-                Process process = new ProcessBuilder(raw).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+                Process process = started(ssh ? Trees.with(sshd.command(), "-T", "far") : List.of("sh", "-c"), RawSink.class);
                 Trees.run(List.of(Trees.node("far", Sink.class, how)), below -> {
                     double[] array = array();
                     for (int i = 0; i < Main.rounds(20); i++) {
@@ -71,7 +72,8 @@ final class Bulk {
     /** The paper's figures 11 to 13: bytes a second by the size of messages. */
     private static void figures(SshDaemon sshd) throws Exception {
         Main.note("by size: byte arrays, up to " + AHEAD_BYTES + " bytes under way; far: " + FAR_MS + " ms round trip and " + FAR_BYTES_PER_SECOND / 1e6
-                + " MB/s each way, as the paper's WAN (testkit's DelayProxy)");
+                + " MB/s each way, as the paper's WAN (testkit's DelayProxy); multiplexer: frames of one lane over a link of the core alone, without"
+                + " credit, values, handlers");
         try (DelayProxy proxy = new DelayProxy(sshd.address(), FAR_MS, FAR_BYTES_PER_SECOND)) {
             figure("over a pipe", List.of("sh", "-c"), Trees.local());
             figure("over ssh", Trees.with(sshd.command(), "-T", "far"), Trees.ssh(sshd.command()));
@@ -80,17 +82,19 @@ final class Bulk {
     }
 
     private static void figure(String over, List<String> shell, NodeSpec.Invocation how) throws Exception {
-        Process process = new ProcessBuilder(Trees.with(shell, sink())).redirectError(ProcessBuilder.Redirect.INHERIT).start();
-        try {
+        Process process = started(shell, RawSink.class);
+        try (Multiplexer multiplexer = new Multiplexer(started(shell, Multiplexer.Far.class), AHEAD_BYTES)) {
             Trees.run(List.of(Trees.node("far", Sink.class, how)), below -> {
                 for (int size = 1 << 10; size <= 4 << 20; size <<= 2) {
-                    double[] best = new double[2];
+                    double[] best = new double[3];
                     for (int round = 0; round < 3; round++) {
                         best[0] = Math.max(best[0], rate(raw -> rawBytes(process, raw[0], raw[1]), size));
-                        best[1] = Math.max(best[1], rate(ours -> jojoBytes(below[0], ours[0], ours[1]), size));
+                        best[1] = Math.max(best[1], rate(multi -> multiplexer.send(multi[0], multi[1]), size));
+                        best[2] = Math.max(best[2], rate(ours -> jojoBytes(below[0], ours[0], ours[1]), size));
                     }
                     Main.point("frames " + over, size, best[0]);
-                    Main.point("Jojo " + over, size, best[1]);
+                    Main.point("multiplexer " + over, size, best[1]);
+                    Main.point("Jojo " + over, size, best[2]);
                 }
             });
         } finally {
@@ -239,7 +243,7 @@ final class Bulk {
     }
 
     private static void bareBeside(SshDaemon sshd) throws Exception {
-        Process sink = new ProcessBuilder(Trees.with(sshd.command(), "-T", "far", sink())).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        Process sink = started(Trees.with(sshd.command(), "-T", "far"), RawSink.class);
         try {
             double[] array = array();
             AtomicBoolean over = new AtomicBoolean();
@@ -261,9 +265,10 @@ final class Bulk {
         }
     }
 
-    /** The command of a JVM that takes raw frames. */
-    private static String sink() {
-        return "exec " + System.getProperty("java.home") + "/bin/java -cp " + System.getProperty("java.class.path") + " '" + RawSink.class.getName() + "'";
+    /** A JVM that takes frames, by a shell here or there. */
+    private static Process started(List<String> shell, Class<?> taker) throws IOException {
+        String java = "exec " + System.getProperty("java.home") + "/bin/java -cp " + System.getProperty("java.class.path") + " '" + taker.getName() + "'";
+        return new ProcessBuilder(Trees.with(shell, java)).redirectError(ProcessBuilder.Redirect.INHERIT).start();
     }
 
     private static void calls(Node node, String series) throws Exception {

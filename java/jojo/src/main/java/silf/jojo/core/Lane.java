@@ -17,7 +17,7 @@ final class Lane {
     /** Credit that pieces of large messages leave to small ones, so that these do not wait for the next CREDIT behind them. */
     private static final int LEFT = 8 << 10;
     /** Body bytes of a frame of a large message: two such frames, with their heads, are what credit allows at first. */
-    private static final int PIECE = (28 << 10) - 256;
+    static final int PIECE = (28 << 10) - 256;
     /** What such a frame costs at most: heads are small. */
     private static final int PIECE_COST = 28 << 10;
 
