@@ -1,6 +1,7 @@
 package silf.jojo.bench;
 
 import java.util.List;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import silf.jojo.Code;
 import silf.jojo.Future;
@@ -69,7 +70,18 @@ final class Lost {
         }
     }
 
+    /** What is stopped behind ssh nobody else can end. */
     private static void round(String signal, String over, Invocation how) throws Exception {
+        String mark = UUID.randomUUID().toString();
+        try {
+            marked(signal, over, new Invocation(
+                    how.protocol(), how.javaPath(), List.of("-Djojo.mark=" + mark), how.command(), how.launchMost_ms(), how.more()));
+        } finally {
+            Processes.end(mark);
+        }
+    }
+
+    private static void marked(String signal, String over, Invocation how) throws Exception {
         NodeSpec leaf = Trees.node("leaf", Waits.class, how).withFaults(FaultPolicy.GO_ON);
         NodeSpec head = Trees.node("head", Waits.class, how, leaf).withFaults(FaultPolicy.GO_ON);
         NodeSpec other = Trees.node("other", Waits.class, how).withFaults(FaultPolicy.GO_ON);
@@ -97,19 +109,6 @@ final class Lost {
         Thread.sleep(UNDER_WAY_MS);
         long now = System.nanoTime();
         Processes.kill(pid, signal);
-        if (signal.equals("STOP")) {
-            // What is stopped stays for ever: ended once it is known to be lost.
-            Thread ends = new Thread(() -> {
-                try {
-                    Thread.sleep(20_000);
-                    Processes.kill(pid, "KILL");
-                } catch (Exception e) {
-                    Main.note("process " + pid + " is left stopped: " + e);
-                }
-            });
-            ends.setDaemon(true);
-            ends.start();
-        }
         return now;
     }
 }

@@ -66,6 +66,13 @@ public final class Processes {
         }
     }
 
+    /** Ends at once all that {@link #javaWith} finds, what is stopped as well. */
+    public static void end(String word) throws IOException, InterruptedException {
+        for (long pid : javaWith(word)) {
+            kill(pid, "KILL");
+        }
+    }
+
     /** Resident memory in kB; 0 if it has gone. */
     public static long memory_kB(long pid) throws IOException {
         try {
