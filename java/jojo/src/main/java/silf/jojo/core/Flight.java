@@ -65,10 +65,13 @@ final class Flight {
         return nonces;
     }
 
-    /** Whether so much more, that waits to be written, would be too much. */
+    /**
+     * Whether so much more, that waits to be written, would be too much. Not where nothing waits and no mark is under way, as when the
+     * window has shrunk below what was written behind the last one: only what is written next brings a mark.
+     */
     boolean isFull(long waiting) {
         bulk = true;
-        boolean is = waiting + written - passed > window;
+        boolean is = waiting + written - passed > window && (waiting > 0 || !marks.isEmpty());
         full |= is;
         return is;
     }

@@ -56,6 +56,38 @@ public final class FlightTest {
         check(20e6, 50_000_000, 0.9, 100_000_000);
     }
 
+    /** Such as after a moment in which nothing ran: nobody would write, so that no mark would be written either. */
+    public void a_window_that_shrinks_below_what_no_mark_follows_lets_the_next_one_through() {
+        Flight flight = new Flight();
+        long now = 0;
+        while (flight.window() < 1 << 20) {
+            flight.isFull(flight.window() + 1);
+            if (flight.wrote(PIECE)) {
+                flight.passed(flight.mark(now), now + 1000);
+                now += 1000;
+            }
+        }
+        long[] late = new long[2];
+        for (int i = 0; i < late.length; i++) {
+            flight.isFull(0);
+            while (!flight.wrote(PIECE)) {
+                // until a mark is due
+            }
+            late[i] = flight.mark(now);
+        }
+        long unmarked = 0;
+        flight.isFull(0);
+        for (; unmarked + PIECE < flight.window() / 4; unmarked += PIECE) {
+            Check.that(!flight.wrote(PIECE), "a mark is due");
+        }
+        for (long nonce : late) {
+            flight.passed(nonce, now + SECOND);
+        }
+        Check.that(flight.window() < unmarked, "the window is " + flight.window());
+        Check.that(!flight.isFull(0), "the window is full, and no answer will open it");
+        Check.that(flight.wrote(PIECE), "no mark is due");
+    }
+
     public void what_was_under_way_on_a_wire_that_was_cut_is_forgotten() {
         Flight flight = new Flight();
         while (!flight.isFull(0)) {
