@@ -10,7 +10,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.tools.ToolProvider;
@@ -28,12 +27,12 @@ public final class ClassesTest {
 
     private final Over over;
 
-    public ClassesTest(Over.Apart apart) {
-        this.over = apart.over;
+    public ClassesTest(Over over) {
+        this.over = over;
     }
 
     /** A folder with a Code that uses 200 classes, which form a binary tree or a chain of references. */
-    private static Path compiled(boolean chain) throws IOException {
+    static Path compiled(boolean chain) throws IOException {
         var compiler = ToolProvider.getSystemJavaCompiler();
         if (compiler == null) {
             throw new Run.Missing("javac");
@@ -60,7 +59,7 @@ public final class ClassesTest {
         return folder;
     }
 
-    private void run(ClassLoader loader, Body.Test test, NodeSpec... children) throws Exception {
+    void run(ClassLoader loader, Body.Test test, NodeSpec... children) throws Exception {
         run(over.launcher(), loader, test, children);
     }
 
@@ -139,49 +138,6 @@ public final class ClassesTest {
                 Check.equal(null, client.child(0).call(new Message(1, "none.txt")), "one that is not there");
                 Check.equal(silf.jojo.program.Service.class.getName(), client.child(0).call(new Message(3, null)), "a service");
             }, NodeSpec.of("pad00", "pad00", silf.jojo.program.Reads.class.getName()));
-        }
-    }
-
-    /** A virtual thread that loads a class holds its carrier; with one carrier, whoever brings the class must be another. */
-    public void virtual_threads_that_load_classes_do_not_hold_up_the_bringing_of_classes() throws Exception {
-        if (!Threads.VIRTUAL_ARE_GOOD) {
-            throw new Run.Missing("Java 24 or newer");
-        }
-        Path folder = compiled(true);
-        NodeSpec.Invocation one = new NodeSpec.Invocation(
-                "local", Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                List.of("-Djdk.virtualThreadScheduler.parallelism=1", "-Djdk.virtualThreadScheduler.maxPoolSize=1"), List.of(),
-                60_000, Map.of());
-        try (Slow loader = new Slow(folder)) {
-            run(loader, client -> {
-                List<silf.jojo.Future> calls = new ArrayList<>();
-                for (int i = 0; i < 20; i++) {
-                    calls.add(client.child(0).callFuture(new Message(4, "Part" + 10 * i)));
-                }
-                for (silf.jojo.Future call : calls) {
-                    Check.equal(true, call.touch(), "a class loaded in a virtual thread");
-                }
-            }, NodeSpec.of("pad00", "pad00", silf.jojo.program.Reads.class.getName()).withInvocation(one));
-        }
-    }
-
-    /** Answers late, so that loads overlap. */
-    private static final class Slow extends java.net.URLClassLoader {
-        Slow(Path folder) throws IOException {
-            super(new java.net.URL[] {folder.toUri().toURL()}, ClassesTest.class.getClassLoader());
-        }
-
-        @Override
-        public java.net.URL findResource(String name) {
-            java.net.URL url = super.findResource(name);
-            if (url != null) {
-                try {
-                    Thread.sleep(20);
-                } catch (InterruptedException e) {
-                    Thread.currentThread().interrupt();
-                }
-            }
-            return url;
         }
     }
 

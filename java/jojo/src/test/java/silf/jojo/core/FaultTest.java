@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import silf.jojo.Future;
 import silf.jojo.JojoException;
@@ -15,12 +16,11 @@ import silf.jojo.NodeLostException;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.config.NodeSpec.FaultPolicy;
 import silf.jojo.program.Body;
-import silf.jojo.program.Greedy;
 import silf.jojo.program.Peer;
 import silf.jojo.testkit.Check;
 import silf.jojo.testkit.Processes;
 
-/** Nodes that die, stop and come back: JVMs that are killed. */
+/** Nodes that die, stop and come back. What only a JVM of its own can meet with is in {@link JvmTest}. */
 public final class FaultTest {
     /** What a link says that was given up for its silence (spec/jojo J16). How soon is for `./x bench jojo`. */
     private static final String SILENT = "silent for";
@@ -32,8 +32,10 @@ public final class FaultTest {
 
     private final Over over;
 
-    public FaultTest(Over.Apart apart) {
-        this.over = apart.over;
+    public FaultTest(Over over) {
+        this.over = over;
+        // Of nodes in this JVM; others halt their own.
+        Peer.end = Transport::cut;
     }
 
     private NodeSpec peer(String name, FaultPolicy faults, NodeSpec... children) throws Exception {
@@ -51,10 +53,6 @@ public final class FaultTest {
                 .run();
     }
 
-    private static long pid(Node node) throws JojoException {
-        return (Long) node.call(new Message(Peer.PID, null));
-    }
-
     private static String next(Body client) throws InterruptedException {
         return client.news.poll(60, TimeUnit.SECONDS);
     }
@@ -68,8 +66,7 @@ public final class FaultTest {
             }
             Future bySibling = client.child(1).callFuture(new Message(Peer.ECHO, "up"));
             bySibling.touch();
-            long pid = pid(node);
-            Processes.kill(pid, "KILL");
+            over.life(node).kill();
             for (Future call : calls) {
                 NodeLostException e = Check.thrown(NodeLostException.class, call::touch, "a call to the dead");
                 Check.equal("pad00", e.node(), "the node named");
@@ -84,14 +81,21 @@ public final class FaultTest {
     }
 
     public void a_node_that_is_stopped_is_lost_for_its_silence() throws Exception {
+        String mark = UUID.randomUUID().toString();
+        NodeSpec marked = peer("pad00", FaultPolicy.GO_ON).withInvocation(over.invocation("-Djojo.mark=" + mark));
         run(client -> {
             Node node = client.child(0);
-            long pid = pid(node);
+            Life life = over.life(node);
             Future call = node.callFuture(new Message(Peer.WAIT, null));
-            Processes.kill(pid, "STOP");
-            NodeLostException e = Check.thrown(NodeLostException.class, call::touch, "a call to the stopped");
-            Check.that(e.getMessage().contains(SILENT), e.getMessage());
-        }, peer("pad00", FaultPolicy.GO_ON));
+            life.stop();
+            try {
+                NodeLostException e = Check.thrown(NodeLostException.class, call::touch, "a call to the stopped");
+                Check.that(e.getMessage().contains(SILENT), e.getMessage());
+            } finally {
+                Processes.end(mark); // behind ssh nobody else can
+            }
+            Check.until("nothing is left of it", life::hasEnded);
+        }, marked);
     }
 
     public void a_lost_node_ends_the_program_unless_a_policy_says_otherwise() throws Exception {
@@ -102,23 +106,15 @@ public final class FaultTest {
         Check.that(e.getMessage().contains("pad00"), e.getMessage());
     }
 
-    /** The call ends at once; the program ends with what was found out about the node. */
-    public void the_end_of_a_node_is_what_ends_the_program_and_not_the_call_that_waited_for_it() throws Exception {
-        JojoException e = Check.thrown(JojoException.class, () -> run(client -> {
-            client.child(0).call(new Message(Peer.DIE, null));
-        }, peer("pad00", FaultPolicy.FAIL)), "the program");
-        Check.that(e.getMessage().contains("node pad00 is lost") && e.getMessage().contains("status 3"), e.getMessage());
-    }
-
     public void a_node_is_started_again_in_its_place() throws Exception {
         run(client -> {
             Node node = client.child(0);
             for (int i = 0; i < 3; i++) {
-                long before = pid(node);
-                Processes.kill(before, "KILL");
+                node.call(new Message(Peer.NOTE, i));
+                over.life(node).kill();
                 Check.equal("lost pad00", next(client), "the news");
                 Check.equal("joined pad00", next(client), "the news");
-                Check.that(pid(node) != before, "it is the same process");
+                Check.equal(List.of(), node.call(new Message(Peer.NOTES, null)), "what it knows of the one before");
                 Check.equal(0, node.call(new Message(Peer.RANK, null)), "its rank");
             }
             Check.equal("pad00", client.child(1).call(new Message(Peer.ASK_SIBLING, 0)), "what the sibling hears from it");
@@ -150,20 +146,20 @@ public final class FaultTest {
         Check.that(e.getMessage().contains("no spare is left"), e.getMessage());
     }
 
-    public void a_subtree_that_dies_takes_its_processes_along_and_comes_back_whole() throws Exception {
+    public void a_subtree_that_dies_takes_all_below_it_along_and_comes_back_whole() throws Exception {
         run(client -> {
             Node head = client.child(0);
-            long leaf = (Long) head.call(new Message(Peer.RELAY, new Object[] {0, Peer.PID}));
             Node below = client.below("leaf");
+            Life leaf = over.life(below);
             Check.equal(1, below.call(new Message(Peer.ECHO, 1)), "an echo of the leaf");
-            Processes.kill(pid(head), "KILL");
+            over.life(head).kill();
             Check.equal("lost head", next(client), "the news");
             Check.thrown(NodeLostException.class, () -> below.call(new Message(Peer.ECHO, 1)), "a call to a leaf that is gone");
             Check.equal("joined head", next(client), "the news");
             Node found = client.below("leaf");
             Check.that(found.epoch() != below.epoch(), "it is told apart from the one that is gone");
             Check.equal(2, found.call(new Message(Peer.ECHO, 2)), "the leaf that is found now");
-            Check.until("the leaf of the dead head has gone", () -> !ProcessHandle.of(leaf).map(ProcessHandle::isAlive).orElse(false));
+            Check.until("the leaf of the dead head has gone", leaf::hasEnded);
             Check.equal("deep", head.call(new Message(Peer.RELAY, new Object[] {0, Peer.ECHO})), "a new leaf");
         }, peer("head", FaultPolicy.RESTART, peer("leaf", FaultPolicy.FAIL)));
     }
@@ -184,16 +180,16 @@ public final class FaultTest {
     public void a_start_that_throws_ends_the_program_with_its_trace() throws Exception {
         JojoException e = Check.thrown(JojoException.class, () -> run(client -> {
             client.messages.take();
-        }, NodeSpec.of("pad00", "pad00", silf.jojo.program.Broken.class.getName())), "the program");
+        }, over.reached(NodeSpec.of("pad00", "pad00", silf.jojo.program.Broken.class.getName()))), "the program");
         Check.that(e.getMessage().contains("pad00") && e.getMessage().contains("Broken.start"), e.getMessage());
     }
 
     /** J18: ten seconds for those that have begun, and three for nodes to say that they are over. */
     public void a_handler_that_never_returns_keeps_nobody() throws Exception {
         long[] ended_ns = new long[1];
-        long[] pid = new long[1];
+        Life[] life = new Life[1];
         run(client -> {
-            pid[0] = pid(client.child(0));
+            life[0] = over.life(client.child(0));
             client.child(0).send(new Message(Peer.STUBBORN, null));
             client.child(0).call(new Message(Peer.ECHO, 1));
             ended_ns[0] = System.nanoTime();
@@ -201,48 +197,12 @@ public final class FaultTest {
         long took_ms = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - ended_ns[0]);
         Check.that(took_ms >= LocalNode.HANDLERS_MOST_ms, "its ten seconds were " + took_ms + " ms");
         Check.that(took_ms < LocalNode.HANDLERS_MOST_ms + 3_000 + BUSY_ms, "the program ended after " + took_ms + " ms");
-        Check.until("its JVM has ended", () -> ProcessHandle.of(pid[0]).isEmpty());
-    }
-
-    public void a_node_that_takes_longer_to_start_than_it_may_is_given_up_and_named() throws Exception {
-        NodeSpec.Invocation slow = new NodeSpec.Invocation(
-                "ssh", "java", List.of(), List.of("sh", "-c", "exec sleep 600 #{script}"), 500, java.util.Map.of());
-        JojoException e = Check.thrown(
-                JojoException.class, () -> run(client -> {}, peer("pad00", FaultPolicy.FAIL).withInvocation(slow)), "the program");
-        Check.that(e.getMessage().contains("pad00") && e.getMessage().contains("[node_silent]"), e.getMessage());
-    }
-
-    /** The client is the small one. */
-    public void an_answer_that_does_not_fit_into_the_clients_heap_is_an_exception_and_no_end() throws Exception {
-        java.nio.file.Path conf = java.nio.file.Files.writeString(java.nio.file.Files.createTempFile("jojo-test", ".toml"),
-                "[root]\nhost = \"client\"\ncode = \"" + Greedy.class.getName() + "\"\n[[node]]\nhost = \"local\"\ncode = \""
-                        + Greedy.class.getName() + "\"\n");
-        try {
-            Process client = Processes.guarded(new ProcessBuilder(System.getProperty("java.home") + "/bin/java", "-Xmx24m",
-                    "-cp", System.getProperty("java.class.path"), silf.jojo.Jojo.class.getName(), conf.toString())
-                    .redirectErrorStream(true).start());
-            String said = new String(client.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            Check.equal(0, client.waitFor(), said);
-            Check.that(said.contains("too large here") && said.contains("and then: 7"), said);
-        } finally {
-            java.nio.file.Files.delete(conf);
-        }
+        Check.until("it has ended", life[0]::hasEnded);
     }
 
     public void a_class_that_is_not_there_is_named() throws Exception {
         JojoException e = Check.thrown(
-                JojoException.class, () -> run(client -> {}, NodeSpec.of("pad00", "pad00", "no.such.Code")), "the program");
+                JojoException.class, () -> run(client -> {}, over.reached(NodeSpec.of("pad00", "pad00", "no.such.Code"))), "the program");
         Check.that(e.getMessage().contains("no.such.Code") && e.getMessage().contains("class path"), e.getMessage());
-    }
-
-    public void a_message_that_does_not_fit_into_the_heap_is_refused_with_its_size() throws Exception {
-        NodeSpec.Invocation small = new NodeSpec.Invocation(
-                "local", "java", List.of("-Xmx24m"), List.of(), 60_000, java.util.Map.of());
-        run(client -> {
-            JojoException e = Check.thrown(
-                    JojoException.class, () -> ContractTest.echo(client.child(0), new byte[40 << 20]), "40 MB for 24");
-            Check.that(e.getMessage().contains("too large"), e.getMessage());
-            Check.equal(7, ContractTest.echo(client.child(0), 7), "an echo after that");
-        }, peer("pad00", FaultPolicy.FAIL).withInvocation(small));
     }
 }

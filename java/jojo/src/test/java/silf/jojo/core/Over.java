@@ -1,8 +1,13 @@
 package silf.jojo.core;
 
+import java.util.List;
+import silf.jojo.JojoException;
+import silf.jojo.Message;
+import silf.jojo.Node;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.launch.Launcher;
 import silf.jojo.launch.ProcessLauncher;
+import silf.jojo.program.Peer;
 import silf.jojo.testkit.Run;
 import silf.jojo.testkit.SshDaemon;
 
@@ -62,6 +67,21 @@ public enum Over {
         return this == SSH ? daemon().invocation() : NodeSpec.Invocation.USUAL;
     }
 
+    /** The same with these options of its JVM, if it has one of its own. */
+    NodeSpec.Invocation invocation(String... options) throws Exception {
+        NodeSpec.Invocation usual = invocation();
+        return new NodeSpec.Invocation(
+                usual.protocol(), usual.javaPath(), List.of(options), usual.command(), usual.launchMost_ms(), usual.more());
+    }
+
+    /** Of a node that runs {@link Peer}. */
+    Life life(Node node) throws JojoException {
+        return switch (this) {
+            case MEMORY, SOCKET -> Transport.LIVES.get(node.name());
+            case PIPE, SSH -> new Life.OfProcess((Long) node.call(new Message(Peer.PID, null)));
+        };
+    }
+
     /** A node and all below it, reached in this way. */
     NodeSpec reached(NodeSpec spec) throws Exception {
         NodeSpec[] children = new NodeSpec[spec.children().size()];
@@ -69,6 +89,6 @@ public enum Over {
             children[i] = reached(spec.children().get(i));
         }
         return new NodeSpec(spec.name(), spec.host(), spec.code(), invocation(), spec.faults(), spec.spare(), spec.files(),
-                java.util.List.of(children));
+                List.of(children));
     }
 }

@@ -14,8 +14,8 @@ import silf.jojo.launch.Launcher;
 
 /** How the nodes of a test are reached. In one JVM, a node is threads and reads its opening as the bootstrap does. */
 final class Transport {
-    /** Ends of wires by node's name, for tests that cut them. */
-    static final Map<String, Wire> ENDS = new ConcurrentHashMap<>();
+    /** Nodes of this JVM by name, for tests that end them. */
+    static final Map<String, Life.InThisJvm> LIVES = new ConcurrentHashMap<>();
 
     /** Nodes of this JVM by name, for tests that look inside. */
     static final Map<String, LocalNode> NODES = new ConcurrentHashMap<>();
@@ -26,14 +26,15 @@ final class Transport {
         return (node, opening, deadline) -> {
             MemoryPipe down = new MemoryPipe();
             MemoryPipe up = new MemoryPipe();
-            Wire far = Wire.of("parent of " + node.name(), down.in, up.out, () -> {
+            Gate far = new Gate(Wire.of("parent of " + node.name(), down.in, up.out, () -> {
                 down.in.close();
                 up.out.close();
-            });
+            }));
             begin(node, opening, far, memory());
             return Wire.of(node.name() + " (memory)", up.in, down.out, () -> {
                 down.out.close();
                 up.in.close();
+                far.open();
             });
         };
     }
@@ -45,8 +46,12 @@ final class Transport {
                 Socket far = server.accept();
                 near.setTcpNoDelay(true);
                 far.setTcpNoDelay(true);
-                begin(node, opening, Wire.of("parent of " + node.name(), far.getInputStream(), far.getOutputStream(), far), socket());
-                return Wire.of(node.name() + " (socket)", near.getInputStream(), near.getOutputStream(), near);
+                Gate gate = new Gate(Wire.of("parent of " + node.name(), far.getInputStream(), far.getOutputStream(), far));
+                begin(node, opening, gate, socket());
+                return Wire.of(node.name() + " (socket)", near.getInputStream(), near.getOutputStream(), () -> {
+                    near.close();
+                    gate.open();
+                });
             } catch (IOException e) {
                 throw new IllegalStateException(e);
             }
@@ -55,15 +60,10 @@ final class Transport {
 
     /** A node of this JVM is as good as dead. */
     static void cut(String name) {
-        try {
-            ENDS.get(name).close();
-        } catch (IOException e) {
-            throw new IllegalStateException(e);
-        }
+        LIVES.get(name).kill();
     }
 
-    private static void begin(NodeSpec spec, byte[] opening, Wire far, Launcher below) {
-        ENDS.put(spec.name(), far);
+    private static void begin(NodeSpec spec, byte[] opening, Gate far, Launcher below) {
         Thread thread = new Thread(() -> {
             try {
                 run(spec, opening, far, below);
@@ -75,6 +75,7 @@ final class Transport {
             }
         }, "node " + spec.name());
         thread.setDaemon(true);
+        LIVES.put(spec.name(), new Life.InThisJvm(far, thread));
         thread.start();
     }
 
@@ -101,10 +102,15 @@ final class Transport {
         InputStream in = far.in();
         out.write(Hello.here(1).frame());
         out.flush();
-        UserClasses classes = new UserClasses(Transport.class.getClassLoader());
+        LocalNode[] made = new LocalNode[1];
+        ClassStore store = new ClassStore(
+                (name, asking) -> made[0].sendUp(Frame.of(Frame.WANT, new Bytes(name.length() + 16).i32(0).name(name).toArray())));
+        // What is on this JVM's class path is here already; a test can have the client alone know of others.
+        UserClasses classes = new UserClasses(new UserLoader(store, Transport.class.getClassLoader()));
         LocalNode node = new LocalNode(
-                birth, new LocalNode.Up(far, new FrameReader(in), null, null), classes, new ClassStore((name, store) -> {}),
+                birth, new LocalNode.Up(far, new FrameReader(in), null, null), classes, store,
                 Opening.ofNode(blobs, below), true, text -> System.err.println("jojo: " + spec.name() + ": " + text));
+        made[0] = node;
         NODES.put(spec.name(), node);
         node.run();
     }

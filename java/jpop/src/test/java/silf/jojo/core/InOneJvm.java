@@ -1,6 +1,5 @@
 package silf.jojo.core;
 
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import silf.jojo.config.NodeSpec;
@@ -32,19 +31,15 @@ public final class InOneJvm {
 
     /** Cuts a node and all below it off, as when its host goes. False if there is none of that name. */
     public static boolean kill(String name) {
-        Wire wire = Transport.ENDS.remove(name);
-        try {
-            if (wire != null) {
-                wire.close();
-            }
-            return wire != null;
-        } catch (IOException e) {
-            throw new IllegalStateException(e);
+        Life life = Transport.LIVES.remove(name);
+        if (life != null) {
+            life.kill();
         }
+        return life != null;
     }
 
     /** Names of nodes that were started here. */
     public static List<String> names() {
-        return new ArrayList<>(Transport.ENDS.keySet());
+        return new ArrayList<>(Transport.LIVES.keySet());
     }
 }
