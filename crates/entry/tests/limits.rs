@@ -381,3 +381,80 @@ fn a_socket_has_a_pace_when_it_is_connected_or_bound_where_that_is_asked_for() {
         }
     }
 }
+
+/// What a job under a limiter of its own sends to this test, and that it says what it leaves open.
+fn inside(limiter: &str, rate: &str, script: &str) -> Option<(Running, impl Read + use<>)> {
+    let machine = kumiko_sandbox::Machine::probe();
+    if let Err(obstacle) = machine.admits(kumiko_policy::MechanismKind::Library) {
+        eprintln!("SKIP a limiter in the guest: missing {}", obstacle.why);
+        return None;
+    }
+    let policy = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(
+        policy.path(),
+        format!("complete = false\nlimiter = \"{limiter}\"\n"),
+    )
+    .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kumiko-entry"));
+    command
+        .args(["sandbox", "run", "--policy"])
+        .arg(policy.path())
+        .args(["--limit", rate, "--", "bash", "-c", script])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let mut said = String::new();
+    let mut stderr = BufReader::new(running.0.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    assert!(said.contains("a C library's own calls"), "{said}");
+    Some((running, stderr))
+}
+
+#[test]
+fn a_rate_is_kept_in_the_guest_where_the_policy_says_so() {
+    for limiter in ["deadline", "paper"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // Two processes, 32 MB each, at 12.5 MB/s in all.
+        let one = format!("head -c 32000000 /dev/zero > /dev/tcp/127.0.0.1/{port}");
+        let script = format!("{one} & {one} & wait");
+        let Some((running, _stderr)) = inside(limiter, "net=100Mbit/s", &script) else {
+            return;
+        };
+        let begun = Instant::now();
+        let streams = [listener.accept().unwrap().0, listener.accept().unwrap().0];
+        let counts = streams.map(|mut stream| {
+            std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()).unwrap())
+        });
+        let bytes = counts.map(|count| count.join().unwrap());
+        assert_eq!(bytes, [32_000_000; 2], "{limiter}");
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_millis(4_500), "{limiter}: {took:?}");
+        drop(running);
+    }
+}
+
+#[test]
+fn a_rate_that_is_kept_in_the_guest_is_changed_while_a_call_waits_for_it() {
+    for limiter in ["deadline", "paper"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // At 1 KB/s it would take seven hours.
+        let script = format!("head -c 25000000 /dev/zero > /dev/tcp/127.0.0.1/{port}");
+        let Some((running, _stderr)) = inside(limiter, "net=1KB/s", &script) else {
+            return;
+        };
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut buffer = vec![0; 1 << 20];
+        assert!(stream.read(&mut buffer).unwrap() > 0);
+        let wish = ["net=10MB/s".to_owned()];
+        let told = kumiko_entry::wishes::ask(running.0.id(), &wish).unwrap();
+        assert!(told.contains("network limit of 10000 KByte/s"), "{told}");
+        let begun = Instant::now();
+        std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_secs(2), "{limiter}: {took:?}");
+        assert!(took < DEADLINE, "{limiter}: {took:?}");
+    }
+}

@@ -178,6 +178,10 @@ pub fn parse_amendment(text: &str, source: &str) -> Result<Policy, AmendError> {
             policy.strict || policy.complete.is_some(),
             "what the mechanism must do is settled",
         ),
+        (
+            policy.limiter.is_some(),
+            "who keeps the network's rate is settled",
+        ),
         (policy.vo.is_some(), "the organisation is settled"),
         (
             policy.limits != empty.limits,

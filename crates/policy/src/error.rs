@@ -136,6 +136,13 @@ pub enum NarrowError {
     FurtherProcesses,
     #[error("mechanism \"library\" is no wall, and the policy above asks for {above}")]
     Mechanism { above: &'static str },
+    #[error(
+        "limiter \"{asked}\" is a fence within the guest, and the policy above has \"{above}\": leave it out"
+    )]
+    Limiter {
+        asked: &'static str,
+        above: &'static str,
+    },
     #[error("more than {MAX_RULES} path rules together")]
     TooManyRules,
     #[error("more than {MAX_ADDRESSES} address rules together")]

@@ -180,6 +180,7 @@ fn not_followed(began: &Policy, now: &Policy) -> Vec<String> {
         network.then_some("the network of the host: the guest began without"),
         processes.then_some("whether there are further processes"),
         strict.then_some("strict"),
+        (began.limiter() != now.limiter()).then_some("who keeps the network's rate"),
     ];
     all.into_iter().flatten().map(str::to_owned).collect()
 }

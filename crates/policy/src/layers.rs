@@ -2,7 +2,7 @@
 //! Not here: whose policy is whose, and whether a signature holds (kumiko-identity).
 
 use crate::error::NarrowError;
-use crate::narrow::{narrow, over_default};
+use crate::narrow::{narrow, over_default, take_origin};
 use crate::types::{MechanismKind, Policy};
 use std::fmt;
 
@@ -48,6 +48,11 @@ pub fn nest<'a>(
     };
     let mut of_site = false;
     for (layer, policy) in layers {
+        if !of_site && layer != Layer::Site && effective.limiter.is_none() {
+            // As below, and told where it comes from.
+            effective.limiter = policy.limiter;
+            take_origin(&mut effective.origins, policy, "limiter");
+        }
         let laid = match layer {
             Layer::Site => {
                 of_site = true;

@@ -34,8 +34,8 @@ pub use path::{GuestPath, PathError};
 pub use reach::{AddressError, Addresses, MAX_ADDRESSES, Reach, Reached, binds, reaches};
 pub use toml_format::parse_toml;
 pub use types::{
-    Access, Limited, Limits, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy,
-    Real, Rule,
+    Access, Limited, Limits, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, NetworkLimiter,
+    Origin, Policy, Real, Rule,
 };
 pub use vo::{MAX_MEMBERS, VoPolicy, parse_vo};
 

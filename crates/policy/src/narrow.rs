@@ -4,7 +4,9 @@
 use crate::error::NarrowError;
 use crate::path::GuestPath;
 use crate::reach::{MAX_ADDRESSES, Reach};
-use crate::types::{Access, MAX_RULES, MechanismKind, Network, Origin, Policy, Real, Rule};
+use crate::types::{
+    Access, MAX_RULES, MechanismKind, Network, NetworkLimiter, Origin, Policy, Real, Rule,
+};
 use std::collections::BTreeMap;
 
 /// The default policy as a site's owner changes it: they may show any path of the host, and their rules take the place of
@@ -15,12 +17,17 @@ pub(crate) fn over_default(default: &Policy, site: &Policy) -> Result<Policy, Na
         default,
         &Policy {
             paths: Vec::new(),
+            limiter: None,
             ..site.clone()
         },
     )?;
     if site.complete.is_some() {
         changed.complete = site.complete;
         take_origin(&mut changed.origins, site, "complete");
+    }
+    if site.limiter.is_some() {
+        changed.limiter = site.limiter;
+        take_origin(&mut changed.origins, site, "limiter");
     }
     for rule in &site.paths {
         changed
@@ -78,6 +85,7 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         (above, Some(false) | None) => above,
         (_, Some(true)) => Some(true),
     };
+    let limiter = limiter(base, below)?;
     for (key, changed) in [
         ("mechanism", mechanism != base.mechanism),
         ("network", network != base.network),
@@ -87,6 +95,7 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         ),
         ("strict", below.strict && !base.strict),
         ("complete", complete != base.complete),
+        ("limiter", limiter != base.limiter),
     ] {
         if changed {
             take_origin(&mut origins, below, key);
@@ -101,13 +110,14 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         limits,
         strict: base.strict || below.strict,
         complete,
+        limiter,
         vo: below.vo.clone().or_else(|| base.vo.clone()),
         origins,
         layers: base.layers.iter().chain(&below.layers).cloned().collect(),
     })
 }
 
-fn take_origin(origins: &mut BTreeMap<String, Origin>, below: &Policy, key: &str) {
+pub(crate) fn take_origin(origins: &mut BTreeMap<String, Origin>, below: &Policy, key: &str) {
     if let Some(origin) = below.origins.get(key) {
         origins.insert(key.to_owned(), origin.clone());
     }
@@ -127,6 +137,20 @@ fn mechanism(above: MechanismKind, asked: MechanismKind) -> Result<MechanismKind
             above: above.name(),
         }),
         (_, asked) => Ok(asked),
+    }
+}
+
+/// What stands in the guest is a fence: a lower policy may only have it taken away.
+fn limiter(base: &Policy, below: &Policy) -> Result<Option<NetworkLimiter>, NarrowError> {
+    match below.limiter {
+        None => Ok(base.limiter),
+        Some(asked) if asked == NetworkLimiter::Outside || asked == base.limiter() => {
+            Ok(Some(asked))
+        }
+        Some(asked) => Err(NarrowError::Limiter {
+            asked: asked.name(),
+            above: base.limiter().name(),
+        }),
     }
 }
 

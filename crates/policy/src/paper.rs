@@ -4,7 +4,8 @@
 use crate::error::{PolicyError, Problem};
 use crate::path::GuestPath;
 use crate::types::{
-    Access, MAX_RATE, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
+    Access, MAX_RATE, MAX_RULES, MAX_TEXT_BYTES, MechanismKind, Network, NetworkLimiter, Origin,
+    Policy, Real, Rule,
 };
 
 const SECTIONS: [&str; 4] = ["type:", "file_path:", "io_limit:", "etc:"];
@@ -194,7 +195,11 @@ impl Reader<'_> {
                 },
             ));
         };
-        let most = if section == "etc:" { 1 } else { MAX_RATE };
+        let most = match (section, *name) {
+            ("etc:", "limiter") => NetworkLimiter::ALL.len() as u64 - 1,
+            ("etc:", _) => 1,
+            _ => MAX_RATE,
+        };
         let parsed = value
             .parse::<u64>()
             .ok()
@@ -224,9 +229,14 @@ impl Reader<'_> {
             }
             ("etc:", "strict") => std::mem::replace(&mut self.policy.strict, parsed == 1),
             ("etc:", "complete") => self.policy.complete.replace(parsed == 1).is_some(),
+            ("etc:", "limiter") => {
+                let limiter = usize::try_from(parsed).ok();
+                let limiter = limiter.and_then(|at| NetworkLimiter::ALL.get(at).copied());
+                std::mem::replace(&mut self.policy.limiter, limiter).is_some()
+            }
             (section, found) => {
                 let expected = if section == "etc:" {
-                    "trace_fork, network, strict or complete"
+                    "trace_fork, network, strict, complete or limiter"
                 } else {
                     "disk or net"
                 };

@@ -5,14 +5,16 @@ use crate::paper::add;
 use crate::path::GuestPath;
 use crate::reach::{Addresses, MAX_ADDRESSES, Reach};
 use crate::types::{
-    Access, Limited, MAX_MIB, MAX_TEXT_BYTES, MechanismKind, Network, Origin, Policy, Real, Rule,
+    Access, Limited, MAX_MIB, MAX_TEXT_BYTES, MechanismKind, Network, NetworkLimiter, Origin,
+    Policy, Real, Rule,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-const KEYS: &str = "mechanism, network, further_processes, strict, complete, vo, paths, limits";
+const KEYS: &str =
+    "mechanism, network, further_processes, strict, complete, limiter, vo, paths, limits";
 const RULE_KEYS: &str = "access, real, optional, size_mib";
 const NETWORK_KEYS: &str = "access, allow, deny";
 const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib, processes, open_files, cpu_time_s, \
@@ -70,7 +72,7 @@ impl Reader<'_> {
         let name = key.get_ref().as_ref();
         if matches!(
             name,
-            "mechanism" | "network" | "further_processes" | "strict" | "complete"
+            "mechanism" | "network" | "further_processes" | "strict" | "complete" | "limiter"
         ) {
             self.note(policy, name, key.span());
         }
@@ -89,6 +91,13 @@ impl Reader<'_> {
             "further_processes" => policy.further_processes = Some(self.boolean((key, value))?),
             "strict" => policy.strict = self.boolean((key, value))?,
             "complete" => policy.complete = Some(self.boolean((key, value))?),
+            "limiter" => {
+                let name = self.string((key, value))?;
+                let limiter = NetworkLimiter::from_name(name);
+                policy.limiter = Some(limiter.ok_or_else(|| {
+                    self.wrong_word((key, value), name, "outside, deadline, paper")
+                })?);
+            }
             "vo" => policy.vo = Some(self.name((key, value))?),
             "paths" => {
                 for (path, rule) in self.table((key, value))? {

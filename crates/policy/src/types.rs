@@ -44,6 +44,9 @@ pub struct Policy {
     /// Is a wall asked for, where the mechanism is left to us (P88)? `Some(false)`: a fence will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete: Option<bool>,
+    /// Who keeps the network's rate (P92).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limiter: Option<NetworkLimiter>,
     /// The virtual organisation that it speaks for, or under whose policy it asks to be put (P43).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vo: Option<String>,
@@ -153,6 +156,35 @@ pub enum Network {
     Host,
     /// Its own loopback only.
     None,
+}
+
+/// Who keeps the rate of the network (P92).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkLimiter {
+    /// The kernel, and who stands by the job.
+    #[default]
+    Outside,
+    /// The library in the guest, by deadlines.
+    Deadline,
+    /// The library in the guest, by the 2003 paper's formula (its section 4.2).
+    Paper,
+}
+
+impl NetworkLimiter {
+    pub const ALL: [NetworkLimiter; 3] = [Self::Outside, Self::Deadline, Self::Paper];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Outside => "outside",
+            Self::Deadline => "deadline",
+            Self::Paper => "paper",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|limiter| limiter.name() == name)
+    }
 }
 
 /// Limits of the whole job, not of each process (P12, P50). 1 KByte is 1,000 bytes.
@@ -341,6 +373,7 @@ impl Policy {
             limits: Limits::default(),
             strict: false,
             complete: None,
+            limiter: None,
             vo: None,
             origins: BTreeMap::new(),
             layers: Vec::new(),
@@ -363,6 +396,11 @@ impl Policy {
     /// What holds when nothing was said: a wall.
     pub fn complete(&self) -> bool {
         self.complete.unwrap_or(true)
+    }
+
+    /// What holds when nothing was said: the job is held from outside.
+    pub fn limiter(&self) -> NetworkLimiter {
+        self.limiter.unwrap_or_default()
     }
 
     /// What holds for further processes when nothing was said.

@@ -71,6 +71,7 @@ fn what_is_settled_at_the_start_is_not_changed() {
     check("further_processes = false", "further processes");
     check("strict = true", "what the mechanism must do");
     check("complete = true", "what the mechanism must do");
+    check("limiter = \"outside\"", "who keeps the network");
     check("vo = \"a\"", "organisation");
     check("[limits]\nmemory_mib = 5", "net=10MB/s");
     check(

@@ -6,8 +6,8 @@ mod chance;
 
 use chance::{Random, path};
 use kumiko_policy::{
-    Access, GuestPath, Layer, Limited, MechanismKind, NarrowError, NestError, Network, Policy,
-    Real, Seen, amend, amended, narrow, nest, parse, parse_vo,
+    Access, GuestPath, Layer, Limited, MechanismKind, NarrowError, NestError, Network,
+    NetworkLimiter, Policy, Real, Seen, amend, amended, narrow, nest, parse, parse_vo,
 };
 
 /// In the default run; a nightly or a suspicious one sets a million.
@@ -341,4 +341,49 @@ fn what_decides_for_an_address_is_told_with_its_own_line() {
     check("192.0.2.7:443", "allow 192.0.2.0/24:443", 4);
     check("192.0.2.9:443", "deny 192.0.2.9", 6);
     check("192.0.3.7:443", "not among what is allowed", 1);
+}
+
+#[test]
+fn the_network_s_rate_is_kept_in_the_guest_only_where_whoever_owns_the_machine_says_so() {
+    let policy = |text: &str| parse(text, "text").unwrap();
+    let check = |layers: &[(Layer, &str)], expected: Result<NetworkLimiter, &str>| {
+        let layers: Vec<_> = layers
+            .iter()
+            .map(|(at, text)| (*at, policy(text)))
+            .collect();
+        let effective = nest(layers.iter().map(|(at, policy)| (*at, policy)));
+        let limiter = effective.as_ref().map(Policy::limiter);
+        let limiter = limiter.map_err(|error| error.problem.to_string());
+        match (limiter, expected) {
+            (Err(told), Err(words)) => assert!(told.contains(words), "{layers:?}: {told}"),
+            (limiter, expected) => {
+                assert_eq!(limiter, expected.map_err(str::to_owned), "{layers:?}");
+            }
+        }
+    };
+    use NetworkLimiter::{Deadline, Outside, Paper};
+    let (outside, deadline, paper) = (
+        "limiter = 'outside'",
+        "limiter = 'deadline'",
+        "limiter = 'paper'",
+    );
+    check(&[(Layer::Site, "")], Ok(Outside));
+    check(&[(Layer::Site, deadline), (Layer::Job, "")], Ok(Deadline));
+    check(&[(Layer::Site, paper), (Layer::Job, paper)], Ok(Paper));
+    check(&[(Layer::Site, paper), (Layer::Job, outside)], Ok(Outside));
+    check(&[(Layer::Site, ""), (Layer::Job, outside)], Ok(Outside));
+    let above =
+        "limiter \"deadline\" is a fence within the guest, and the policy above has \"outside\"";
+    check(&[(Layer::Site, ""), (Layer::Job, deadline)], Err(above));
+    let back = [
+        (Layer::Site, deadline),
+        (Layer::User, outside),
+        (Layer::Job, deadline),
+    ];
+    check(&back, Err(above));
+    let other = [(Layer::Site, paper), (Layer::Job, deadline)];
+    check(&other, Err("the policy above has \"paper\""));
+    // At no site: a person at their own machine.
+    check(&[(Layer::Job, deadline)], Ok(Deadline));
+    check(&[(Layer::Job, outside), (Layer::Job, paper)], Err("fence"));
 }

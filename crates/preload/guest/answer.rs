@@ -2,6 +2,7 @@
 //! in trees that are shown. What the kernel says then is believed where it is success or absence; all else is asked for.
 
 use crate::buffer::{Buffer, FRONT, LARGE, Room, SMALL};
+use crate::data;
 use crate::gate::{ASK, Call, Done, HOW_BYTES, call, how, nr, path_how, told};
 use crate::layout::{ARRIVAL_TABLE_BYTES, DATA, HARMLESS, HARMLESS_COUNT, TABLE};
 use crate::memory::{self, Kept};
@@ -36,7 +37,8 @@ extern "C" fn kumiko_answer(asked: &Call) -> Done {
         nr::READLINK => read_link(AT_CWD, asked.rdi, asked.rsi, asked.rdx),
         nr::READLINKAT => read_link(asked.rdi, asked.rsi, asked.rdx, asked.r10),
         nr::MMAP => patch::map(asked),
-        _ => ASK,
+        // The rest of what is turned to us.
+        _ => data::moved(asked),
     }
 }
 

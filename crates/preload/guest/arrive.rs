@@ -3,10 +3,11 @@
 
 use crate::gate::{call, nr};
 use crate::layout::{
-    ADDRESS, ARRIVAL_COUNT, ARRIVAL_ENTRY, ARRIVAL_SAVED, ARRIVAL_SAVED_MOST, ARRIVAL_TABLE_BYTES,
-    CODE_BYTES, DATA, PAGE_BYTES, TABLE,
+    ADDRESS, ARRIVAL_COUNT, ARRIVAL_ENTRY, ARRIVAL_SAVED, ARRIVAL_SAVED_MOST, ARRIVAL_SHARED,
+    ARRIVAL_TABLE_BYTES,
+    CODE_BYTES, DATA, PAGE_BYTES, SHARED, TABLE,
 };
-use crate::patch::{self, EXECUTE, READ, WRITE};
+use crate::patch::{self, EXECUTE, FIXED, READ, WRITE};
 use core::arch::global_asm;
 
 // All registers but the stack's are zero when a program begins (the kernel's ELF_PLAT_INIT), but for those that a jump
@@ -57,6 +58,7 @@ extern "C" fn kumiko_arrived(stack: *const u64) -> u64 {
         }
         call(nr::MPROTECT, [first, length, READ | EXECUTE, 0, 0, 0]);
         call(nr::MPROTECT, [TABLE, table, READ, 0, 0, 0]);
+        share();
         call(nr::MSEAL, [ADDRESS, CODE_BYTES, 0, 0, 0, 0]);
         call(nr::MSEAL, [TABLE, table, 0, 0, 0, 0]);
         if let Some(base) = loader(stack) {
@@ -64,6 +66,27 @@ extern "C" fn kumiko_arrived(stack: *const u64) -> u64 {
         }
     }
     entry
+}
+
+/// The page that all programs of the job share takes its place.
+///
+/// # Safety
+/// An arrival was written.
+unsafe fn share() {
+    const MAP_SHARED: u64 = 1;
+    // SAFETY: the place is ours, and nobody has looked at it yet.
+    unsafe {
+        let fd = word(DATA + ARRIVAL_SHARED as u64);
+        if fd == u64::MAX {
+            return;
+        }
+        let flags = MAP_SHARED | FIXED;
+        if call(nr::MMAP, [SHARED, PAGE_BYTES, READ | WRITE, flags, fd, 0]) < 0 {
+            // Without it there would be no limit.
+            core::arch::asm!("ud2");
+        }
+        call(nr::CLOSE, [fd, 0, 0, 0, 0, 0]);
+    }
 }
 
 /// # Safety

@@ -145,6 +145,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 
 /// Numbers of calls (x86_64).
 pub mod nr {
+    pub const READ: u64 = 0;
     pub const OPEN: u64 = 2;
     pub const CLOSE: u64 = 3;
     pub const STAT: u64 = 4;
@@ -154,13 +155,22 @@ pub mod nr {
     pub const MPROTECT: u64 = 10;
     pub const MUNMAP: u64 = 11;
     pub const RT_SIGPROCMASK: u64 = 14;
+    pub const READV: u64 = 19;
     pub const ACCESS: u64 = 21;
+    pub const RECVFROM: u64 = 45;
+    pub const RECVMSG: u64 = 47;
+    pub const GETSOCKOPT: u64 = 55;
     pub const GETCWD: u64 = 79;
     pub const READLINK: u64 = 89;
+    pub const CLOCK_GETTIME: u64 = 228;
+    pub const CLOCK_NANOSLEEP: u64 = 230;
     pub const OPENAT: u64 = 257;
     pub const NEWFSTATAT: u64 = 262;
     pub const READLINKAT: u64 = 267;
     pub const FACCESSAT: u64 = 269;
+    pub const SPLICE: u64 = 275;
+    pub const RECVMMSG: u64 = 299;
+    pub const SENDMMSG: u64 = 307;
     pub const COPY_FILE_RANGE: u64 = 326;
     pub const STATX: u64 = 332;
     pub const OPENAT2: u64 = 437;

@@ -9,12 +9,16 @@
 mod answer;
 mod arrive;
 mod buffer;
+mod data;
 mod gate;
 #[path = "../src/layout.rs"]
 #[allow(dead_code)] // the other side's
 mod layout;
 mod memory;
 mod patch;
+#[path = "../src/rate.rs"]
+#[allow(dead_code)] // the other side's
+mod rate;
 #[path = "../src/sites.rs"]
 mod sites;
 #[path = "../src/table.rs"]

@@ -3,8 +3,8 @@
 //! reached, too large or of another form is left: it goes to the supervisor.
 
 use crate::gate::{ASK, Call, Done, call, kumiko_gate, nr, told};
-use crate::layout::PAGE_BYTES;
-use crate::sites::{MOV_BYTES, sites};
+use crate::layout::{ARRIVAL_SHARED, DATA, PAGE_BYTES};
+use crate::sites::{MOV_BYTES, XOR_BYTES, has_xor, mov_before, room_near, sites};
 
 pub const READ: u64 = 1;
 pub const WRITE: u64 = 2;
@@ -12,15 +12,27 @@ pub const EXECUTE: u64 = 4;
 const SHARED_OR_PRIVATE: u64 = 0xf;
 const PRIVATE: u64 = 2;
 pub const ANONYMOUS: u64 = 0x20;
+pub const FIXED: u64 = 0x10;
 const FIXED_NOREPLACE: u64 = 0x10_0000;
 
 /// C libraries have less; to look through all of a larger one takes longer than what it would save.
 const MOST_BYTES: u64 = 2 << 20;
 
-/// Calls that are turned to us.
-const NUMBERS: [u32; 11] = [2, 257, 4, 6, 262, 332, 21, 269, 439, 89, 267];
-/// In a loader too those that map libraries.
-const LOADERS: [u32; 12] = [9, 2, 257, 4, 6, 262, 332, 21, 269, 439, 89, 267];
+/// Calls that are turned to us: those that map libraries in a loader alone, those that name files, and where a rate is kept
+/// those that move data of sockets (data.rs).
+const NUMBERS: [u32; 24] = [
+    9, 2, 257, 4, 6, 262, 332, 21, 269, 439, 89, 267, 0, 19, 45, 47, 299, 1, 20, 44, 46, 307, 40,
+    275,
+];
+const NAMES: usize = 1;
+const MOVES: usize = 12;
+
+fn numbers(from: usize) -> &'static [u32] {
+    // SAFETY: an arrival was written before the program began.
+    let shared = unsafe { ((DATA + ARRIVAL_SHARED as u64) as *const u64).read() };
+    let end = if shared == u64::MAX { MOVES } else { NUMBERS.len() };
+    NUMBERS.get(from..end).unwrap_or_default()
+}
 
 /// Most sites of one library: their instructions are one page.
 const MOST_SITES: usize = 128;
@@ -49,7 +61,7 @@ pub fn map(asked: &Call) -> Done {
     };
     if at > 0 {
         let there = within_file(asked.r8, asked.r9, length);
-        patch(at as u64, there, protection, &NUMBERS);
+        patch(at as u64, there, protection, numbers(NAMES));
     }
     told(at)
 }
@@ -72,7 +84,7 @@ fn within_file(fd: u64, offset: u64, length: u64) -> u64 {
 /// The loader, before its first instruction.
 pub fn patch_loader(begin: u64, length: u64) {
     if length <= MOST_BYTES {
-        patch(begin, length, READ | EXECUTE, &LOADERS);
+        patch(begin, length, READ | EXECUTE, numbers(0));
     }
 }
 
@@ -106,12 +118,41 @@ fn patch(begin: u64, length: u64, protection: u64, numbers: &[u32]) {
             let step = page + (FIRST + index * STEP) as u64;
             let syscall = begin + u64::from(*at);
             write_step(step, *number, syscall, page);
-            let mov = syscall - MOV_BYTES as u64;
-            (mov as *mut u8).write(0xe9); // jmp
-            relative((mov + 1) as *mut u8, step);
+            turn(begin, length, *at as usize, step);
         }
         call(nr::MPROTECT, [page, PAGE_BYTES, READ | EXECUTE, 0, 0, 0]);
         call(nr::MPROTECT, [begin, pages, protection, 0, 0, 0]);
+    }
+}
+
+/// What stands before a `syscall` becomes a jump to its step: a near one, at last, or a short one to where that has room.
+///
+/// # Safety
+/// They can be written to.
+unsafe fn turn(begin: u64, length: u64, syscall: usize, step: u64) {
+    const JUMP: u8 = 0xe9;
+    const SHORT: u8 = 0xeb;
+    // SAFETY: the caller's.
+    unsafe {
+        // As it is by now: what has been turned is no room any more.
+        let code = core::slice::from_raw_parts(begin as *const u8, length as usize);
+        if let Some(mov) = mov_before(code, syscall).filter(|_| !has_xor(code, syscall)) {
+            let (mov, jump) = (begin + mov as u64, begin + (syscall - MOV_BYTES) as u64);
+            for at in mov..jump {
+                (at as *mut u8).write(((at + MOV_BYTES as u64) as *const u8).read());
+            }
+            (jump as *mut u8).write(JUMP);
+            relative((jump + 1) as *mut u8, step);
+        } else if let Some((at, bytes)) = room_near(code, syscall) {
+            let (xor, room) = (begin + (syscall - XOR_BYTES) as u64, begin + at as u64);
+            // Who comes to it as to what it was goes over it.
+            (room as *mut u8).write(SHORT);
+            ((room + 1) as *mut u8).write(bytes as u8 - 2);
+            ((room + 2) as *mut u8).write(JUMP);
+            relative((room + 3) as *mut u8, step);
+            (xor as *mut u8).write(SHORT);
+            ((xor + 1) as *mut u8).write((room + 2).wrapping_sub(xor + 2) as u8);
+        }
     }
 }
 

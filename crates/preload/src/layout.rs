@@ -9,8 +9,10 @@ pub const CODE_BYTES: u64 = 0x8000;
 /// What changes: an arrival, pages that were seen to be readable.
 pub const DATA: u64 = ADDRESS + CODE_BYTES;
 pub const DATA_BYTES: u64 = 0x1000;
+/// What all programs of the job share (rate.rs), where the library keeps a rate; else a page of zeros.
+pub const SHARED: u64 = DATA + DATA_BYTES;
 /// The places of a view.
-pub const TABLE: u64 = DATA + DATA_BYTES;
+pub const TABLE: u64 = SHARED + PAGE_BYTES;
 pub const PAGE_BYTES: u64 = 0x1000;
 
 /// Offsets in the image's head, words of 64 bits.
@@ -24,11 +26,12 @@ pub const HEAD_BYTES: usize = 32;
 pub const HOW_BYTES: usize = 32;
 
 /// An arrival, at [`DATA`]: the instruction that the program begins with, how many of its bytes were changed, what they
-/// were, and how long the table is.
+/// were, how long the table is, and the descriptor of the shared page, which is not left open, or -1.
 pub const ARRIVAL_ENTRY: usize = 0;
 pub const ARRIVAL_COUNT: usize = 8;
 pub const ARRIVAL_TABLE_BYTES: usize = 16;
-pub const ARRIVAL_SAVED: usize = 24;
+pub const ARRIVAL_SHARED: usize = 24;
+pub const ARRIVAL_SAVED: usize = 32;
 pub const ARRIVAL_SAVED_MOST: usize = 104;
 pub const ARRIVAL_BYTES: usize = ARRIVAL_SAVED + ARRIVAL_SAVED_MOST;
 /// Pages seen, after the arrival.

@@ -4,6 +4,7 @@
 //! into a guest (kumiko-sandbox).
 
 pub mod layout;
+pub mod rate;
 pub mod sites;
 pub mod table;
 

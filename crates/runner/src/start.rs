@@ -320,7 +320,7 @@ fn start_on(
     } = running.map_err(failed)?;
     let pids: Vec<i32> = guests.iter().map(Guest::pid).collect();
     let (limits, network) = (&attempt.policy.limits, attempt.policy.network());
-    let limiter = Limiter::begin(limits, network, choice.mechanism, &pids);
+    let limiter = Limiter::begin(limits, network, choice.mechanism, &pids, room.inside());
     // Several guests, or ranks, are no run of one program; and only what a choice goes by is worth keeping.
     let alone = attempt.count == 1 && attempt.mpi.is_none();
     let seen = choice.mechanism != "namespace";

@@ -97,7 +97,8 @@ pub fn attend(
     let limited = policy.limits != Limits::default();
     let mut limiter = limited.then(|| {
         let guests = [guest.pid()];
-        Limiter::begin(&policy.limits, policy.network(), mechanism, &guests)
+        let inside = room.inside();
+        Limiter::begin(&policy.limits, policy.network(), mechanism, &guests, inside)
     });
     if let Some(wishes) = &wishes {
         poll.add(wishes.readable(), WISHES, Interest::Read)

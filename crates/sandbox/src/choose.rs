@@ -10,7 +10,7 @@ use crate::supervised::{By, Supervised};
 use kumiko_policy::choice::{
     self, Calibration, Candidate, Costs, Hindrance, Known, Profile, Requirement, Row,
 };
-use kumiko_policy::{Access, MechanismKind, Network, Policy};
+use kumiko_policy::{Access, MechanismKind, Network, NetworkLimiter, Policy};
 
 /// The mechanism chosen, what of the policy it does not carry out, and why the others were not chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +97,12 @@ pub fn choose_by(
             mechanism: kind.name(),
         });
     }
+    if !limits_as_asked(policy, kind) {
+        return Err(SandboxError::Limiter {
+            mechanism: kind.name(),
+            limiter: policy.limiter().name(),
+        });
+    }
     let not_enforced = not_enforced(policy, kind);
     if policy.strict && !not_enforced.is_empty() {
         return Err(SandboxError::Strict {
@@ -166,6 +172,13 @@ fn hindrances(policy: &Policy, kind: MechanismKind, machine: &Machine) -> Vec<Hi
                 "does not hold guests to addresses".to_owned(),
             )
         }),
+        (!limits_as_asked(policy, kind)).then(|| {
+            let limiter = policy.limiter().name();
+            lacks(
+                Requirement::Limiter,
+                format!("does not have the limiter \"{limiter}\""),
+            )
+        }),
         (!strict.is_empty()).then(|| {
             let why = format!(
                 "the policy is strict, and it leaves open: {}",
@@ -201,6 +214,11 @@ fn not_enforced(policy: &Policy, kind: MechanismKind) -> Vec<String> {
 /// What a policy asks for, and is not to run without, this mechanism has: a network namespace knows no addresses.
 pub(crate) fn carries_out(policy: &Policy, kind: MechanismKind) -> bool {
     !(policy.has_address_rules() && kind == MechanismKind::Namespace)
+}
+
+/// The library alone keeps a rate in the guest.
+fn limits_as_asked(policy: &Policy, kind: MechanismKind) -> bool {
+    kind == MechanismKind::Library || policy.limiter() == NetworkLimiter::Outside
 }
 
 fn why_not(

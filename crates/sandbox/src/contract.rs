@@ -2,6 +2,7 @@
 
 use crate::error::SandboxError;
 use crate::guest::Guest;
+use crate::limits::Inside;
 use kumiko_policy::Policy;
 use kumiko_policy::choice::Profile;
 use std::os::fd::BorrowedFd;
@@ -37,6 +38,10 @@ pub trait Room: Send {
     /// The policy is this one by now: decisions that guests ask for from then on are made by it (P78), within milliseconds.
     /// Tells what they do not follow, in words. Waits for nobody's guest.
     fn follow(&mut self, now: &Policy) -> Result<Vec<String>, SandboxError>;
+    /// Where the network's rate is kept by the guests themselves (P92), once one was started.
+    fn inside(&self) -> Option<Inside> {
+        None
+    }
     /// What the mechanism has done so far. Where nobody stands by the guests, nothing is known.
     fn cost(&self) -> Cost {
         Cost::default()

@@ -17,6 +17,14 @@ pub enum SandboxError {
         "mechanism \"{mechanism}\" does not hold guests to the addresses that the policy names: use notify or ptrace"
     )]
     Addresses { mechanism: &'static str },
+    #[error(
+        "mechanism \"{mechanism}\" does not have the limiter \"{limiter}\", which is in the guest: use library, a fence \
+         (where the mechanism is auto, complete = false admits it), or limiter outside"
+    )]
+    Limiter {
+        mechanism: &'static str,
+        limiter: &'static str,
+    },
     #[error("user namespaces are not permitted to this account ({why}): {remedy}")]
     UserNamespaces { why: String, remedy: String },
     #[error("mechanism \"{mechanism}\" cannot be used on this machine: {why}")]
@@ -71,7 +79,9 @@ impl SandboxError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoSuchMechanism { .. } => "no_such_mechanism",
-            Self::Strict { .. } | Self::Addresses { .. } => "policy_not_enforceable",
+            Self::Strict { .. } | Self::Addresses { .. } | Self::Limiter { .. } => {
+                "policy_not_enforceable"
+            }
             Self::UserNamespaces { .. } => "user_namespaces_not_permitted",
             Self::Machine { .. } => "mechanism_unavailable",
             Self::Real { .. } => "mapping_real_path",

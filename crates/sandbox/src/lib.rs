@@ -30,7 +30,7 @@ pub use choose::{Choice, choose, choose_by, open, table};
 pub use contract::{Cost, Launch, Mechanism, Room, Streams};
 pub use error::SandboxError;
 pub use guest::{Ended, Guest};
-pub use limits::{Exceeded, Kept, Limiter, kept};
+pub use limits::{Exceeded, Inside, Kept, Limiter, kept};
 pub use machine::{Machine, Obstacle};
 pub use probe::{Admission, admissions};
 pub use profile::{

@@ -210,6 +210,15 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
     check("", Some("notify"), &traced, Err("mechanism_unavailable"));
     let allow = "network = { access = 'host', allow = ['192.0.2.1:80'] }";
     check(allow, None, &fine, Ok("notify"));
+    for limiter in ["limiter = 'deadline'", "limiter = 'paper'"] {
+        let fence = format!("complete = false\n{limiter}");
+        check(&fence, None, &fine, Ok("library"));
+        check(limiter, Some("library"), &fine, Ok("library"));
+        for mechanism in [None, Some("namespace"), Some("notify"), Some("ptrace")] {
+            check(limiter, mechanism, &fine, Err("policy_not_enforceable"));
+        }
+    }
+    check("limiter = 'outside'", None, &fine, Ok("namespace"));
     check("", Some("ptrace"), &closed, Err("mechanism_unavailable"));
     check("", Some("magic"), &fine, Err("no_such_mechanism"));
     check("", None, &closed, Err("user_namespaces_not_permitted"));

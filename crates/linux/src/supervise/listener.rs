@@ -171,6 +171,11 @@ impl Listener {
         }
     }
 
+    /// Puts a descriptor of this beside those of the thread, which goes on waiting; tells its number there.
+    pub fn lend(&self, id: u64, fd: BorrowedFd<'_>) -> Result<i32, Errno> {
+        self.add(id, fd, true, 0)
+    }
+
     fn add(
         &self,
         id: u64,

@@ -19,6 +19,8 @@ pub enum Requirement {
     Addresses,
     /// Nothing of a strict policy is left open.
     Strict,
+    /// Its library keeps the network's rate.
+    Limiter,
 }
 
 impl fmt::Display for Requirement {
@@ -28,6 +30,7 @@ impl fmt::Display for Requirement {
             Requirement::Complete => "complete",
             Requirement::Addresses => "addresses",
             Requirement::Strict => "strict",
+            Requirement::Limiter => "limiter",
         })
     }
 }

@@ -9,6 +9,7 @@ use kumiko_linux::supervise::{Call, Errno, memory};
 use kumiko_linux::supervise::{spawn, tracee};
 use kumiko_preload::{IMAGE, head, layout};
 use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// mmap(2), mprotect(2).
@@ -66,16 +67,31 @@ impl Arrivals {
         Ok(())
     }
 
-    /// Is this call one of those instructions'? Then their pages are filled.
-    pub(crate) fn asked(&mut self, tid: i32, call: &Call) -> Option<Result<(), Errno>> {
+    /// Is this call one of those instructions'? Then their pages are filled. `lend` puts a descriptor into the program.
+    pub(crate) fn asked(
+        &mut self,
+        tid: i32,
+        call: &Call,
+        lend: impl FnOnce(BorrowedFd<'_>) -> Result<i32, Errno>,
+    ) -> Option<Result<(), Errno>> {
         if call.number != nr::GETCWD || call.arguments.first() != Some(&layout::ADDRESS) {
             return None;
         }
         let awaited = self.awaited.remove(&tid)?;
-        Some(self.fill(tid, &awaited))
+        let shared = self
+            .given
+            .inside
+            .as_ref()
+            .map(|inside| lend(inside.as_fd()));
+        Some(
+            shared
+                .transpose()
+                .and_then(|shared| self.fill(tid, &awaited, shared)),
+        )
     }
 
-    fn fill(&self, tid: i32, awaited: &Awaited) -> Result<(), Errno> {
+    fn fill(&self, tid: i32, awaited: &Awaited, shared: Option<i32>) -> Result<(), Errno> {
+        let shared = shared.map_or(u64::MAX, |fd| fd as u64);
         let now = self.given.now();
         // Another has not the room: all is asked for.
         let table = match Arc::ptr_eq(&now, &awaited.contents) {
@@ -83,7 +99,12 @@ impl Arrivals {
             false => &[],
         };
         let before = &awaited.before;
-        let words = [awaited.entry, before.len() as u64, table.len() as u64];
+        let words = [
+            awaited.entry,
+            before.len() as u64,
+            table.len() as u64,
+            shared,
+        ];
         let mut arrival: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
         arrival.extend(before);
         memory::write(tid, layout::ADDRESS, IMAGE)?;

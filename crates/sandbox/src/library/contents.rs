@@ -1,5 +1,6 @@
 //! What every program of a room is given: the library's code, and the places of the view that it may decide about.
 
+use crate::limits::Inside;
 use crate::supervised::view::{Kind, Mount, View};
 use kumiko_linux::supervise::calls;
 use kumiko_preload::table::{self, ASK, DEVICES, WRITABLE};
@@ -13,21 +14,28 @@ pub(crate) struct Contents {
 
 /// What programs that begin are given: another when the view is another.
 #[derive(Debug)]
-pub(crate) struct Given(RwLock<Arc<Contents>>);
+pub(crate) struct Given {
+    now: RwLock<Arc<Contents>>,
+    /// Where they keep the network's rate.
+    pub(super) inside: Option<Inside>,
+}
 
 impl Given {
-    pub(crate) fn of(view: &View) -> Given {
-        Given(RwLock::new(Arc::new(Contents::of(view))))
+    pub(crate) fn of(view: &View, inside: Option<Inside>) -> Given {
+        Given {
+            now: RwLock::new(Arc::new(Contents::of(view))),
+            inside,
+        }
     }
 
     /// It stays the same for as long as this is held.
     pub(super) fn now(&self) -> RwLockReadGuard<'_, Arc<Contents>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.now.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn change(&self, view: &View) {
         let contents = Arc::new(Contents::of(view));
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = contents;
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = contents;
     }
 }
 

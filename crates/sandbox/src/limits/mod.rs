@@ -5,11 +5,13 @@
 mod account;
 mod bucket;
 mod groups;
+mod inside;
 mod pace;
 mod shares;
 mod stop;
 mod words;
 
+pub use inside::Inside;
 pub use words::{Kept, kept};
 
 use account::Account;
@@ -81,13 +83,22 @@ pub struct Limiter {
     written: Bucket,
     received: Bucket,
     pacer: Pacer,
+    /// Where guests keep the network's rate themselves.
+    inside: Option<Inside>,
     stopped: Stopped,
     bounded: BTreeSet<i32>,
 }
 
 impl Limiter {
     /// For a job whose guests have just been started: each is a process below this one.
-    pub fn begin(limits: &Limits, network: Network, mechanism: &str, guests: &[i32]) -> Limiter {
+    /// `inside`: as their room says.
+    pub fn begin(
+        limits: &Limits,
+        network: Network,
+        mechanism: &str,
+        guests: &[i32],
+        inside: Option<Inside>,
+    ) -> Limiter {
         let now = Instant::now();
         let mut limiter = Limiter {
             limits: Limits::default(),
@@ -105,6 +116,7 @@ impl Limiter {
             written: Bucket::new(REST, Duration::MAX),
             received: Bucket::new(REST, MADE_UP),
             pacer: Pacer::default(),
+            inside,
             stopped: Stopped::default(),
             bounded: BTreeSet::new(),
         };
@@ -125,7 +137,12 @@ impl Limiter {
             .set(percent.map(|percent| percent.saturating_mul(10_000_000)));
         self.read.set(rate(limits.disk_kbyte_s));
         self.written.set(rate(limits.disk_kbyte_s));
-        let network = limits.network_kbyte_s.filter(|_| self.network);
+        if let Some(inside) = &self.inside {
+            // Memory that is there: nothing to fail.
+            let _ = inside.set(limits.network_kbyte_s);
+        }
+        let outside = self.network && self.inside.is_none();
+        let network = limits.network_kbyte_s.filter(|_| outside);
         self.pacer.set(rate(network));
         self.received.set(rate(network));
         self.bounded.clear();

@@ -1,7 +1,7 @@
 //! By what each limit is kept here, and what of it is not (P14, P54): for the record of a job, and for `probe`.
 
 use kumiko_linux::limits::group::{Controller, Place};
-use kumiko_policy::{Limited, Limits, MechanismKind, Network, Policy};
+use kumiko_policy::{Limited, Limits, MechanismKind, Network, NetworkLimiter, Policy};
 
 /// In words, a line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,12 +14,28 @@ pub struct Kept {
 pub fn kept(policy: &Policy, kind: MechanismKind) -> Kept {
     let mut kept = Kept::default();
     let has = |controller| Place::find(controller).is_some();
+    let inside = match policy.limiter() {
+        NetworkLimiter::Outside => None,
+        NetworkLimiter::Deadline => {
+            Some("each call waits in the guest, until an absolute deadline")
+        }
+        NetworkLimiter::Paper => Some(
+            "each call waits in the guest, by what was moved in the last 100 ms (the 2003 paper's formula)",
+        ),
+    };
     for (limited, value) in policy.limits.each() {
         let words = Limits::words(limited, value);
         let mut by = |what: &str| kept.by.push(format!("{words}: {what}"));
         match limited {
             Limited::Network if policy.network() == Network::None => {
                 by("there is no network to send to");
+            }
+            Limited::Network if kind == MechanismKind::Library && inside.is_some() => {
+                by(inside.unwrap_or_default());
+                kept.not.push(format!(
+                    "of the {words}: what is sent and received by other than a C library's own calls (programs without a \
+                     loader, glibc from 2.41 on), and by a guest that attacks its own process"
+                ));
             }
             Limited::Network => {
                 by(

@@ -11,6 +11,7 @@ use super::resolve::End;
 use super::shown::Shown;
 use super::view::{Kind, View, c_string, flag};
 use super::{build, processes, rules, trace};
+use crate::limits::Inside;
 use kumiko_linux::cell::{Failure, Filter, Stage, View as Steps};
 use kumiko_linux::packets::Packets;
 use kumiko_linux::supervise::listener::Listener;
@@ -38,6 +39,8 @@ pub(super) struct Charge {
     pub reach: Vec<Addresses>,
     /// Of the job's sockets to begin with, bytes a second.
     pub pace: Option<u64>,
+    /// Where the library keeps the rate instead.
+    pub inside: Option<Inside>,
     pub further_processes: bool,
     /// The room's own directory: there, and empty.
     pub scratch: PathBuf,
@@ -105,7 +108,11 @@ impl Supervisor {
             charge.further_processes,
         );
         Ok(Supervisor {
-            shown: Arc::new(Shown::new(view, charge.by == By::Library)),
+            shown: Arc::new(Shown::new(
+                view,
+                charge.by == By::Library,
+                charge.inside.clone(),
+            )),
             by: charge.by,
             filter,
             domain,

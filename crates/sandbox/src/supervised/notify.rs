@@ -13,7 +13,7 @@ use kumiko_linux::supervise::listener::{Listener, Notification};
 use kumiko_linux::supervise::tracee::{self, Registers, Stop};
 use kumiko_linux::supervise::{Call, Errno, calls, spawn};
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,7 +68,8 @@ impl Answering {
 
     fn handle(&mut self, asked: &Notification) {
         if let Some(arrivals) = &mut self.arrivals {
-            if let Some(result) = arrivals.asked(asked.tid, &asked.call) {
+            let lend = |fd: BorrowedFd<'_>| self.listener.lend(asked.id, fd);
+            if let Some(result) = arrivals.asked(asked.tid, &asked.call, lend) {
                 return self.listener.answer(asked.id, result.map(|()| 0));
             }
         }

@@ -9,6 +9,7 @@ use crate::PATH;
 use crate::contract::{Cost, Launch, Room, Streams};
 use crate::error::SandboxError;
 use crate::guest::Guest;
+use crate::limits::Inside;
 use crate::namespace::{About, Plan};
 use kumiko_linux::cell::{Failure, Stage};
 use kumiko_linux::limits::usage;
@@ -16,7 +17,9 @@ use kumiko_linux::packets::Packets;
 use kumiko_linux::process;
 use kumiko_linux::supervise::spawn;
 use kumiko_policy::choice::Profile;
-use kumiko_policy::{Access, GuestPath, JOB_DIRECTORY, Network, Policy, Reach, follow, unfollowed};
+use kumiko_policy::{
+    Access, GuestPath, JOB_DIRECTORY, Network, NetworkLimiter, Policy, Reach, follow, unfollowed,
+};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::AsFd;
@@ -34,6 +37,7 @@ pub(super) struct SupervisedRoom {
     network: Network,
     reach: Vec<Reach>,
     pace: Option<u64>,
+    inside: Option<Inside>,
     further_processes: bool,
     temporary: bool,
     running: Option<Running>,
@@ -67,6 +71,7 @@ impl SupervisedRoom {
             network: policy.network(),
             reach: policy.reach.clone(),
             pace: pace_of(policy),
+            inside: None,
             further_processes: policy.further_processes(),
             temporary: temporary
                 .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
@@ -90,6 +95,9 @@ impl SupervisedRoom {
                 cause: "the room has ended".to_owned(),
             });
         };
+        if self.by == By::Library {
+            self.inside = Inside::of(&self.began).map_err(kernel("making ready its limiter"))?;
+        }
         let scratch = scratch().map_err(kernel("making the room's own directory"))?;
         let (packets, theirs) = Packets::pair().map_err(kernel("making ready"))?;
         let charge = Charge {
@@ -98,13 +106,14 @@ impl SupervisedRoom {
             network: self.network,
             reach: self.reach.clone(),
             pace: self.pace,
+            inside: self.inside.clone(),
             further_processes: self.further_processes,
             scratch: scratch.clone(),
             counts: self.counts.clone(),
         };
-        let started = spawn::supervisor(&[theirs.as_fd()], |files| {
-            control::run(&charge, &theirs, files)
-        });
+        let theirs_too = self.inside.as_ref().map(AsFd::as_fd);
+        let keep: Vec<_> = [theirs.as_fd()].into_iter().chain(theirs_too).collect();
+        let started = spawn::supervisor(&keep, |files| control::run(&charge, &theirs, files));
         let supervisor = started.map_err(kernel("starting the supervisor"))?;
         drop(theirs);
         self.running = Some(Running {
@@ -227,7 +236,8 @@ impl SupervisedRoom {
 /// All of the job's rate: how many sockets it has is not known when one is connected.
 fn pace_of(policy: &Policy) -> Option<u64> {
     let rate = policy.limits.network_kbyte_s;
-    let rate = rate.filter(|_| policy.network() == Network::Host)?;
+    let paced = policy.network() == Network::Host && policy.limiter() == NetworkLimiter::Outside;
+    let rate = rate.filter(|_| paced)?;
     Some(rate.saturating_mul(1_000))
 }
 
@@ -307,6 +317,10 @@ impl Room for SupervisedRoom {
             cause: error.to_string(),
         })?;
         Ok(unfollowed(&self.began, now, self.by.kind()))
+    }
+
+    fn inside(&self) -> Option<Inside> {
+        self.inside.clone()
     }
 
     fn cost(&self) -> Cost {

@@ -4,6 +4,7 @@
 use super::processes;
 use super::view::View;
 use crate::library::{self, Given};
+use crate::limits::Inside;
 use kumiko_policy::Followed;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,10 +18,10 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn new(view: View, library: bool) -> Shown {
+    pub(super) fn new(view: View, library: bool, inside: Option<Inside>) -> Shown {
         let begun = Arc::new(view);
         Shown {
-            given: library.then(|| Arc::new(Given::of(&begun))),
+            given: library.then(|| Arc::new(Given::of(&begun, inside))),
             now: RwLock::new(Arc::clone(&begun)),
             begun,
         }
