@@ -19,13 +19,9 @@ import silf.jojo.config.NodeSpec;
  * J15 to J18). Link readers call it and never wait here. Not in it: how children are launched, what messages are made of.
  */
 final class LocalNode implements Link.Owner, Glue.Seat {
-    /** What handlers that have begun may take when the program ends (J18). */
-    static final int HANDLERS_MOST_ms = 10_000;
-    /** The same when it ends because something failed. */
-    static final int HANDLERS_MOST_FAILED_ms = 1_000;
     /** The property of a program that keeps siblings from looking for direct links, when it is "false". */
     static final String DIRECT = "jojo.direct";
-    /** Beyond that, for the nodes below to say that they are over. */
+    /** Beyond what handlers may take, for the nodes below to say that they are over. */
     private static final int BELOW_MOST_ms = 3_000;
 
     /** The node whose handler or start runs in a thread; for RemoteFileReader and the like. */
@@ -71,20 +67,13 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private final Names names;
     private final Looks looks;
     private final Siblings direct;
+    private final Intake intake;
     private volatile Code code;
     private volatile Thread starter;
     private volatile Runnable lastWords = () -> {};
 
-    // Guarded by this.
-    private boolean initialised;
-    private boolean saidReady;
-    private boolean going;
-    private boolean started;
-    private boolean saidDone;
-    private boolean ending;
-    private boolean over;
-    private int grace_ms = HANDLERS_MOST_ms;
-    private String lost;
+    /** Guarded by this. */
+    private final Course course = new Course();
 
     /**
      * The way to the parent.
@@ -112,6 +101,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         this.names = up == null ? new Names(birth.spec()) : null;
         this.looks = new Looks(this);
         this.direct = new Siblings(this);
+        this.intake = new Intake(this, post, family, neighbours, direct);
         post.onSwitch(direct::switched);
         post.taker(Post.MESSAGES, inbox::take);
         post.taker(Post.TREE, tree::take);
@@ -179,15 +169,16 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         starter.setContextClassLoader(classes.loader());
         starter.start();
         synchronized (this) {
-            while (!ending && lost == null) {
+            while (course.runs()) {
                 wait();
             }
         }
-        if (lost == null) {
+        if (lost() == null) {
             finish();
         }
-        close();
-        return lost;
+        String why = lost();
+        close(why);
+        return why;
     }
 
     private void program() {
@@ -200,20 +191,20 @@ final class LocalNode implements Link.Owner, Glue.Seat {
             made.init(birth.properties());
             inbox.open(made, Glue.get().ordered(made));
             synchronized (this) {
-                initialised = true;
+                course.initialised();
             }
             progress();
             synchronized (this) {
-                while (!going && !ending && lost == null) {
+                while (!course.isGoing() && course.runs()) {
                     wait();
                 }
-                if (!going) {
+                if (!course.isGoing()) {
                     return;
                 }
             }
             made.start();
             synchronized (this) {
-                started = true;
+                course.started();
             }
             progress();
         } catch (Throwable e) {
@@ -223,7 +214,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
                 // The program ends.
             }
             synchronized (this) {
-                if (ending || lost != null) {
+                if (!course.runs()) {
                     return; // it was interrupted, or its neighbours went first
                 }
             }
@@ -257,50 +248,44 @@ final class LocalNode implements Link.Owner, Glue.Seat {
 
     /** Something has changed; says READY, GO, DONE or END if that is what follows. */
     void progress() {
-        boolean ready = false;
-        boolean go = false;
-        Boolean done = null;
+        List<Course.Step> steps;
         synchronized (this) {
-            if (ending || lost != null) {
-                notifyAll();
-                return;
-            }
-            if (initialised && !saidReady && family.allReady()) {
-                saidReady = true;
-                ready = true;
-                go = up == null;
-            }
-            boolean is = started && family.allDone();
-            if (saidReady && is != saidDone) {
-                saidDone = is;
-                done = is;
+            steps = course.next(family.allReady(), family.allDone());
+            notifyAll();
+        }
+        for (Course.Step step : steps) {
+            switch (step) {
+                case READY -> ready();
+                case DONE -> done();
+                case NOT_DONE -> sendUp(doneFrame(0));
             }
         }
-        if (ready && up != null) {
+    }
+
+    private void ready() {
+        if (up == null) {
+            go();
+        } else {
             up.send(Frame.of(Frame.READY, 0, 0, 0));
             outside.ready();
         }
-        if (go) {
-            go();
+    }
+
+    private void done() {
+        if (up == null) {
+            end(Course.HANDLERS_MOST_ms);
+            return;
         }
-        if (done != null) {
-            if (up != null && done) {
-                // What siblings were sent by other ways than this link is there before the end can be.
-                direct.settled(() -> {
-                    boolean write;
-                    synchronized (this) {
-                        write = saidDone && up.offer(doneFrame(1));
-                    }
-                    if (write) {
-                        up.work();
-                    }
-                });
-            } else if (up != null) {
-                up.send(doneFrame(0));
-            } else if (done) {
-                end(HANDLERS_MOST_ms);
+        // What siblings were sent by other ways than this link is there before the end can be.
+        direct.settled(() -> {
+            boolean write;
+            synchronized (this) {
+                write = course.saidDone() && up.offer(doneFrame(1));
             }
-        }
+            if (write) {
+                up.work();
+            }
+        });
     }
 
     private static byte[] doneFrame(int is) {
@@ -309,13 +294,14 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         return frame;
     }
 
-    private void go() {
+    /** All are ready. */
+    void go() {
         if (up != null) {
             up.watch(Link.SILENT_ns);
         }
         family.go();
         synchronized (this) {
-            going = true;
+            course.go();
             notifyAll();
         }
         progress();
@@ -324,11 +310,9 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     /** The end of the program, at the client; elsewhere when END has come. */
     void end(int handlersMost_ms) {
         synchronized (this) {
-            if (ending) {
+            if (!course.end(handlersMost_ms)) {
                 return;
             }
-            ending = true;
-            grace_ms = handlersMost_ms;
             notifyAll();
         }
         Thread thread = starter;
@@ -339,6 +323,10 @@ final class LocalNode implements Link.Owner, Glue.Seat {
 
     /** J18, 6. */
     private void finish() throws InterruptedException {
+        int grace_ms;
+        synchronized (this) {
+            grace_ms = course.grace_ms();
+        }
         int left = handlers.awaitIdle(Deadline.in_ms(grace_ms));
         if (left > 0) {
             note(left + " handlers had not returned when the program ended");
@@ -347,7 +335,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         family.end(grace_ms);
         Deadline below = Deadline.in_ms(grace_ms + BELOW_MOST_ms);
         synchronized (this) {
-            while (!family.allGone() && !below.passed() && lost == null) {
+            while (!family.allGone() && !below.passed() && course.lost() == null) {
                 wait(Math.max(1, below.left_ms()));
             }
         }
@@ -358,9 +346,9 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         }
     }
 
-    private void close() {
+    private void close(String lost) {
         synchronized (this) {
-            over = true;
+            course.over();
             notifyAll();
         }
         Thread thread = starter;
@@ -378,11 +366,15 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         handlers.close();
     }
 
+    private synchronized String lost() {
+        return course.lost();
+    }
+
     /** Something failed that must end the program. */
     void report(Birth.Report report) {
         if (up == null) {
             outside.report(report);
-            end(HANDLERS_MOST_FAILED_ms);
+            end(Course.HANDLERS_MOST_FAILED_ms);
         } else {
             up.send(report.frame());
         }
@@ -395,7 +387,7 @@ final class LocalNode implements Link.Owner, Glue.Seat {
     private void tick() {
         for (; ; ) {
             synchronized (this) {
-                if (over) {
+                if (course.isOver()) {
                     return;
                 }
                 try {
@@ -442,133 +434,12 @@ final class LocalNode implements Link.Owner, Glue.Seat {
 
     @Override
     public void frame(Link link, byte[] frame) throws IOException {
-        if (Frame.type(frame) >= Frame.ROUTED) {
-            routed(link, frame);
-        } else if (link == up) {
-            fromParent(frame);
-        } else if (link.peer instanceof Child child) {
-            fromChild(child, link, frame);
-        } else if (Frame.type(frame) != Frame.GOODBYE) {
-            throw new Violation("a frame of type " + Frame.type(frame) + " from a sibling");
-        }
+        intake.frame(link, frame);
     }
 
-    private void routed(Link link, byte[] frame) throws Violation {
-        Path to = Path.get(frame, Frame.HEADER, frame.length);
-        int at = Frame.HEADER + to.size();
-        Path from = Path.get(frame, at, frame.length);
-        at += from.size();
-        if (link.peer instanceof Siblings.Peer sibling) {
-            direct.frame(sibling, frame, to, from, at);
-            return;
-        }
-        if (link == up ? path.holds(from) : !((Child) link.peer).path.holds(from)) {
-            post.dropped.increment(); // J15
-            return;
-        }
-        if (to.equals(path)) {
-            post.deliver(frame, from, at);
-            return;
-        }
-        Route next = route(to);
-        if (next == null || next == link) {
-            post.noWay(frame, from, at);
-        } else {
-            next.send(frame);
-        }
-    }
-
-    private void fromParent(byte[] frame) throws Violation {
-        switch (Frame.type(frame)) {
-            case Frame.BLOBS -> store.frame(frame);
-            case Frame.GO -> {
-                bare(frame);
-                go();
-            }
-            case Frame.END -> {
-                if (frame.length != Frame.HEADER + 4) {
-                    throw new Violation("END of " + (frame.length - Frame.HEADER) + " bytes");
-                }
-                int most_ms = Frame.i32(frame, Frame.HEADER);
-                if (most_ms < 0 || most_ms > HANDLERS_MOST_ms) {
-                    throw new Violation("END that gives handlers " + Integer.toUnsignedString(most_ms) + " ms");
-                }
-                end(most_ms);
-            }
-            case Frame.FAMILY -> {
-                for (Birth.Sibling one : Birth.readFamily(frame)) {
-                    NodeHandle handle = neighbours.update(one);
-                    if (handle != null && one.alive()) {
-                        joined(handle, going());
-                    }
-                }
-            }
-            case Frame.LOST -> lost(frame, null);
-            case Frame.GOODBYE -> orphaned("the parent said: " + Link.readGoodbye(frame).text());
-            default -> throw new Violation("a frame of type " + Frame.type(frame) + " from the parent");
-        }
-    }
-
-    private static boolean isDone(byte[] frame) throws Violation {
-        if (frame.length != Frame.HEADER + 1 || (frame[Frame.HEADER] & ~1) != 0) {
-            throw new Violation("DONE that is neither 0 nor 1");
-        }
-        return frame[Frame.HEADER] == 1;
-    }
-
-    private static void bare(byte[] frame) throws Violation {
-        if (frame.length != Frame.HEADER) {
-            throw new Violation("a frame of type " + Frame.type(frame) + " with " + (frame.length - Frame.HEADER) + " bytes");
-        }
-    }
-
-    private void fromChild(Child child, Link link, byte[] frame) throws Violation {
-        switch (Frame.type(frame)) {
-            case Frame.HELLO -> family.greeted(child, Hello.read(frame));
-            case Frame.WANT -> {
-                In in = new In(frame, Frame.HEADER);
-                boolean bytes = in.i32() == ClassStore.BYTES;
-                child.classes.want(in.name(), bytes);
-            }
-            case Frame.READY -> {
-                bare(frame);
-                family.ready(child);
-            }
-            case Frame.DONE -> {
-                family.done(child, isDone(frame));
-                progress();
-            }
-            case Frame.LOST -> lost(frame, child);
-            case Frame.REPORT -> report(Birth.Report.read(frame));
-            case Frame.GOODBYE -> {}
-            default -> throw new Violation("a frame of type " + Frame.type(frame) + " from a child");
-        }
-    }
-
-    /** News of a subtree that is no more: from above (child is null), or from below. */
-    private void lost(byte[] frame, Child by) throws Violation {
-        Birth.Lost news = Birth.Lost.read(frame);
-        Path gone;
-        try {
-            gone = Path.parse(news.path());
-        } catch (IllegalArgumentException e) {
-            throw new Violation("LOST of " + news.path());
-        }
-        if (by == null ? path.holds(gone) || gone.holds(path) : !by.path.holds(gone) || gone.equals(by.path)) {
-            throw new Violation("LOST of " + gone + " from one who cannot know");
-        }
-        post.lose(gone, news.epoch(), new NodeLostException(news.name(), news.why()));
-        if (by != null) {
-            sendUp(frame);
-            heard(news);
-        }
-        family.sendAll(frame, by);
-        NodeHandle handle = neighbours.sibling(gone);
-        if (handle != null) {
-            direct.lose(gone);
-            handle.down(news.why());
-            left(handle);
-        }
+    /** Whether it is the link to the parent. */
+    boolean isUp(Link link) {
+        return link == up;
     }
 
     private void gone(NodeHandle sibling, int epoch, String why) {
@@ -628,12 +499,12 @@ final class LocalNode implements Link.Owner, Glue.Seat {
         }
     }
 
-    private void orphaned(String why) {
+    /** The way up is no more. */
+    void orphaned(String why) {
         synchronized (this) {
-            if (over || lost != null) {
+            if (!course.lose(why)) {
                 return;
             }
-            lost = why;
             notifyAll();
         }
         outside.orphaned();
@@ -643,8 +514,9 @@ final class LocalNode implements Link.Owner, Glue.Seat {
 
     // -- the family --------------------------------------------------------------------------------------------------
 
-    private synchronized boolean going() {
-        return going;
+    /** Whether {@code start} may run. */
+    synchronized boolean isGoing() {
+        return course.isGoing();
     }
 
     /** Shows the code its neighbours as they are now. */

@@ -195,8 +195,8 @@ public final class FaultTest {
             ended_ns[0] = System.nanoTime();
         }, peer("pad00", FaultPolicy.FAIL));
         long took_ms = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - ended_ns[0]);
-        Check.that(took_ms >= LocalNode.HANDLERS_MOST_ms, "its ten seconds were " + took_ms + " ms");
-        Check.that(took_ms < LocalNode.HANDLERS_MOST_ms + 3_000 + BUSY_ms, "the program ended after " + took_ms + " ms");
+        Check.that(took_ms >= Course.HANDLERS_MOST_ms, "its ten seconds were " + took_ms + " ms");
+        Check.that(took_ms < Course.HANDLERS_MOST_ms + 3_000 + BUSY_ms, "the program ended after " + took_ms + " ms");
         Check.until("it has ended", life[0]::hasEnded);
     }
 
