@@ -1,12 +1,13 @@
-//! A program that asks about files by every call that can, where the view is the host's own: each mechanism tells it what
-//! the kernel tells it with no sandbox, to the number of the error. It makes and truncates what it names, by whoever runs
-//! this: none of its names leads out of the case's own directory.
+//! Programs that ask about files, and change them, by every call that can, where the view is the host's own: each mechanism
+//! tells them what the kernel tells them with no sandbox, to the number of the error. They make and truncate what they name,
+//! by whoever runs this: none of their names leads out of the case's own directory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg(target_arch = "x86_64")]
 
 mod common;
 
 use common::asker::ASKER;
+use common::changer::CHANGER;
 use common::*;
 use kumiko_policy::{Policy, parse};
 use kumiko_sandbox::{Ended, Launch, Streams};
@@ -129,4 +130,10 @@ fn what_is_asked_of_files_is_told_as_with_no_sandbox() {
     let source = ASKER.replace("PATHS", PATHS).replace("BASES", BASES);
     let test = "what_is_asked_of_files_is_told_as_with_no_sandbox";
     check(test, &source);
+}
+
+#[test]
+fn what_changes_files_is_told_as_with_no_sandbox_and_leaves_the_same() {
+    let test = "what_changes_files_is_told_as_with_no_sandbox_and_leaves_the_same";
+    check(test, CHANGER);
 }

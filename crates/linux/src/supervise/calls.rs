@@ -416,6 +416,13 @@ pub fn now_blocking(fd: BorrowedFd<'_>, flags: i32) -> Result<(), Errno> {
         .map(drop)
 }
 
+/// Was it opened for its path alone?
+pub fn is_path_only(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+    // SAFETY: plain numbers.
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) }.into())?;
+    Ok(flags & i64::from(libc::O_PATH) != 0)
+}
+
 /// A descriptor of a guest, shared with it: its sockets, its watches.
 pub fn descriptor_of(tid: i32, number: i32) -> Result<OwnedFd, Errno> {
     const THREAD: libc::c_uint = libc::O_EXCL as libc::c_uint; // PIDFD_THREAD, Linux 6.9

@@ -1,9 +1,11 @@
 //! What a supervisor of guests needs of the kernel where there are no namespaces: calls that wait for an answer
 //! ([`listener`]) or stop ([`tracee`]), their memory ([`memory`]), words that they cannot change ([`sealed`]), calls made
-//! in a guest's place ([`calls`], [`sockets`]) that can be broken off ([`breakable`]), domains as walls ([`domain`]), and
+//! in a guest's place ([`calls`], [`sockets`]), by arguments that the kernel takes ([`arguments`]), that can be broken off
+//! ([`breakable`]), domains as walls ([`domain`]), and
 //! the processes of such a room ([`spawn`]). x86_64, for numbers and registers.
 //! Not in it: which call means what, and what a guest may do (kumiko-sandbox).
 
+pub mod arguments;
 pub mod breakable;
 pub mod calls;
 pub mod counters;

@@ -5,7 +5,7 @@ use super::processes;
 use super::resolve::{End, join};
 use super::view::{Kind, c_string, flag};
 use kumiko_linux::supervise::calls::{self, FileKind};
-use kumiko_linux::supervise::{Errno, memory};
+use kumiko_linux::supervise::{Errno, arguments, memory};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -133,19 +133,19 @@ impl Caller<'_> {
     }
 
     fn descriptor_to_change(&self, number: i32) -> Result<OwnedFd, Errno> {
-        if number < 0 {
+        let fd = calls::descriptor_of(self.tid, number)?;
+        if calls::is_path_only(fd.as_fd())? {
             return Err(Errno::EBADF);
         }
-        let fd = self.descriptor(number)?;
         self.may_write_descriptor(&fd).map(|()| fd)
     }
 
     pub(super) fn change_mode(
         &self,
         directory: i32,
+        flags: u64,
         path: &[u8],
         mode: u32,
-        flags: u64,
     ) -> Result<i64, Errno> {
         let fd = self.changeable(directory, path, flags)?;
         if calls::about(fd.as_fd())?.kind() == FileKind::Link {
@@ -164,9 +164,9 @@ impl Caller<'_> {
     pub(super) fn change_owner(
         &self,
         directory: i32,
+        flags: u64,
         path: &[u8],
         owner: usize,
-        flags: u64,
     ) -> Result<i64, Errno> {
         let fd = self.changeable(directory, path, flags)?;
         calls::change_owner(
@@ -183,9 +183,16 @@ impl Caller<'_> {
 
     /// utimensat(2); without a path the descriptor itself.
     pub(super) fn change_times(&self) -> Result<i64, Errno> {
+        const OMITTED: i64 = 0x3fff_fffe; // UTIME_OMIT
         let times = self.times(2, 1)?;
-        let fd = match self.word(1) {
-            0 => self.descriptor_to_change(self.int(0))?,
+        if let Some([_, OMITTED, _, OMITTED]) = times {
+            return Ok(0); // whatever else is said
+        }
+        let fd = match (self.word(1), self.int(0)) {
+            (0, number) if number != flag::AT_CWD => {
+                self.flags(3, 0)?;
+                self.descriptor_to_change(number)?
+            }
             _ => {
                 let flags = self.flags(3, flag::AT_NOFOLLOW | flag::AT_EMPTY_PATH)?;
                 self.changeable(self.int(0), &self.path(1)?, flags)?
@@ -204,7 +211,7 @@ impl Caller<'_> {
     ) -> Result<i64, Errno> {
         let times = self.times(times, unit)?;
         let fd = match self.word(path) {
-            0 if path == 1 => self.descriptor_to_change(directory)?,
+            0 if directory != flag::AT_CWD => self.descriptor_to_change(directory)?,
             _ => self.changeable(directory, &self.path(path)?, 0)?,
         };
         calls::change_times(fd.as_fd(), times)
@@ -255,9 +262,11 @@ impl Caller<'_> {
     }
 
     pub(super) fn truncate(&self) -> Result<i64, Errno> {
+        let length = self.word(1) as i64;
+        arguments::of_truncate(length)?;
         let fd = self.changeable(flag::AT_CWD, &self.path(0)?, 0)?;
         match calls::about(fd.as_fd())?.kind() {
-            FileKind::Regular => calls::truncate(fd.as_fd(), self.word(1) as i64),
+            FileKind::Regular => calls::truncate(fd.as_fd(), length),
             FileKind::Directory => Err(Errno::EISDIR),
             _ => Err(Errno::EINVAL),
         }
@@ -271,9 +280,6 @@ impl Caller<'_> {
             true => self.changeable(flag::AT_CWD, &path, flags)?,
             false => self.subject(flag::AT_CWD, &path, flags)?.0,
         };
-        if calls::about(fd.as_fd())?.kind() == FileKind::Link {
-            return Err(Errno::EOPNOTSUPP); // a link has none that an ordinary account could set
-        }
         let path = calls::own_path(fd.as_fd());
         Ok((fd, path))
     }
@@ -286,30 +292,44 @@ impl Caller<'_> {
             })
     }
 
-    pub(super) fn set_attribute(&self, follow: bool) -> Result<i64, Errno> {
-        let (_fd, path) = self.attributed(follow, true)?;
-        self.set_attribute_at(&path)
-    }
-
-    pub(super) fn set_attribute_of(&self) -> Result<i64, Errno> {
-        let fd = self.descriptor_to_change(self.int(0))?;
-        self.set_attribute_at(&calls::own_path(fd.as_fd()))
-    }
-
-    fn set_attribute_at(&self, path: &CString) -> Result<i64, Errno> {
+    /// Name and value of one that is to be set.
+    fn attribute(&self) -> Result<(CString, Vec<u8>), Errno> {
+        let name = self.attribute_name();
+        let asked = name.as_deref().unwrap_or(c"user.none");
+        arguments::of_attribute(asked, self.int(4))?;
+        let name = name?;
         let size = self.word(3) as usize;
         if size > ATTRIBUTE_BYTES {
             return Err(Errno::E2BIG);
         }
         let mut value = vec![0; size];
         memory::read(self.tid, self.word(2), &mut value)?;
-        calls::set_attribute(path, &self.attribute_name()?, &value, self.int(4))
+        Ok((name, value))
+    }
+
+    pub(super) fn set_attribute(&self, follow: bool) -> Result<i64, Errno> {
+        let (name, value) = self.attribute()?;
+        let (_fd, path) = self.attributed(follow, true)?;
+        calls::set_attribute(&path, &name, &value, self.int(4))
+    }
+
+    pub(super) fn set_attribute_of(&self) -> Result<i64, Errno> {
+        let (name, value) = self.attribute()?;
+        let fd = self.descriptor_to_change(self.int(0))?;
+        calls::set_attribute(&calls::own_path(fd.as_fd()), &name, &value, self.int(4))
+    }
+
+    /// The name of one that is there.
+    fn attribute_there(&self) -> Result<CString, Errno> {
+        let name = self.attribute_name()?;
+        arguments::of_attribute_name(&name).map(|()| name)
     }
 
     pub(super) fn get_attribute(&self, follow: bool) -> Result<i64, Errno> {
+        let name = self.attribute_there()?;
         let (_fd, path) = self.attributed(follow, false)?;
         let most = (self.word(3) as usize).min(ATTRIBUTE_BYTES);
-        let (count, value) = calls::get_attribute(&path, &self.attribute_name()?, most)?;
+        let (count, value) = calls::get_attribute(&path, &name, most)?;
         self.put_some(2, most, &value)?;
         Ok(count)
     }
@@ -332,29 +352,34 @@ impl Caller<'_> {
     }
 
     pub(super) fn remove_attribute(&self, follow: bool) -> Result<i64, Errno> {
+        let name = self.attribute_there()?;
         let (_fd, path) = self.attributed(follow, true)?;
-        calls::remove_attribute(&path, &self.attribute_name()?)
+        calls::remove_attribute(&path, &name)
     }
 
     pub(super) fn remove_attribute_of(&self) -> Result<i64, Errno> {
+        let name = self.attribute_there()?;
         let fd = self.descriptor_to_change(self.int(0))?;
-        calls::remove_attribute(&calls::own_path(fd.as_fd()), &self.attribute_name()?)
+        calls::remove_attribute(&calls::own_path(fd.as_fd()), &name)
     }
 
     pub(super) fn add_watch(&self) -> Result<i64, Errno> {
-        const DONT_FOLLOW: i32 = 0x0200_0000; // IN_DONT_FOLLOW
-        let follow = self.int(2) & DONT_FOLLOW == 0;
-        let flags = if follow { 0 } else { flag::AT_NOFOLLOW };
+        const DONT_FOLLOW: u32 = 0x0200_0000; // IN_DONT_FOLLOW
+        const UNMOUNTED: u32 = 0x2000; // IN_UNMOUNT
+        let mask = self.int(2) as u32;
+        let watches = calls::descriptor_of(self.tid, self.int(0));
+        arguments::of_watch(watches.as_ref().ok().map(AsFd::as_fd), mask)?;
+        let flags = match mask & DONT_FOLLOW {
+            0 => 0,
+            _ => flag::AT_NOFOLLOW,
+        };
         let (fd, place) = self.subject(flag::AT_CWD, &self.path(1)?, flags)?;
-        if place.is_none() || calls::about(fd.as_fd())?.kind() == FileKind::Link {
+        if place.is_none() {
             return Err(Errno::EACCES);
         }
-        let watches = calls::descriptor_of(self.tid, self.int(0))?;
-        calls::add_watch(
-            watches.as_fd(),
-            fd.as_fd(),
-            (self.int(2) & !DONT_FOLLOW) as u32,
-        )
+        // Ours is a link of /proc, which is followed. That some bit is left, one is set that goes with every watch.
+        let mask = mask & !DONT_FOLLOW | UNMOUNTED;
+        calls::add_watch(watches?.as_fd(), fd.as_fd(), mask)
     }
 
     /// The place of a path as a directory to work in.

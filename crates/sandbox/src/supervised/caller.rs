@@ -37,7 +37,12 @@ impl Look for Caller<'_> {
             }
             Kind::Terminals | Kind::Tree => {}
         }
-        let fd = mount.open(rest, flag::PATH | flag::NOFOLLOW, 0)?;
+        let fd = mount.open(rest, flag::PATH | flag::NOFOLLOW, 0);
+        let fd = fd.map_err(|errno| match errno {
+            // There is a link on the way: a place has none, but that which a descriptor may stand for.
+            Errno::ELOOP => Errno::ENOTDIR,
+            errno => errno,
+        })?;
         Ok(match calls::about(fd.as_fd())?.kind() {
             FileKind::Directory => Thing::Directory(fd),
             FileKind::Link => Thing::Link(calls::read_link_at(fd.as_fd(), c"")?),

@@ -1,69 +1,71 @@
-//! Calls that make, remove and move names, in a guest's place.
+//! Calls that make, remove and move names, in a guest's place. Of a path all but its last name is resolved here; that is
+//! the kernel's to look at, as it stands there (".", "..", with a closing slash), for these calls follow none.
 
 use super::caller::Caller;
 use super::processes;
-use super::resolve::{End, last_name, parent};
+use super::resolve::{End, join};
 use super::view::{Kind, c_string, flag};
-use kumiko_linux::supervise::Errno;
-use kumiko_linux::supervise::calls::{self, FileKind};
+use kumiko_linux::supervise::{Errno, arguments, calls};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A name in a directory that is open.
+/// A name, there or not, in a directory that is open.
 struct Name {
+    /// That of the directory.
     place: Vec<u8>,
     directory: OwnedFd,
+    /// As it is written.
     name: CString,
-    /// The path ends with a slash.
-    closing: bool,
 }
 
 impl Caller<'_> {
+    fn name(&self, directory: i32, path: &[u8]) -> Result<Name, Errno> {
+        let (above, name) = parted(path).ok_or(Errno::ENOENT)?;
+        let name = c_string(name)?;
+        match self.end(directory, above, true)? {
+            End::There {
+                place,
+                handle,
+                directory: true,
+            } => Ok(Name {
+                place,
+                directory: handle,
+                name,
+            }),
+            End::Missing { .. } => Err(Errno::ENOENT),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
     /// Where a new name goes; EEXIST where it is taken.
     fn new_name(&self, directory: i32, path: &[u8]) -> Result<Name, Errno> {
+        let new = self.name(directory, path)?;
+        let Err(errno) = self.may_remove(&new) else {
+            return Ok(new);
+        };
+        // That it is taken is told first.
         match self.end(directory, path, false)? {
-            End::Missing { place, directory } => {
-                self.may_write(parent(&place))?;
-                self.name(place, directory)
-            }
+            End::Missing { .. } => Err(errno),
             _ => Err(Errno::EEXIST),
         }
     }
 
-    /// A name that is there; a link itself.
-    fn old_name(&self, directory: i32, path: &[u8]) -> Result<Name, Errno> {
-        let closing = path.ends_with(b"/");
-        match last_part(path) {
-            Some(b"." | b"..") => return Err(Errno::EINVAL),
-            None => return Err(Errno::EBUSY), // the root
-            Some(_) => {}
-        }
-        match self.end(directory, path, false)? {
-            End::There { place, .. } | End::Link { place } => {
-                if self.view.holds_mount(&place) {
-                    return Err(Errno::EBUSY);
-                }
-                self.may_write(parent(&place))?;
-                self.name(place, closing)
-            }
-            End::Missing { .. } => Err(Errno::ENOENT),
-            End::Alone { .. } => Err(Errno::EPERM),
+    /// May it be removed, or given to something else?
+    fn may_remove(&self, old: &Name) -> Result<(), Errno> {
+        match last_part(old.name.as_bytes()) {
+            b"." | b".." => Ok(()), // the kernel refuses them
+            last if self.view.holds_mount(&join(&old.place, last)) => Err(Errno::EBUSY),
+            _ => self.may_change(old),
         }
     }
 
-    fn name(&self, place: Vec<u8>, closing: bool) -> Result<Name, Errno> {
-        let (mount, rest) = self.view.mount_of(parent(&place))?;
-        if mount.kind != Kind::Tree {
-            return Err(Errno::EPERM);
+    /// May names be made and removed there?
+    fn may_change(&self, name: &Name) -> Result<(), Errno> {
+        self.may_write(&name.place)?;
+        match self.view.mount_of(&name.place)?.0.kind {
+            Kind::Tree => Ok(()),
+            _ => Err(Errno::EPERM),
         }
-        let directory = mount.open(rest, flag::PATH | flag::DIRECTORY, 0)?;
-        let name = c_string(last_name(&place))?;
-        Ok(Name {
-            place,
-            directory,
-            name,
-            closing,
-        })
     }
 
     pub(super) fn make_directory(
@@ -80,14 +82,12 @@ impl Caller<'_> {
     pub(super) fn make_node(
         &self,
         directory: i32,
-        path: &[u8],
+        path: usize,
         mode: u32,
         device: u64,
     ) -> Result<i64, Errno> {
-        let new = self.new_name(directory, path)?;
-        if new.closing {
-            return Err(Errno::ENOENT);
-        }
+        arguments::of_node(mode, device)?;
+        let new = self.new_name(directory, &self.path(path)?)?;
         let mode = mode & !processes::umask_of(self.tid)?;
         calls::make_node(new.directory.as_fd(), &new.name, mode, device)
     }
@@ -96,84 +96,37 @@ impl Caller<'_> {
         &self,
         words: &[u8],
         directory: i32,
-        path: &[u8],
+        path: usize,
     ) -> Result<i64, Errno> {
         if words.is_empty() {
             return Err(Errno::ENOENT);
         }
-        let new = self.new_name(directory, path)?;
-        if new.closing {
-            return Err(Errno::ENOENT);
-        }
+        let new = self.new_name(directory, &self.path(path)?)?;
         calls::make_link(&c_string(words)?, new.directory.as_fd(), &new.name)
     }
 
     pub(super) fn remove(&self, directory: i32, path: &[u8], flags: u64) -> Result<i64, Errno> {
-        if flags & !flag::AT_REMOVE_DIRECTORY != 0 {
-            return Err(Errno::EINVAL);
+        if flags != 0 && !path.is_empty() && last_part(path).is_empty() {
+            return Err(Errno::EBUSY); // the root
         }
-        let as_directory = flags != 0;
-        match last_part(path) {
-            Some(b"." | b"..") | None if !path.is_empty() && !as_directory => {
-                return Err(Errno::EISDIR);
-            }
-            Some(b"..") => return Err(Errno::ENOTEMPTY),
-            _ => {}
-        }
-        let old = self.old_name(directory, path)?;
-        if old.closing && !as_directory {
-            let there = calls::open_beneath(
-                old.directory.as_fd(),
-                &old.name,
-                flag::PATH | flag::NOFOLLOW,
-                0,
-            )?;
-            let is = calls::about(there.as_fd())?.kind();
-            return Err(if is == FileKind::Directory {
-                Errno::EISDIR
-            } else {
-                Errno::ENOTDIR
-            });
-        }
+        let old = self.name(directory, path)?;
+        self.may_remove(&old)?;
         calls::unlink(old.directory.as_fd(), &old.name, flags as i32)
     }
 
+    /// Each path: where it begins, and which argument it is.
     pub(super) fn rename(
         &self,
-        from: (i32, &[u8]),
-        to: (i32, &[u8]),
+        from: (i32, usize),
+        to: (i32, usize),
         flags: u32,
     ) -> Result<i64, Errno> {
-        const EXCHANGE: u32 = 2;
-        for path in [from.1, to.1] {
-            if matches!(last_part(path), Some(b"." | b"..")) {
-                return Err(Errno::EBUSY);
-            }
-        }
-        let old = self.old_name(from.0, from.1)?;
-        let new = match self.end(to.0, to.1, false)? {
-            End::Missing { place, directory } => {
-                if flags & EXCHANGE != 0 {
-                    return Err(Errno::ENOENT);
-                }
-                self.may_write(parent(&place))?;
-                let new = self.name(place, directory)?;
-                if new.closing {
-                    let there = calls::open_beneath(
-                        old.directory.as_fd(),
-                        &old.name,
-                        flag::PATH | flag::NOFOLLOW,
-                        0,
-                    )?;
-                    if calls::about(there.as_fd())?.kind() != FileKind::Directory {
-                        return Err(Errno::ENOTDIR);
-                    }
-                }
-                new
-            }
-            _ => self.old_name(to.0, to.1)?,
-        };
+        arguments::of_rename(flags)?;
+        let old = self.name(from.0, &self.path(from.1)?)?;
+        let new = self.name(to.0, &self.path(to.1)?)?;
         self.same_mount(&old.place, &new.place)?;
+        self.may_remove(&old)?;
+        self.may_remove(&new)?;
         calls::rename(
             (old.directory.as_fd(), &old.name),
             (new.directory.as_fd(), &new.name),
@@ -194,9 +147,6 @@ impl Caller<'_> {
         };
         let (old, place) = self.subject(from.0, from.1, (flags & flag::AT_EMPTY_PATH) | follow)?;
         let new = self.new_name(to.0, to.1)?;
-        if new.closing {
-            return Err(Errno::ENOENT);
-        }
         let place = match place {
             Some(place) => place,
             None => {
@@ -211,10 +161,7 @@ impl Caller<'_> {
 
     /// As between file systems: what is moved stays where its rights are.
     fn same_mount(&self, one: &[u8], other: &[u8]) -> Result<(), Errno> {
-        let (one, other) = (
-            self.view.mount_of(one)?.0,
-            self.view.mount_of(parent(other))?.0,
-        );
+        let (one, other) = (self.view.mount_of(one)?.0, self.view.mount_of(other)?.0);
         if std::ptr::eq(one, other) {
             Ok(())
         } else {
@@ -223,8 +170,51 @@ impl Caller<'_> {
     }
 }
 
-/// The last name of a path as it is written; None: there is none.
-fn last_part(path: &[u8]) -> Option<&[u8]> {
-    path.split(|byte| *byte == b'/')
-        .rfind(|part| !part.is_empty())
+/// A path as the directory that it names something in, and that name as it is written; None: it is empty.
+fn parted(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    path.first()?;
+    let begin = without_closing(path).len() - last_part(path).len();
+    Some(match path.split_at_checked(begin)? {
+        (_, name) if without_closing(name).is_empty() => (b"/", b"."),
+        (b"", name) => (b".", name),
+        (above, name) if without_closing(above).is_empty() => (b"/", name),
+        (above, name) => (without_closing(above), name),
+    })
+}
+
+/// The last name of a path without closing slashes; empty: it is the root.
+fn last_part(path: &[u8]) -> &[u8] {
+    let path = without_closing(path);
+    let slash = path.iter().rposition(|byte| *byte == b'/');
+    path.get(slash.map_or(0, |slash| slash + 1)..)
+        .unwrap_or_default()
+}
+
+fn without_closing(path: &[u8]) -> &[u8] {
+    let closing = path.iter().rev().take_while(|byte| **byte == b'/');
+    path.get(..path.len() - closing.count()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_parted_before_their_last_name() {
+        let check = |path: &str, expected: Option<(&str, &str)>| {
+            let expected = expected.map(|(above, name)| (above.as_bytes(), name.as_bytes()));
+            assert_eq!(parted(path.as_bytes()), expected, "{path:?}");
+        };
+        check("", None);
+        check("/", Some(("/", ".")));
+        check("//", Some(("/", ".")));
+        check("a", Some((".", "a")));
+        check("a/", Some((".", "a/")));
+        check("/a", Some(("/", "a")));
+        check("//a//", Some(("/", "a//")));
+        check("a/b", Some(("a", "b")));
+        check("/a//b/..", Some(("/a//b", "..")));
+        check("a//b/", Some(("a", "b/")));
+        check("..", Some((".", "..")));
+    }
 }

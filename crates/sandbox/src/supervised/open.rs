@@ -6,7 +6,7 @@ use super::resolve::{End, join, last_name, parent};
 use super::serve::Outcome;
 use super::view::{Kind, Mount, c_string, flag};
 use kumiko_linux::supervise::calls::{self, FileKind};
-use kumiko_linux::supervise::{Errno, memory};
+use kumiko_linux::supervise::{Errno, arguments, memory};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Bits of a mode that open(2) takes.
@@ -24,18 +24,21 @@ pub(super) struct Wanted {
 /// struct open_how and the bits of its `resolve`.
 pub(super) fn wanted_how(caller: &Caller<'_>) -> Result<Wanted, Errno> {
     const HOW_BYTES: u64 = 24;
+    const HOW_MOST_BYTES: u64 = 4096; // a page (openat2(2))
     const NO_CROSSING: u64 = 0x1;
     const NO_MAGIC_LINKS: u64 = 0x2;
     const NO_LINKS: u64 = 0x4;
     const CACHED: u64 = 0x20;
-    if caller.word(3) < HOW_BYTES {
+    let size = caller.word(3);
+    if size < HOW_BYTES {
         return Err(Errno::EINVAL);
     }
-    if caller.word(3) > HOW_BYTES {
+    if size > HOW_MOST_BYTES {
         return Err(Errno::E2BIG);
     }
-    let mut how = [0; HOW_BYTES as usize];
+    let mut how = vec![0; size as usize];
     memory::read(caller.tid, caller.word(2), &mut how)?;
+    arguments::of_open_how(&how)?;
     let word = |at: usize| {
         let bytes = how.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         u64::from_ne_bytes(bytes.unwrap_or_default())
@@ -49,7 +52,7 @@ pub(super) fn wanted_how(caller: &Caller<'_>) -> Result<Wanted, Errno> {
     };
     match resolve {
         0 => Ok(wanted),
-        CACHED => Err(Errno::EAGAIN),
+        _ if resolve & CACHED != 0 => Err(Errno::EAGAIN),
         // What is asked is more than this mechanism tells apart; programs have to go without where the kernel is old too.
         _ if resolve & !(NO_CROSSING | NO_MAGIC_LINKS | NO_LINKS) == 0 => {
             let plain = wanted.flags | flag::NOFOLLOW;
@@ -393,28 +396,38 @@ fn may_reopen(
 
 /// open(2) by its older names.
 pub(super) fn wanted(caller: &Caller<'_>) -> Result<Wanted, Errno> {
-    Ok(Wanted {
-        directory: flag::AT_CWD,
-        path: caller.path(0)?,
-        flags: caller.int(1),
-        mode: caller.int(2) as u32,
-    })
+    taken(caller, flag::AT_CWD, 0, (caller.int(1), caller.int(2)))
 }
 
 pub(super) fn wanted_at(caller: &Caller<'_>) -> Result<Wanted, Errno> {
-    Ok(Wanted {
-        directory: caller.int(0),
-        path: caller.path(1)?,
-        flags: caller.int(2),
-        mode: caller.int(3) as u32,
-    })
+    taken(caller, caller.int(0), 1, (caller.int(2), caller.int(3)))
 }
 
 pub(super) fn wanted_creat(caller: &Caller<'_>) -> Result<Wanted, Errno> {
+    let flags = flag::CREATE | flag::WRITE_ONLY | flag::TRUNCATE;
+    taken(caller, flag::AT_CWD, 0, (flags, caller.int(1)))
+}
+
+/// What the elder calls take: they drop what openat2(2) refuses. `path`: which argument it is.
+fn taken(
+    caller: &Caller<'_>,
+    directory: i32,
+    path: usize,
+    (flags, mode): (i32, i32),
+) -> Result<Wanted, Errno> {
+    let known = match flags & flag::PATH {
+        0 => flag::KNOWN,
+        _ => flag::PATH | flag::DIRECTORY | flag::NOFOLLOW | flag::CLOSE_ON_EXEC,
+    };
+    let (flags, mode) = (flags & known, mode as u32);
+    // Else there is nothing that they refuse.
+    if flags & (flag::CREATE | flag::TEMPORARY) != 0 {
+        arguments::of_open(flags, mode)?;
+    }
     Ok(Wanted {
-        directory: flag::AT_CWD,
-        path: caller.path(0)?,
-        flags: flag::CREATE | flag::WRITE_ONLY | flag::TRUNCATE,
-        mode: caller.int(1) as u32,
+        directory,
+        path: caller.path(path)?,
+        flags,
+        mode,
     })
 }

@@ -135,38 +135,37 @@ pub(super) fn serve(c: &Caller<'_>) -> Result<Outcome, Errno> {
         nr::GETCWD => c.working_directory(),
         nr::MKDIR => c.make_directory(AT_CWD, &c.path(0)?, c.int(1) as u32),
         nr::MKDIRAT => c.make_directory(c.int(0), &c.path(1)?, c.int(2) as u32),
-        nr::MKNOD => c.make_node(AT_CWD, &c.path(0)?, c.int(1) as u32, c.word(2)),
-        nr::MKNODAT => c.make_node(c.int(0), &c.path(1)?, c.int(2) as u32, c.word(3)),
+        nr::MKNOD => c.make_node(AT_CWD, 0, c.int(1) as u32, c.word(2)),
+        nr::MKNODAT => c.make_node(c.int(0), 1, c.int(2) as u32, c.word(3)),
         nr::RMDIR => c.remove(AT_CWD, &c.path(0)?, flag::AT_REMOVE_DIRECTORY),
         nr::UNLINK => c.remove(AT_CWD, &c.path(0)?, 0),
-        nr::UNLINKAT => c.remove(c.int(0), &c.path(1)?, c.int(2) as u64),
-        nr::RENAME => c.rename((AT_CWD, &c.path(0)?), (AT_CWD, &c.path(1)?), 0),
-        nr::RENAMEAT => c.rename((c.int(0), &c.path(1)?), (c.int(2), &c.path(3)?), 0),
-        nr::RENAMEAT2 => c.rename(
-            (c.int(0), &c.path(1)?),
-            (c.int(2), &c.path(3)?),
-            c.int(4) as u32,
-        ),
+        nr::UNLINKAT => {
+            let flags = c.flags(2, flag::AT_REMOVE_DIRECTORY)?;
+            c.remove(c.int(0), &c.path(1)?, flags)
+        }
+        nr::RENAME => c.rename((AT_CWD, 0), (AT_CWD, 1), 0),
+        nr::RENAMEAT => c.rename((c.int(0), 1), (c.int(2), 3), 0),
+        nr::RENAMEAT2 => c.rename((c.int(0), 1), (c.int(2), 3), c.int(4) as u32),
         nr::LINK => c.link((AT_CWD, &c.path(0)?), (AT_CWD, &c.path(1)?), 0),
         nr::LINKAT => {
             let flags = c.flags(4, flag::AT_FOLLOW | flag::AT_EMPTY_PATH)?;
             c.link((c.int(0), &c.path(1)?), (c.int(2), &c.path(3)?), flags)
         }
-        nr::SYMLINK => c.make_link(&c.path(0)?, AT_CWD, &c.path(1)?),
-        nr::SYMLINKAT => c.make_link(&c.path(0)?, c.int(1), &c.path(2)?),
-        nr::CHMOD => c.change_mode(AT_CWD, &c.path(0)?, c.int(1) as u32, 0),
+        nr::SYMLINK => c.make_link(&c.path(0)?, AT_CWD, 1),
+        nr::SYMLINKAT => c.make_link(&c.path(0)?, c.int(1), 2),
+        nr::CHMOD => c.change_mode(AT_CWD, 0, &c.path(0)?, c.int(1) as u32),
         nr::FCHMOD => c.change_mode_of(),
-        nr::FCHMODAT => c.change_mode(c.int(0), &c.path(1)?, c.int(2) as u32, 0),
+        nr::FCHMODAT => c.change_mode(c.int(0), 0, &c.path(1)?, c.int(2) as u32),
         nr::FCHMODAT2 => c.change_mode(
             c.int(0),
+            c.flags(3, OF_PATHS)?,
             &c.path(1)?,
             c.int(2) as u32,
-            c.flags(3, OF_PATHS)?,
         ),
-        nr::CHOWN => c.change_owner(AT_CWD, &c.path(0)?, 1, 0),
-        nr::LCHOWN => c.change_owner(AT_CWD, &c.path(0)?, 1, flag::AT_NOFOLLOW),
+        nr::CHOWN => c.change_owner(AT_CWD, 0, &c.path(0)?, 1),
+        nr::LCHOWN => c.change_owner(AT_CWD, flag::AT_NOFOLLOW, &c.path(0)?, 1),
         nr::FCHOWN => c.change_owner_of(),
-        nr::FCHOWNAT => c.change_owner(c.int(0), &c.path(1)?, 2, c.flags(4, OF_PATHS)?),
+        nr::FCHOWNAT => c.change_owner(c.int(0), c.flags(4, OF_PATHS)?, &c.path(1)?, 2),
         nr::UTIMENSAT => c.change_times(),
         nr::FUTIMESAT => c.change_times_by(c.int(0), 1, 2, 1000),
         nr::UTIMES => c.change_times_by(AT_CWD, 0, 1, 1000),

@@ -410,6 +410,8 @@ pub(super) mod flag {
     pub const PATH: i32 = 0o10_000_000;
     /// O_TMPFILE without O_DIRECTORY.
     pub const TEMPORARY: i32 = 0o20_000_000;
+    /// All that open(2) has; what else is set means nothing to it.
+    pub const KNOWN: i32 = 0o37_777_703;
     /// Of calls of the "at" kind.
     pub const AT_CWD: i32 = -100;
     pub const AT_NOFOLLOW: u64 = 0x100;

@@ -3,6 +3,7 @@
 
 pub mod asker;
 pub mod case;
+pub mod changer;
 
 use kumiko_policy::Policy;
 use kumiko_sandbox::{
