@@ -165,3 +165,63 @@ int main(void) { return system("/job/b && echo executed || echo none"); }
         check_where(mechanism, test, source, MAPPED, None, told, program);
     }
 }
+
+/// Of scripts and programs, by name and by descriptor: their interpreters are those of the view, and never another file
+/// that the host has by that name.
+#[test]
+fn interpreters_are_those_of_the_view() {
+    let source = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+/* `held`: by a descriptor, with these flags. */
+static void runs(const char *path, int held) {
+  char *arguments[] = {"program", 0};
+  int status, fd = held < 0 ? -1 : open(path, held);
+  if (!fork()) {
+    if (held < 0) execve(path, arguments, environ);
+    else syscall(SYS_execveat, fd, "", arguments, environ, 0x1000);
+    _exit(errno);
+  }
+  wait(&status);
+  close(fd);
+  printf("%d ", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+int main(void) {
+  const char *paths[] = {"/job/shown", "/job/hidden", "/job/chain", "/job/program", "/job/strange", "/bin/true"};
+  for (int i = 0; i < 6; i++) runs(paths[i], -1), runs(paths[i], O_RDONLY), runs(paths[i], O_RDONLY | O_CLOEXEC), printf("; ");
+  fflush(stdout);
+  execl("/job/told", "told", "word", (char *)0);
+}
+"#;
+    let more = "'{dir}/both' = { real = '{dir}/real', access = 'read' }";
+    let made = r#"cd $0; mkdir real both
+        cp /bin/sh real/sh; cp /bin/false both/sh; cp /lib64/ld-linux-x86-64.so.2 real/loader; cp real/loader both; cp /bin/sh other
+        printf '#!%s/both/sh\nexit 42\n' $0 > job/shown; printf '#!%s/other/sh\nexit 42\n' $0 > job/hidden
+        printf '#!/job/shown\n' > job/chain; printf '#!%s/both/sh -e\necho $# $1; false; exit 42\n' $0 > job/told
+        chmod +x job/*
+        for it in program:both strange:other; do
+            echo 'int main(void) { return 7; }' | gcc -x c -Wl,--dynamic-linker=$0/${it#*:}/loader -o job/${it%:*} -
+        done; cp real/loader other"#;
+    let test = "interpreters_are_those_of_the_view";
+    for mechanism in MECHANISMS {
+        let begin = |scratch: &Scratch| {
+            let mut sh = Command::new("sh");
+            let made = sh.args(["-ec", made]).arg(&scratch.0).status();
+            assert!(made.unwrap().success());
+        };
+        // A loader has to be the same file on the host (P18).
+        let program = if mechanism == "namespace" {
+            "7 7 7"
+        } else {
+            "2 2 2"
+        };
+        let told = format!("42 42 2 ; 2 2 2 ; 42 42 2 ; {program} ; 2 2 2 ; 0 0 0 ; 1 word\n");
+        check_where(mechanism, test, source, more, None, &told, begin);
+    }
+}

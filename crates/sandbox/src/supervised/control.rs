@@ -283,7 +283,7 @@ fn find(caller: &Caller<'_>, order: &Order) -> Result<execute::Program, Failure>
             index,
             errno,
         };
-        match execute::find(caller, flag::AT_CWD, candidate.as_bytes(), true) {
+        match execute::find(caller, flag::AT_CWD, candidate.as_bytes(), 0) {
             Ok(program) => return Ok(program),
             Err(Missing::Interpreter(errno)) => return Err(at(Stage::Interpreter, errno)),
             Err(Missing::Program(Errno::ENOENT | Errno::ENOTDIR)) => {}

@@ -3,7 +3,7 @@
 
 use super::caller::Caller;
 use super::processes;
-use super::resolve::End;
+use super::resolve::{End, join};
 use super::view::flag;
 use kumiko_linux::supervise::Errno;
 use kumiko_linux::supervise::calls::{self, FileKind};
@@ -46,12 +46,15 @@ impl From<Missing> for Errno {
     }
 }
 
+/// `flags`: of execveat(2).
 pub(super) fn find(
     caller: &Caller<'_>,
     directory: i32,
     path: &[u8],
-    follow: bool,
+    flags: u64,
 ) -> Result<Program, Missing> {
+    let by_descriptor = path.is_empty() && flags & flag::AT_EMPTY_PATH != 0;
+    let follow = flags & flag::AT_NOFOLLOW == 0;
     let mut before: Vec<Vec<u8>> = Vec::new();
     let mut same = true;
     let mut words = path.to_vec();
@@ -64,9 +67,12 @@ pub(super) fn find(
             }
         };
         let base = if depth == 0 { directory } else { flag::AT_CWD };
-        let (place, file) =
-            executable(caller, base, &words, follow || depth > 0).map_err(missing)?;
-        same = same && caller.is_same_on_host(base, &words, &file);
+        let given = by_descriptor && depth == 0;
+        let (place, file) = match given {
+            true => held(caller, base).map_err(missing)?,
+            false => executable(caller, base, &words, follow || depth > 0).map_err(missing)?,
+        };
+        same = same && (given || caller.is_same_on_host(base, &words, &file));
         let begin = first_bytes(&file);
         let Some((interpreter, argument)) = script(&begin) else {
             if let Some(loader) = loader(&file, &begin) {
@@ -77,13 +83,16 @@ pub(super) fn find(
                     return Err(Missing::Interpreter(Errno::ENOENT));
                 }
             }
-            let real = caller.real_of(&place).map_err(missing)?;
+            let real = match given {
+                true => Vec::new(), // the kernel has it
+                false => caller.real_of(&place).map_err(missing)?,
+            };
             let before = (!before.is_empty()).then_some(before);
             return Ok(Program { real, before, same });
         };
         let shown = match (depth, directory, words.starts_with(b"/")) {
             (0, flag::AT_CWD, _) | (_, _, true) => words,
-            (0, number, _) => [format!("/dev/fd/{number}/").as_bytes(), &words].concat(),
+            (0, number, _) => by_number(caller, number, &words).map_err(missing)?,
             _ => words,
         };
         // The script goes in the place of what stood for it: its name, or the last word of what came before.
@@ -98,6 +107,24 @@ pub(super) fn find(
         words = interpreter;
     }
     Err(Missing::Program(Errno::ELOOP))
+}
+
+/// What a script is told to be that was executed by a descriptor: its interpreter has to find that.
+fn by_number(caller: &Caller<'_>, number: i32, words: &[u8]) -> Result<Vec<u8>, Errno> {
+    let flags = processes::flags_by(&format!("/proc/{}/fdinfo/{number}", caller.tid))?;
+    if flags & flag::CLOSE_ON_EXEC != 0 {
+        return Err(Errno::ENOENT);
+    }
+    let directory = format!("/dev/fd/{number}").into_bytes();
+    Ok(join(&directory, words))
+}
+
+/// What one of the guest's descriptors stands for; it has no place.
+fn held(caller: &Caller<'_>, number: i32) -> Result<(Vec<u8>, OwnedFd), Errno> {
+    let file = caller.descriptor(number)?;
+    may_be_executed(caller, &file)?;
+    calls::access(file.as_fd(), MAY_EXECUTE, EFFECTIVE)?;
+    Ok((Vec::new(), file))
 }
 
 fn executable(
@@ -127,7 +154,7 @@ fn executable(
 }
 
 /// A file that is shown, or was until it lost its name, or memory: not what a guest was given and is not shown.
-pub(super) fn may_be_executed(caller: &Caller<'_>, file: &OwnedFd) -> Result<(), Errno> {
+fn may_be_executed(caller: &Caller<'_>, file: &OwnedFd) -> Result<(), Errno> {
     let real = calls::read_link(&calls::own_path(file.as_fd()))?;
     let is_shown = processes::is_shown(caller.view, &real);
     if is_shown && calls::about(file.as_fd())?.kind() == FileKind::Regular {

@@ -375,14 +375,7 @@ fn may_reopen(
     }
     let info = [parent(parent(place)), b"/fdinfo/", last_name(place)].concat();
     let info = String::from_utf8(info).map_err(|_| Errno::EACCES)?;
-    let text = std::fs::read_to_string(info)?;
-    let had = text
-        .lines()
-        .find_map(|line| line.strip_prefix("flags:"))
-        .map(str::trim);
-    let had = had
-        .and_then(|had| i32::from_str_radix(had, 8).ok())
-        .ok_or(Errno::EACCES)?;
+    let had = processes::flags_by(&info)?;
     let asked = flags & flag::ACCESS;
     let enough = had & flag::PATH == 0
         && (had & flag::ACCESS == flag::READ_WRITE || had & flag::ACCESS == asked);

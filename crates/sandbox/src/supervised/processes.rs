@@ -335,3 +335,11 @@ pub(super) fn number(name: &[u8]) -> Option<i32> {
         .then(|| std::str::from_utf8(name).ok()?.parse().ok())
         .flatten()
 }
+/// Flags of what is open, by its file of `fdinfo` (proc_pid_fdinfo(5)).
+pub(super) fn flags_by(info: &str) -> Result<i32, Errno> {
+    let text = std::fs::read_to_string(info)?;
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags
+        .and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok())
+        .ok_or(Errno::EACCES)
+}

@@ -251,12 +251,7 @@ fn enter(c: &Caller<'_>) -> Result<Outcome, Errno> {
 /// `path`: which argument is it; the two that follow are arguments and environment.
 fn execute_call(c: &Caller<'_>, directory: i32, path: usize, flags: u64) -> Result<Outcome, Errno> {
     let words = c.path(path)?;
-    if words.is_empty() && flags & flag::AT_EMPTY_PATH != 0 {
-        // By descriptor: what it stands for was opened before, and the kernel looks for no name but a loader's.
-        execute::may_be_executed(c, &c.descriptor(directory)?)?;
-        return Ok(Outcome::Native);
-    }
-    let program = execute::find(c, directory, &words, flags & flag::AT_NOFOLLOW == 0)?;
+    let program = execute::find(c, directory, &words, flags)?;
     if program.same {
         // Another thread may change the words yet: then the guest's domain, or a look at what came of them, holds it.
         return Ok(Outcome::Native);
