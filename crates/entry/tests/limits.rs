@@ -389,6 +389,15 @@ fn inside(limiter: &str, rate: &str, script: &str) -> Option<(Running, impl Read
         eprintln!("SKIP a limiter in the guest: missing {}", obstacle.why);
         return None;
     }
+    let told = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let told = String::from_utf8_lossy(&told.unwrap().stdout)
+        .trim()
+        .to_owned();
+    let minor = told.strip_prefix("glibc 2.").and_then(|m| m.parse().ok());
+    if minor.is_none_or(|minor: u32| minor >= 41) {
+        eprintln!("SKIP a limiter in the guest: missing glibc before 2.41");
+        return None;
+    }
     let policy = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(
         policy.path(),
