@@ -264,11 +264,13 @@ final class Handlers {
                 }
                 long until = System.nanoTime() + IDLE_ns;
                 while (!called) {
-                    LockSupport.parkNanos(this, until - System.nanoTime());
-                    if (closed || !called && System.nanoTime() >= until && idle.remove(this)) {
+                    boolean over = closed || System.nanoTime() >= until;
+                    // Who is not in line any more has just been called, and has a task.
+                    if (over && idle.remove(this)) {
                         workers.decrementAndGet();
                         return;
                     }
+                    LockSupport.parkNanos(this, Math.max(1, until - System.nanoTime()));
                 }
             }
         }
