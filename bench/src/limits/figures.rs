@@ -1,5 +1,6 @@
-//! Figure 5 of paper 000 on the mechanisms of today: what is sent over the limit that was set, by the kernel's pacing and
-//! by the paper's own limiter (its section 4.2) in each of its three ways. The paper's machine was another: shapes compare.
+//! Figure 5 of paper 000 on the mechanisms of today: what is sent over the limit that was set, by the kernel's pacing, by
+//! the two limiters of our library in the guest, and by the paper's own limiter (its section 4.2) in each of its three ways.
+//! The paper's machine was another: shapes compare.
 
 use super::net::{MBIT, sent};
 use super::place::{Beside, Keeper, Place};
@@ -10,6 +11,7 @@ use crate::goal::Row;
 use crate::guard;
 use crate::info::curve::{Axis, Curve, Point, curves};
 use crate::stats::{Summary, Unit};
+use kumiko_policy::NetworkLimiter;
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,12 +22,19 @@ const LAST: &str = "at a limit of 20 Gbit/s";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Pacing,
+    /// Ours, in the guest.
+    Inside(NetworkLimiter),
     /// The paper's limiter, told by its first word.
     Paper(&'static str),
 }
 
-const WAYS: [(&str, Way); 4] = [
+const WAYS: [(&str, Way); 6] = [
     ("pacing by the kernel", Way::Pacing),
+    ("library, deadlines", Way::Inside(NetworkLimiter::Deadline)),
+    (
+        "library, the paper's formula",
+        Way::Inside(NetworkLimiter::Paper),
+    ),
     ("the paper's, ptrace", Way::Paper("ptrace")),
     ("the paper's, notify", Way::Paper("notify")),
     ("the paper's, library", Way::Paper(place::INSIDE)),
@@ -95,6 +104,7 @@ fn one(place: &Place, way: Way, limit_mbit: u32) -> Result<f64, Failure> {
     let plain = place.guest(Keeper::Native, None, &words);
     let command = match way {
         Way::Pacing => place.guest(Keeper::Ours("namespace"), Some(&limit), &words),
+        Way::Inside(limiter) => place.guest(Keeper::Inside(limiter), Some(&limit), &words),
         Way::Paper(place::INSIDE) => {
             let mut command = plain;
             let library = place.folder().join(place::INSIDE);

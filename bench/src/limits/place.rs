@@ -4,6 +4,7 @@
 use crate::fail::{Failure, While};
 use crate::guard::{self, Guard};
 use crate::wait::{self, SAMPLE_WITHIN};
+use kumiko_policy::NetworkLimiter;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub enum Keeper {
     Native,
     /// One of our mechanisms, by name.
     Ours(&'static str),
+    /// Our library in the guest, by one of its limiters.
+    Inside(NetworkLimiter),
 }
 
 #[derive(Debug)]
@@ -38,6 +41,10 @@ impl Place {
             .tempdir_in(beneath)
             .doing(making)?;
         let place = Place { kumiko, folder };
+        for limiter in NetworkLimiter::ALL {
+            let text = format!("complete = false\nlimiter = \"{}\"\n", limiter.name());
+            fs::write(place.policy(limiter), text).doing(making)?;
+        }
         let inside = ["-DINSIDE", "-shared", "-fPIC"];
         for (source, flags, name) in [
             ("guest.c", &[][..], "guest"),
@@ -73,11 +80,13 @@ impl Place {
                 }));
                 return command;
             }
-            Keeper::Ours(_) => Command::new(&self.kumiko),
+            Keeper::Ours(_) | Keeper::Inside(_) => Command::new(&self.kumiko),
         };
         command.args(["sandbox", "run"]);
-        if let Keeper::Ours(mechanism) = keeper {
-            command.args(["--mechanism", mechanism]);
+        match keeper {
+            Keeper::Native => {}
+            Keeper::Ours(mechanism) => drop(command.args(["--mechanism", mechanism])),
+            Keeper::Inside(limiter) => drop(command.arg("--policy").arg(self.policy(limiter))),
         }
         if let Some(limit) = limit {
             command.args(["--limit", limit]);
@@ -85,6 +94,10 @@ impl Place {
         command.arg("--dir").arg(folder).args(["--", "/job/guest"]);
         command.args(words);
         command
+    }
+
+    fn policy(&self, limiter: NetworkLimiter) -> PathBuf {
+        self.folder().join(format!("{}.toml", limiter.name()))
     }
 
     /// Runs it to its end: the figure that it prints.
