@@ -24,6 +24,7 @@ use std::time::Duration;
 /// 10. A room follows a policy that was changed, as far as [`Room::follow`] says: what it takes away is gone from guests that
 ///     run, and nothing that they did not begin with is shown.
 /// 11. What the policy asks and the mechanism does not carry out stands in [`crate::Choice::not_enforced`].
+/// 12. What is not executed is told by the one rule of P22 ([`SandboxError::exit_status`]).
 pub trait Mechanism: Send + Sync {
     fn name(&self) -> &'static str;
     /// Checks the policy against this machine. `job_directory` appears as [`kumiko_policy::JOB_DIRECTORY`], writable.

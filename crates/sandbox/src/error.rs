@@ -56,7 +56,7 @@ pub enum SandboxError {
     #[error("the job's own directory {path} cannot be used: {cause}")]
     JobDirectory { path: String, cause: String },
     // The launch.
-    #[error("no such executable in the guest's view: {program}")]
+    #[error("no such executable in the guest's view: {}", named(.program))]
     NoExecutable { program: String },
     #[error("{program} is not executable: {cause}")]
     NotExecutable { program: String, cause: String },
@@ -73,6 +73,13 @@ pub enum SandboxError {
     // The kernel.
     #[error("{step} failed in the sandbox: {cause}")]
     Kernel { step: &'static str, cause: String },
+}
+
+fn named(program: &str) -> &str {
+    match program {
+        "" => "the program's name is empty",
+        name => name,
+    }
 }
 
 impl SandboxError {
@@ -98,7 +105,7 @@ impl SandboxError {
         }
     }
 
-    /// As a shell tells it: 127 not found, 126 found and not executable, 125 our own or the policy's refusal.
+    /// As a shell tells it (P22): 127 not found, 126 found and not executable, 125 our own or the policy's refusal.
     pub fn exit_status(&self) -> i32 {
         match self {
             Self::NoExecutable { .. } => 127,

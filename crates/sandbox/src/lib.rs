@@ -18,6 +18,7 @@ mod probe;
 mod profile;
 mod record;
 mod relay;
+mod search;
 #[cfg(target_arch = "x86_64")]
 mod supervised;
 

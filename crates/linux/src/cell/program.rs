@@ -303,13 +303,14 @@ fn execute(ready: &Ready<'_>) -> Failure {
         let errno = errno();
         let failure = Failure::step(Stage::Execute, index)(errno);
         match errno {
-            Errno::NOENT if is_there(candidate) => {
-                return Failure {
-                    stage: Stage::Interpreter,
-                    ..failure
-                };
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG => {
+                if is_there(candidate) {
+                    return Failure {
+                        stage: Stage::Interpreter,
+                        ..failure
+                    };
+                }
             }
-            Errno::NOENT | Errno::NOTDIR => {}
             Errno::ACCESS => told = failure,
             _ => return failure,
         }

@@ -7,13 +7,13 @@ use crate::contract::{Launch, Room, Streams};
 use crate::error::SandboxError;
 use crate::guest::Guest;
 use crate::machine;
+use crate::search;
 use kumiko_linux::cell::{
     self, Cell, Cover, Covered, Failure, Filter, Program, Stage, guest_filter,
 };
 use kumiko_policy::{
     Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, follow, unfollowed,
 };
-use std::ffi::CString;
 use std::io;
 
 /// New files of a guest are its own to write and everybody's to read, as logins have it.
@@ -73,16 +73,15 @@ impl NamespaceRoom {
         for argument in launch.arguments {
             arguments.push(c_string(argument)?);
         }
-        let directory = match launch.directory {
-            None => JOB_DIRECTORY.to_owned(),
-            Some(absolute) if absolute.starts_with('/') => absolute.to_owned(),
-            Some(relative) => format!("{JOB_DIRECTORY}/{relative}"),
-        };
+        let candidates = search::candidates(launch.program, path.unwrap_or(PATH));
         Ok(Program {
-            candidates: candidates(launch.program, path.unwrap_or(PATH))?,
+            candidates: candidates
+                .iter()
+                .map(|text| c_string(text))
+                .collect::<Result<_, _>>()?,
             arguments,
             environment,
-            directory: c_string(&directory)?,
+            directory: c_string(&search::directory(launch))?,
             streams: match launch.streams {
                 Streams::Given {
                     stdin,
@@ -213,15 +212,4 @@ impl Room for NamespaceRoom {
             cell.kill();
         }
     }
-}
-
-/// The files to try for a program, as execvp(3) has it.
-fn candidates(program: &str, path: &str) -> Result<Vec<CString>, SandboxError> {
-    if program.is_empty() || program.contains('/') {
-        return Ok(vec![c_string(program)?]);
-    }
-    path.split(':')
-        .filter(|directory| !directory.is_empty())
-        .map(|directory| c_string(&format!("{directory}/{program}")))
-        .collect()
 }

@@ -274,7 +274,7 @@ fn read_all(text: OwnedFd) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// As execvp(3): the first that is there; one without permission is told only when no later one is there.
+/// As execvp(3): the first that is there; one that may not be executed is told only when no later one is there.
 fn find(caller: &Caller<'_>, order: &Order) -> Result<execute::Program, Failure> {
     let mut told = failed(Stage::Execute)(Errno::ENOENT);
     for (index, candidate) in order.candidates.iter().enumerate() {
@@ -285,9 +285,13 @@ fn find(caller: &Caller<'_>, order: &Order) -> Result<execute::Program, Failure>
         };
         match execute::find(caller, flag::AT_CWD, candidate.as_bytes(), 0) {
             Ok(program) => return Ok(program),
+            Err(Missing::Program(Errno::EACCES) | Missing::Interpreter(Errno::EACCES)) => {
+                told = at(Stage::Execute, Errno::EACCES);
+            }
             Err(Missing::Interpreter(errno)) => return Err(at(Stage::Interpreter, errno)),
-            Err(Missing::Program(Errno::ENOENT | Errno::ENOTDIR)) => {}
-            Err(Missing::Program(Errno::EACCES)) => told = at(Stage::Execute, Errno::EACCES),
+            Err(Missing::Program(
+                Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG,
+            )) => {}
             Err(Missing::Program(errno)) => return Err(at(Stage::Execute, errno)),
         }
     }

@@ -14,8 +14,8 @@ use std::os::unix::fs::FileExt;
 
 /// BINPRM_BUF_SIZE of the kernel: as much of a first line is looked at.
 const FIRST_BYTES: usize = 256;
-/// Interpreters of interpreters before ELOOP, as the kernel has it.
-const MOST_SCRIPTS: usize = 4;
+/// Scripts that are each other's interpreters before ELOOP, as the kernel has it (exec_binprm).
+const MOST_SCRIPTS: usize = 5;
 /// access(2), and faccessat(2) by effective ids.
 const MAY_EXECUTE: i32 = 1;
 const EFFECTIVE: i32 = 0x200;
@@ -106,7 +106,7 @@ pub(super) fn find(
         before.splice(0..0, head);
         words = interpreter;
     }
-    Err(Missing::Program(Errno::ELOOP))
+    Err(Missing::Interpreter(Errno::ELOOP))
 }
 
 /// What a script is told to be that was executed by a descriptor: its interpreter has to find that.

@@ -11,6 +11,7 @@ use crate::error::SandboxError;
 use crate::guest::Guest;
 use crate::limits::Inside;
 use crate::namespace::{About, Plan};
+use crate::search;
 use kumiko_linux::cell::{Failure, Stage};
 use kumiko_linux::limits::usage;
 use kumiko_linux::packets::Packets;
@@ -147,21 +148,15 @@ impl SupervisedRoom {
                     what: format!("{directory:?}"),
                 });
             }
-            None => JOB_DIRECTORY.to_owned(),
-            Some(absolute) if absolute.starts_with('/') => absolute.to_owned(),
-            Some(relative) => format!("{JOB_DIRECTORY}/{relative}"),
+            _ => search::directory(launch),
         };
         let program = launch.program;
-        let candidates = match program {
-            absolute if absolute.starts_with('/') => vec![absolute.to_owned()],
-            relative if relative.contains('/') || relative.is_empty() => {
-                vec![format!("{directory}/{relative}")]
-            }
-            bare => {
-                let places = path.split(':').filter(|place| !place.is_empty());
-                places.map(|place| format!("{place}/{bare}")).collect()
-            }
+        let absolute = |candidate: String| match candidate.starts_with('/') {
+            true => candidate,
+            false => format!("{directory}/{candidate}"),
         };
+        let candidates = search::candidates(program, path);
+        let candidates = candidates.into_iter().map(absolute).collect();
         let arguments = std::iter::once(program.to_owned())
             .chain(launch.arguments.iter().cloned())
             .collect();

@@ -6,6 +6,7 @@
 mod common;
 mod follow;
 mod life;
+mod starts;
 mod view;
 mod walls;
 
