@@ -6,6 +6,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Arrays;
 import silf.jojo.JojoException;
 import silf.jojo.testkit.Check;
+import silf.jojo.testkit.Scratch;
 
 /** Checkpoints: one that was cut or altered anywhere is refused, and is one's own alone. */
 public final class CheckpointTest {
@@ -18,7 +19,7 @@ public final class CheckpointTest {
     }
 
     public void what_was_kept_is_read_again_and_replaced_by_what_is_kept_next() throws Exception {
-        Path file = Files.createTempDirectory("jpop").resolve("kept");
+        Path file = Scratch.file("kept");
         Checkpoint checkpoint = new Checkpoint(file, "bb", "the problem");
         Check.equal(null, checkpoint.read(), "before anything was kept");
         checkpoint.write(bytes());
@@ -32,7 +33,7 @@ public final class CheckpointTest {
     }
 
     public void one_of_another_problem_or_module_is_refused() throws Exception {
-        Path file = Files.createTempDirectory("jpop").resolve("kept");
+        Path file = Scratch.file("kept");
         new Checkpoint(file, "bb", "the problem").write(bytes());
         JojoException problem = Check.thrown(JojoException.class, () -> new Checkpoint(file, "bb", "another").read(), "another problem");
         Check.that(problem.getMessage().contains("another problem") && problem.getMessage().contains(file.toString()), problem.getMessage());

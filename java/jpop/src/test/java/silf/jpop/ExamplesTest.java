@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import silf.jojo.testkit.Check;
 import silf.jojo.testkit.Processes;
+import silf.jojo.testkit.Scratch;
 
 /** The guide's example as a person runs it: a command, nodes that are JVMs of their own. */
 public final class ExamplesTest {
@@ -42,7 +43,7 @@ public final class ExamplesTest {
     }
 
     public void events_are_written_while_islands_breed() throws Exception {
-        Path folder = Files.createTempDirectory("jpop");
+        Path folder = Scratch.folder();
         Path events = folder.resolve("events.jsonl");
         Path properties = folder.resolve("r.prop");
         Files.writeString(properties, Files.readString(FOLDER.resolve("rastrigin.prop")) + "jpop.dimensions=3\njpop.events=" + events + "\n");

@@ -74,6 +74,7 @@ public final class Run {
                 Method test = tests.get(i % tests.size());
                 String title = of.getSimpleName() + (one == null ? "" : "." + one.toString().toLowerCase(Locale.ROOT)) + "::" + test.getName();
                 Throwable cause = run(test, one == null ? made::newInstance : () -> made.newInstance(one));
+                Scratch.clear();
                 if (cause instanceof Missing) {
                     System.err.println("SKIP " + title + ": missing " + cause.getMessage());
                     cause = null;

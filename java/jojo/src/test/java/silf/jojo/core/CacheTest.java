@@ -25,13 +25,14 @@ import silf.jojo.launch.ProcessLauncher;
 import silf.jojo.program.Body;
 import silf.jojo.program.Reads;
 import silf.jojo.testkit.Check;
+import silf.jojo.testkit.Scratch;
 
 /** What a host keeps from run to run, for programs that ask for it. */
 public final class CacheTest {
     private static final int MOST_ms = 60_000;
 
     private static Path place() throws IOException {
-        return Files.createTempDirectory("jojo-cache").resolve("jojo");
+        return Scratch.file("jojo");
     }
 
     private static byte[] got(BlobCache cache, long hash, int size) throws Exception {
@@ -65,7 +66,7 @@ public final class CacheTest {
         Files.setPosixFilePermissions(place, PosixFilePermissions.fromString("rwxrwxrwx"));
         Check.equal(null, BlobCache.in(place), "a cache");
         Path link = place();
-        Files.createSymbolicLink(link, Files.createTempDirectory("jojo-cache"));
+        Files.createSymbolicLink(link, Scratch.folder());
         Check.equal(null, BlobCache.in(link), "a cache behind a link");
     }
 
@@ -148,8 +149,8 @@ public final class CacheTest {
     }
 
     public void a_second_run_ships_only_what_changed() throws Exception {
-        Path home = Files.createTempDirectory("jojo-cache");
-        Path folder = Files.createTempDirectory("jojo-cache");
+        Path home = Scratch.folder();
+        Path folder = Scratch.folder();
         Random random = new Random(4);
         byte[] same = new byte[300_000];
         byte[] other = new byte[100_000];

@@ -20,6 +20,7 @@ import silf.jojo.program.Body;
 import silf.jojo.program.Peer;
 import silf.jojo.testkit.Check;
 import silf.jojo.testkit.Run;
+import silf.jojo.testkit.Scratch;
 
 /** How a node gets the user's classes: compiled here, on no class path but the client's. */
 public final class ClassesTest {
@@ -37,7 +38,7 @@ public final class ClassesTest {
         if (compiler == null) {
             throw new Run.Missing("javac");
         }
-        Path folder = Files.createTempDirectory("jojo-classes");
+        Path folder = Scratch.folder();
         List<String> arguments = new ArrayList<>(List.of(
                 "--release", "17", "-proc:none", "-cp", System.getProperty("java.class.path"), "-d", folder.toString()));
         Path source = folder.resolve("Many.java");
@@ -106,10 +107,6 @@ public final class ClassesTest {
             }, tree);
             // Each once (Many, 200 parts), however many levels it passes.
             Check.equal(CLASSES + 1, loader.found.get(), "look-ups at the client");
-        } finally {
-            try (var files = Files.walk(folder)) {
-                files.sorted(java.util.Comparator.reverseOrder()).forEach(f -> f.toFile().delete());
-            }
         }
     }
 
@@ -123,7 +120,7 @@ public final class ClassesTest {
     }
 
     public void resources_and_services_come_from_the_client_too() throws Exception {
-        Path folder = Files.createTempDirectory("jojo-resources");
+        Path folder = Scratch.folder();
         Files.createDirectories(folder.resolve("META-INF/services"));
         Files.writeString(folder.resolve("some.txt"), "text of the client");
         byte[] large = new byte[3 << 20];

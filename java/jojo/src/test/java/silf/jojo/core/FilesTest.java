@@ -14,6 +14,7 @@ import silf.jojo.config.NodeSpec.FileRoot;
 import silf.jojo.program.Body;
 import silf.jojo.program.Scribe;
 import silf.jojo.testkit.Check;
+import silf.jojo.testkit.Scratch;
 
 /** Files of the client at a node: live, and no further than was declared. */
 public final class FilesTest {
@@ -40,7 +41,7 @@ public final class FilesTest {
     }
 
     private static java.nio.file.Path folder() throws IOException {
-        java.nio.file.Path folder = Files.createTempDirectory("jojo-files");
+        java.nio.file.Path folder = Scratch.folder();
         Files.createDirectories(folder.resolve("in/deep"));
         Files.createDirectories(folder.resolve("out"));
         Files.writeString(folder.resolve("in/deep/a.txt"), "hello \u00e9");

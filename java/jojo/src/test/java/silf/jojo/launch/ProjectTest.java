@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -14,6 +13,7 @@ import silf.jojo.Jojo;
 import silf.jojo.testkit.Check;
 import silf.jojo.testkit.Processes;
 import silf.jojo.testkit.Run;
+import silf.jojo.testkit.Scratch;
 
 /** The project that a person copies, copied: it builds, and does what its page says. */
 public final class ProjectTest {
@@ -33,16 +33,8 @@ public final class ProjectTest {
         }
     }
 
-    private static void delete(Path folder) throws IOException {
-        try (Stream<Path> files = Files.walk(folder)) {
-            for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
-                Files.delete(file);
-            }
-        }
-    }
-
     private static Path copied() throws IOException {
-        Path folder = Files.createTempDirectory("jojo-project");
+        Path folder = Scratch.folder();
         copy(JAVA.resolve("jojo-examples/project"), folder.resolve("project"));
         return folder;
     }
@@ -75,62 +67,54 @@ public final class ProjectTest {
             throw new Run.Missing("javac");
         }
         Path folder = copied();
-        try {
-            Path classes = folder.resolve("classes");
-            List<String> arguments = new ArrayList<>(List.of("--release", "17", "-proc:none", "-cp", jojo(), "-d", classes.toString()));
-            try (Stream<Path> files = Files.walk(folder.resolve("project/src"))) {
-                files.filter(f -> f.toString().endsWith(".java")).forEach(f -> arguments.add(f.toString()));
-            }
-            Check.equal(0, compiler.run(null, null, null, arguments.toArray(String[]::new)), "javac");
-            runs(folder.resolve("project"), jojo(), classes);
-        } finally {
-            delete(folder);
+        Path classes = folder.resolve("classes");
+        List<String> arguments = new ArrayList<>(List.of("--release", "17", "-proc:none", "-cp", jojo(), "-d", classes.toString()));
+        try (Stream<Path> files = Files.walk(folder.resolve("project/src"))) {
+            files.filter(f -> f.toString().endsWith(".java")).forEach(f -> arguments.add(f.toString()));
         }
+        Check.equal(0, compiler.run(null, null, null, arguments.toArray(String[]::new)), "javac");
+        runs(folder.resolve("project"), jojo(), classes);
     }
 
     /** Beside Jojo's own poms, whose jars it takes, so that nothing of ours need be installed. */
     public void it_builds_with_maven_and_runs() throws Exception {
         Path folder = copied();
-        try {
-            for (String part : List.of("pom.xml", "jojo/pom.xml", "jojo/src/main", "jpop/pom.xml", "jpop/src/main", "jpop-bb/src/main", "jpop-ga/src/main")) {
-                Files.createDirectories(folder.resolve("java").resolve(part).getParent());
-                copy(JAVA.resolve(part), folder.resolve("java").resolve(part));
-            }
-            Files.writeString(folder.resolve("pom.xml"), """
-                    <project xmlns="http://maven.apache.org/POM/4.0.0">
-                      <modelVersion>4.0.0</modelVersion>
-                      <groupId>org.example</groupId>
-                      <artifactId>both</artifactId>
-                      <version>1</version>
-                      <packaging>pom</packaging>
-                      <modules>
-                        <module>java</module>
-                        <module>project</module>
-                      </modules>
-                    </project>
-                    """);
-            Callable<Said> maven = () -> said(folder, Map.of("JAVA_HOME", System.getProperty("java.home")), "mvn", "-B", "-o", "-q", "package");
-            Said built;
-            try {
-                built = maven.call();
-            } catch (IOException e) {
-                throw new Run.Missing("mvn");
-            }
-            // Nothing is fetched by a test.
-            if (built.text().contains("offline mode")) {
-                throw new Run.Missing("Maven's plugins in ~/.m2 (mvn -f java/pom.xml package)");
-            }
-            Check.equal(0, built.status(), built.text());
-            for (String jar : List.of("jojo", "jpop")) {
-                for (String kind : List.of("", "-sources", "-javadoc")) {
-                    Path made = folder.resolve("java/" + jar + "/target/" + jar + "-0.1.0" + kind + ".jar");
-                    Check.that(Files.size(made) > 10_000, made + " has " + Files.size(made) + " bytes");
-                }
-            }
-            Path project = folder.resolve("project");
-            runs(project, folder.resolve("java/jojo/target/jojo-0.1.0.jar").toString(), project.resolve("target/classes"));
-        } finally {
-            delete(folder);
+        for (String part : List.of("pom.xml", "jojo/pom.xml", "jojo/src/main", "jpop/pom.xml", "jpop/src/main", "jpop-bb/src/main", "jpop-ga/src/main")) {
+            Files.createDirectories(folder.resolve("java").resolve(part).getParent());
+            copy(JAVA.resolve(part), folder.resolve("java").resolve(part));
         }
+        Files.writeString(folder.resolve("pom.xml"), """
+                <project xmlns="http://maven.apache.org/POM/4.0.0">
+                  <modelVersion>4.0.0</modelVersion>
+                  <groupId>org.example</groupId>
+                  <artifactId>both</artifactId>
+                  <version>1</version>
+                  <packaging>pom</packaging>
+                  <modules>
+                    <module>java</module>
+                    <module>project</module>
+                  </modules>
+                </project>
+                """);
+        Callable<Said> maven = () -> said(folder, Map.of("JAVA_HOME", System.getProperty("java.home")), "mvn", "-B", "-o", "-q", "package");
+        Said built;
+        try {
+            built = maven.call();
+        } catch (IOException e) {
+            throw new Run.Missing("mvn");
+        }
+        // Nothing is fetched by a test.
+        if (built.text().contains("offline mode")) {
+            throw new Run.Missing("Maven's plugins in ~/.m2 (mvn -f java/pom.xml package)");
+        }
+        Check.equal(0, built.status(), built.text());
+        for (String jar : List.of("jojo", "jpop")) {
+            for (String kind : List.of("", "-sources", "-javadoc")) {
+                Path made = folder.resolve("java/" + jar + "/target/" + jar + "-0.1.0" + kind + ".jar");
+                Check.that(Files.size(made) > 10_000, made + " has " + Files.size(made) + " bytes");
+            }
+        }
+        Path project = folder.resolve("project");
+        runs(project, folder.resolve("java/jojo/target/jojo-0.1.0.jar").toString(), project.resolve("target/classes"));
     }
 }

@@ -1,6 +1,5 @@
 package silf.jpop.bb;
 
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.OptionalLong;
@@ -13,6 +12,7 @@ import silf.jojo.JojoException;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.core.InOneJvm;
 import silf.jojo.testkit.Check;
+import silf.jojo.testkit.Scratch;
 import silf.jpop.Trees;
 import silf.jpop.bb.problems.Knapsack;
 
@@ -71,7 +71,7 @@ public final class TreeTest {
     }
 
     public void a_run_goes_on_from_its_checkpoint_when_all_of_its_tree_was_lost() throws Exception {
-        Path file = Files.createTempDirectory("jpop").resolve("bb.checkpoint");
+        Path file = Scratch.file("bb.checkpoint");
         Knapsack items = Instances.items(11, 34);
         Result<Knapsack.Load> alone = solve(items, tree(NodeSpec.FaultPolicy.FAIL));
         // The client fails in mid-run: its nodes end with it. Marks of an older checkpoint are what is gone on from.

@@ -1,6 +1,5 @@
 package silf.jpop.ga;
 
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Properties;
@@ -10,6 +9,7 @@ import silf.jojo.JojoException;
 import silf.jojo.config.NodeSpec;
 import silf.jojo.core.InOneJvm;
 import silf.jojo.testkit.Check;
+import silf.jojo.testkit.Scratch;
 import silf.jpop.Cities;
 import silf.jpop.Trees;
 import silf.jpop.Words;
@@ -125,7 +125,7 @@ public final class GeneticsTest {
     }
 
     public void a_run_goes_on_from_its_checkpoint_when_all_of_its_tree_was_lost() throws Exception {
-        Path file = Files.createTempDirectory("jpop").resolve("ga.checkpoint");
+        Path file = Scratch.file("ga.checkpoint");
         int number = 1_000_000;
         int fails = 0;
         for (int round = 0; ; round++) {
