@@ -16,6 +16,8 @@ use tokio::time::Sleep;
 const WRITE_LOW_BYTES: usize = 16 << 10;
 /// What is filled at a time: two parts. What is encoded cannot be overtaken any more.
 const WRITE_HIGH_BYTES: usize = 64 << 10;
+/// What is moved before the thread's other tasks have a turn: whom a message has come for waits no longer than for this.
+const TURN_BYTES: usize = 256 << 10;
 /// The first read buffer of a quiet connection, and what it doubles to on a busy one.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 128 << 10;
@@ -44,6 +46,8 @@ struct Driver<'a, S, H> {
     output: BytesMut,
     /// What was last put into `output`: where it was little, the connection is quiet and keeps no memory for it.
     filled: usize,
+    /// What this turn may still move.
+    left: usize,
     sleep: Pin<Box<Sleep>>,
     /// The session is; nothing is read any more.
     over: bool,
@@ -70,6 +74,7 @@ where
         read_size: READ_BYTES_MIN,
         output: BytesMut::new(),
         filled: 0,
+        left: 0,
         sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
         over: false,
     };
@@ -107,6 +112,7 @@ where
     H: FnMut(u32, Bytes),
 {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        self.left = TURN_BYTES;
         loop {
             if let Poll::Ready(Err(end)) = self.poll_write(cx) {
                 return Poll::Ready(end);
@@ -115,6 +121,10 @@ where
             if let Poll::Ready(Err(end)) = read {
                 return Poll::Ready(end);
             }
+            if self.left == 0 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             // What was applied may have made something to write.
             if read.is_pending() {
                 return self.poll_clock(cx);
@@ -122,9 +132,9 @@ where
         }
     }
 
-    /// Writes until all is written (Ready), or the connection takes no more (Pending).
+    /// Writes until all is written or the turn is over (Ready), or the connection takes no more (Pending).
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        loop {
+        while self.left > 0 {
             if self.output.len() < WRITE_LOW_BYTES {
                 let before = self.output.len();
                 let over = self.shared.with(|core| {
@@ -157,11 +167,15 @@ where
             }
             match ready!(Pin::new(&mut self.io).poll_write(cx, &self.output)) {
                 Ok(0) => return Poll::Ready(Err(End::Cut(io::ErrorKind::WriteZero.into()))),
-                Ok(count) => self.output.advance(count),
+                Ok(count) => {
+                    self.output.advance(count);
+                    self.left = self.left.saturating_sub(count);
+                }
                 Err(_) if self.over => return Poll::Ready(Err(End::Over)),
                 Err(error) => return Poll::Ready(Err(End::Cut(error))),
             }
         }
+        Poll::Ready(Ok(()))
     }
 
     /// Reads what there is, up to one full buffer, and applies it at once: one lock, and each reader woken once.
@@ -184,6 +198,7 @@ where
                 Poll::Ready(Err(error)) => failed = Some(error),
             }
         }
+        self.left = self.left.saturating_sub(count);
         if count > 0 && !self.apply() {
             return Poll::Ready(Err(End::Superseded));
         }

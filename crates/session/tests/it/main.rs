@@ -4,3 +4,4 @@
 mod resume;
 mod support;
 mod tcp;
+mod turns;
