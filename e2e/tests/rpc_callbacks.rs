@@ -4,8 +4,9 @@
 
 mod compiled;
 mod routines;
+mod runners;
 
-use kumiko_e2e::{finish, kill, told, until};
+use kumiko_e2e::{alive, finish, kill, told, until};
 use routines::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -92,6 +93,22 @@ fn a_site_that_is_killed_between_callbacks_asks_nothing_twice() {
         !Path::new(&format!("/proc/{pid}")).exists()
     });
     caller.nothing_is_left();
+}
+
+#[test]
+fn processes_of_a_site_that_is_removed_end_also_where_they_wait_for_their_caller() {
+    let caller = Caller::with(&["callback"]);
+    compiled::example(&caller, "callback");
+    let (mut child, _lines) = counting(&caller, 60, 20);
+    let pid = caller.routine_pid(&[]);
+    caller.person.kill_site();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::fs::remove_dir_all(caller.person.kumiko_home()).unwrap();
+    until("its process has ended, and its runner", || {
+        let (pilots, runners) = runners::pilots_and_runners(&caller.person);
+        !alive(pid) && pilots.is_empty() && runners.is_empty()
+    });
 }
 
 #[test]

@@ -42,6 +42,9 @@ pub struct AttemptSpec {
     /// The program is executed only when `Release` comes, and not at all once no site has been connected for so long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_ms: Option<u64>,
+    /// With no site for so long, what the guests wait for from one does not come: it is done without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -226,6 +226,7 @@ impl<B: BatchSystem> Actor<B> {
                 .hold_s()
                 .filter(|_| !job.hold.released)
                 .map(|hold_s| hold_s.saturating_mul(1000)),
+            alone_ms: None,
         })
     }
 

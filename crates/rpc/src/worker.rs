@@ -41,6 +41,8 @@ const PROGRAM: &str = "program";
 const IDLE: Duration = Duration::from_secs(60);
 /// For a process to end by itself when no more calls come.
 const END_WITHIN: Duration = Duration::from_secs(5);
+/// For a process that a site has left alone: as long as it waits for another call by itself (spec/rpc P64).
+const ALONE_MS: u64 = 600_000;
 /// Of what a routine prints and nobody has taken, a runner keeps so much: sixteen times what is taken at once.
 const QUOTA_BYTES: u64 = 4 << 20;
 /// A call that computes for longer is recorded as started: shorter ones need no event more.
@@ -312,6 +314,7 @@ impl<B: BatchSystem> Worker<B> {
             policy: with_arguments(&order.policy, &arguments)?,
             mechanism: None,
             hold_ms: None,
+            alone_ms: Some(ALONE_MS),
         })
     }
 
@@ -507,7 +510,11 @@ impl<B: BatchSystem> Worker<B> {
             if let Some(outcome) = &self.ended {
                 let end = match leaving {
                     true => End::Preempted,
-                    false => self.end_of(outcome),
+                    false if told => self.end_of(outcome),
+                    // Whatever it did, that was without its site's words.
+                    false => End::Killed {
+                        cause: "its site died".to_owned(),
+                    },
                 };
                 let done = self.unfinished(&run, end).await;
                 let _ = run.done.send(done);

@@ -1,5 +1,6 @@
 //! The life of one attempt: guests, streams, deadlines and commands around one poll (spec/jobs/runner.md, R8 to R14).
 
+use crate::alone::Alone;
 use crate::control::Control;
 use crate::feed::Feed;
 use crate::mpi::{self, Library};
@@ -69,6 +70,7 @@ pub struct Life {
     time_limit: Option<Instant>,
     kill_at: Option<Instant>,
     drain_until: Option<Instant>,
+    alone: Alone,
     status_written: bool,
     settled: bool,
 }
@@ -99,6 +101,7 @@ impl Life {
             time_limit: None,
             kill_at: None,
             drain_until: None,
+            alone: Alone::default(),
             status_written: false,
             settled: false,
         })
@@ -113,6 +116,7 @@ impl Life {
             sources,
             report,
             grace_ms,
+            alone_ms,
             time_limit_ms,
             limiter,
             began,
@@ -143,6 +147,7 @@ impl Life {
         self.limiter = Some(limiter);
         self.facts.started = Some(report);
         self.grace_ms = grace_ms;
+        self.alone.wait_at_most(alone_ms.map(Duration::from_millis));
         self.time_limit =
             time_limit_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let early = std::mem::take(&mut self.early);
@@ -254,10 +259,14 @@ impl Life {
                 }
                 continue;
             }
+            self.alone.note(self.control.connected(), Instant::now());
             for event in self.poll.wait::<EVENTS>(self.timeout())? {
                 self.happened(event)?;
             }
-            self.pass_time(Instant::now());
+            if !self.control.connected() && self.spool.is_gone() {
+                return Ok(()); // its guests end with it (R7), and nobody asks how
+            }
+            self.pass_time(Instant::now())?;
             if self.facts.ended.is_none() && self.ends.iter().all(Option::is_some) {
                 self.wind_up()?;
             }
@@ -380,14 +389,22 @@ impl Life {
 
     fn timeout(&self) -> Option<Duration> {
         let limits = self.limiter.as_ref().and_then(Limiter::due);
-        let next = [self.time_limit, self.kill_at, self.drain_until, limits]
-            .into_iter()
-            .flatten()
-            .min();
-        next.map(|at| at.saturating_duration_since(Instant::now()))
+        let now = Instant::now();
+        let alone = self.alone.due(now);
+        let next = [
+            self.time_limit,
+            self.kill_at,
+            self.drain_until,
+            limits,
+            alone,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
+        next.map(|at| at.saturating_duration_since(now))
     }
 
-    fn pass_time(&mut self, now: Instant) {
+    fn pass_time(&mut self, now: Instant) -> io::Result<()> {
         if self.time_limit.is_some_and(|at| at <= now) {
             self.time_limit = None;
             self.stop(Cause::TimeLimit, self.grace_ms);
@@ -395,7 +412,23 @@ impl Life {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill();
         }
+        if self.alone.is_enough(now) {
+            self.do_without_site()?;
+        }
         self.keep_limits(now);
+        Ok(())
+    }
+
+    /// What guests wait for from a site does not come (R18).
+    fn do_without_site(&mut self) -> io::Result<()> {
+        self.spool
+            .log("no site came: stdin ends, and output waits for nobody");
+        self.feed.close();
+        for output in &mut self.outputs {
+            output.flow_by_itself();
+            output.watch(&self.poll)?;
+        }
+        Ok(())
     }
 
     fn change_limits(&mut self, changed: &Limits) {

@@ -6,6 +6,7 @@
 //! tells the site that is connected. One thread, one poll, no runtime: it has to cost little and outlive its site.
 //! Not here: who starts it (kumiko-batch), the walls (kumiko-sandbox), the frames (kumiko-wire).
 
+mod alone;
 mod control;
 mod feed;
 mod hosts;

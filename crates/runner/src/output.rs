@@ -54,6 +54,8 @@ pub struct Output {
     quota: u64,
     /// Most bytes that the guests may be ahead of what is consumed, in mode `flow`.
     ahead: u64,
+    /// What the guests are further ahead is freed, and they wait for no reader.
+    by_itself: bool,
     length: u64,
     consumed: u64,
     freed: u64,
@@ -72,6 +74,7 @@ impl Output {
             mode,
             quota,
             ahead: FLOW_WINDOW_BYTES.min(quota.max(1)),
+            by_itself: false,
             length: 0,
             consumed: 0,
             freed: 0,
@@ -137,6 +140,9 @@ impl Output {
                 self.file.set_len(self.quota)?;
                 return Ok(Pumped::OverQuota);
             }
+            if self.by_itself {
+                self.consumed(self.length.saturating_sub(self.ahead))?;
+            }
         }
         Ok(Pumped::More)
     }
@@ -156,6 +162,11 @@ impl Output {
         freed
     }
 
+    /// Nobody reads any more: in mode `flow` the newest stays, as much as a reader is waited for with.
+    pub fn flow_by_itself(&mut self) {
+        self.by_itself = true;
+    }
+
     /// The guests have ended: what is in the pipe (it is bounded) is kept even if nobody reads now.
     pub fn last(&mut self) {
         self.ahead = u64::MAX;
@@ -165,6 +176,7 @@ impl Output {
     fn room(&self) -> u64 {
         match self.mode {
             OutputMode::Keep => self.quota.saturating_sub(self.length).saturating_add(1),
+            OutputMode::Flow if self.by_itself => self.ahead,
             OutputMode::Flow => self.ahead.saturating_sub(self.length - self.consumed),
         }
     }

@@ -9,7 +9,7 @@ use kumiko_wire::spool::{
 };
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -155,6 +155,15 @@ impl Spool {
             path: self.path.clone(),
             cause,
         })
+    }
+
+    /// Whether it was removed: nobody asks for what is in it any more. A directory that has another name now was not.
+    pub fn is_gone(&self) -> bool {
+        match self.status.metadata() {
+            Ok(status) => status.nlink() == 0,
+            // Removed by another host, of a filesystem over the network.
+            Err(error) => error.kind() == io::ErrorKind::StaleNetworkFileHandle,
+        }
     }
 
     /// Makes the outcome outlast the host. Not done where a site has recorded it: a sync costs a job more than its start.

@@ -267,6 +267,24 @@ fn without_a_site_the_guest_goes_on_and_its_end_is_kept() {
 }
 
 #[test]
+fn a_runner_whose_spool_is_gone_goes_with_its_guests() {
+    for (name, text) in [
+        ("its guest computes", "echo ready; exec sleep 1000"),
+        (
+            "its guest ends",
+            "echo ready; while [ ! -e go ]; do sleep 0.02; done",
+        ),
+    ] {
+        let mut attempt = Attempt::start(script(text));
+        attempt.printed("ready");
+        attempt.site.stream = UnixStream::pair().unwrap().0; // nobody is connected now
+        fs::remove_dir_all(attempt.top.path().join("spool")).unwrap();
+        fs::write(attempt.job("go"), "").unwrap();
+        assert_eq!(wait(&mut attempt.runner), 0, "{name}");
+    }
+}
+
+#[test]
 fn a_newer_site_takes_the_place_of_the_older_and_is_told_all() {
     let mut attempt = Attempt::start(script("echo ready; exec sleep 30"));
     attempt.printed("ready");

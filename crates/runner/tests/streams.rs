@@ -4,7 +4,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Attempt, script, skip};
+use common::{Attempt, script, skip, wait};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::description::{OutputMode, Stdin, WindowSize};
 use kumiko_wire::runner::STDIN_WINDOW_BYTES;
@@ -249,6 +249,42 @@ fn a_flowing_guest_that_ends_is_not_kept_by_a_reader_that_does_not_read() {
     let mut attempt = Attempt::start(spec);
     assert_eq!(attempt.end(), WELL);
     assert_eq!(fs::metadata(attempt.spool("stdout")).unwrap().len(), 5000);
+}
+
+#[test]
+fn guests_that_wait_for_a_site_are_not_kept_where_none_comes_for_long() {
+    const SENT: u64 = 40 * 1024 * 1024;
+    let alone = |text: &str| AttemptSpec {
+        output: OutputMode::Flow,
+        alone_ms: Some(300),
+        ..live(text)
+    };
+    let left = |attempt: &mut Attempt| {
+        attempt.site.stream = std::os::unix::net::UnixStream::pair().unwrap().0;
+        assert_eq!(wait(&mut attempt.runner), 0);
+        assert_eq!(attempt.read("status"), r#"{"exited":{"status":0}}"#);
+    };
+    let mut attempt = Attempt::start(alone("echo ready; cat; echo no more"));
+    attempt.printed("ready");
+    left(&mut attempt);
+    assert_eq!(attempt.read("stdout"), "ready\nno more\n");
+
+    let mut attempt = Attempt::start(alone(&format!("head -c {SENT} /dev/urandom; echo sent")));
+    let stdout = |r: &AttemptReport| matches!(r, AttemptReport::Output { length, .. } if *length == 16 << 20);
+    attempt.site.wait_for(stdout);
+    left(&mut attempt);
+    let stdout = fs::read(attempt.spool("stdout")).unwrap();
+    assert_eq!(stdout.len() as u64, SENT + 5);
+    assert!(stdout.ends_with(b"sent\n"));
+    let newest = &stdout[stdout.len() - (16 << 20)..];
+    assert!(
+        newest
+            .chunks(4096)
+            .all(|page| page.iter().any(|byte| *byte != 0)),
+        "the newest stays"
+    );
+    let blocks = fs::metadata(attempt.spool("stdout")).unwrap().blocks();
+    assert!(blocks * 512 < SENT / 2, "{blocks} blocks are left");
 }
 
 /// A full disk, made by a limit on the size of files that the runner inherits: the same path as ENOSPC.

@@ -473,6 +473,7 @@ pub fn script(top: &Path, job: u64, text: &str) -> AttemptSpec {
         policy: kumiko_policy::Policy::default(),
         mechanism: None,
         hold_ms: None,
+        alone_ms: None,
     }
 }
 

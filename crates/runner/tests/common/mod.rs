@@ -41,6 +41,7 @@ pub fn script(script: &str) -> AttemptSpec {
         policy: kumiko_policy::Policy::default(),
         mechanism: None,
         hold_ms: None,
+        alone_ms: None,
     }
 }
 
