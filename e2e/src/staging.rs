@@ -1,9 +1,12 @@
 //! File servers for scenarios: the packaged globus-gass-server as this person, and our own.
 
 use crate::{Person, has_program, skip, until};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 /// Says which of the programs is missing.
@@ -30,6 +33,14 @@ pub fn pattern(length: usize) -> Vec<u8> {
     (0..length as u32)
         .map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8)
         .collect()
+}
+
+/// By the packaged program, so that it is not ours that says it.
+pub fn sha256(bytes: &[u8]) -> String {
+    let mut program = Command::new("sha256sum");
+    let said = crate::finish_with(program.stdout(Stdio::piped()), bytes);
+    let said = String::from_utf8(said.stdout).unwrap();
+    said.split(' ').next().unwrap().to_owned()
 }
 
 /// A program whose lines are waited for.
@@ -180,6 +191,71 @@ impl OurServer {
     pub fn url(&self, path: &str) -> String {
         format!("{}{}{path}", self.base, self.dir().display())
     }
+}
+
+/// Before a server of this host: counts what comes from it.
+#[derive(Debug)]
+pub struct Counted {
+    port: u16,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Counted {
+    /// Before the one that this address names.
+    pub fn before(url: &str) -> Counted {
+        let upstream = port_in(url).parse().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let bytes: Arc<AtomicU64> = Arc::default();
+        let counted = Arc::clone(&bytes);
+        std::thread::spawn(move || {
+            for theirs in listener.incoming().flatten() {
+                let Ok(ours) = TcpStream::connect(("127.0.0.1", upstream)) else {
+                    continue;
+                };
+                let (up, down) = (ours.try_clone().unwrap(), theirs.try_clone().unwrap());
+                std::thread::spawn(move || carry(theirs, ours, |_| ()));
+                let counted = Arc::clone(&counted);
+                std::thread::spawn(move || {
+                    carry(up, down, |bytes| {
+                        counted.fetch_add(bytes, Ordering::SeqCst);
+                    });
+                });
+            }
+        });
+        Counted { port, bytes }
+    }
+
+    /// That address, by way of this.
+    pub fn url(&self, url: &str) -> String {
+        url.replacen(&port_in(url), &self.port.to_string(), 1)
+    }
+
+    /// Since this was asked last.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.swap(0, Ordering::SeqCst)
+    }
+}
+
+fn port_in(url: &str) -> String {
+    let server = url.split('/').nth(2).unwrap();
+    server.rsplit_once(':').unwrap().1.to_owned()
+}
+
+/// Until one of the two has no more of it.
+fn carry(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(u64)) {
+    let mut piece = vec![0; 64 << 10];
+    let mut carry = || -> io::Result<()> {
+        loop {
+            let read = from.read(&mut piece)?;
+            if read == 0 {
+                return to.shutdown(std::net::Shutdown::Write);
+            }
+            passes(read as u64);
+            to.write_all(&piece[..read])?;
+        }
+    };
+    let _ = carry(); // either has gone: the other is told by its own end
 }
 
 /// Waits until a file has this text.

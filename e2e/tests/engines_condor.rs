@@ -12,6 +12,7 @@ engines::on! { "condor":
     what_waits_at_the_engine_says_so_and_is_cancelled_at_once
     a_job_survives_kill_9_of_the_site_and_ends_while_it_is_down
     jobs_that_the_engine_holds_while_the_site_is_killed_run_once
+    a_file_that_is_named_by_its_sum_travels_once
     what_the_engine_cannot_do_is_refused
 }
 

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_e2e::staging::{GassServer, globus, needs, outcome, pattern};
+use kumiko_e2e::staging::{
+    Counted, GassServer, OurServer, globus, needs, outcome, pattern, sha256,
+};
 use kumiko_e2e::{Person, finish, told, until};
 use std::fs;
 use std::process::Stdio;
@@ -128,7 +130,7 @@ fn a_site_that_is_killed_in_the_middle_of_a_file_goes_on_and_no_half_is_ever_see
         return;
     }
     let person = Person::with_site();
-    let server = kumiko_e2e::staging::OurServer::start(&person);
+    let server = OurServer::start(&person);
     let bytes = pattern(64 << 20);
     fs::write(server.dir().join("big"), &bytes).unwrap();
     let job = person.ok([
@@ -167,6 +169,42 @@ fn a_site_that_is_killed_in_the_middle_of_a_file_goes_on_and_no_half_is_ever_see
         bytes.len().to_string()
     );
     assert!(fs::read(server.dir().join("back")).unwrap() == bytes);
+}
+
+#[test]
+fn a_site_that_is_killed_while_it_keeps_a_file_gives_each_job_the_whole_of_it() {
+    let person = Person::with_site();
+    let server = OurServer::start(&person);
+    let stock = person.kumiko_home().join("state/stock");
+    for (round, length) in [16 << 20, 48 << 20, 96 << 20].into_iter().enumerate() {
+        let content = pattern(length);
+        fs::write(server.dir().join("big"), &content).unwrap();
+        let (sum, url) = (sha256(&content), server.url("/big"));
+        let counted = Counted::before(&url);
+        let submit = || {
+            let (from, sum) = (format!("{}=big", counted.url(&url)), format!("big={sum}"));
+            let flags = ["job", "submit", "--delegate", "--stage-in", &from];
+            let more = ["--sha256", &sum, "--", "sha256sum", "big"];
+            let job = person.ok(flags.into_iter().chain(more));
+            job.trim().to_owned()
+        };
+        let expected = format!("{sum}  big\n");
+        let ran = |job: &str| {
+            person.ok(["job", "wait", job]);
+            assert_eq!(person.ok(["job", "log", job]), expected, "round {round}");
+        };
+        let first = submit();
+        until("it is on its way into the stock", || {
+            stock.join("new").exists() || stock.join(&sum).exists()
+        });
+        person.kill_site();
+        person.start_site();
+        ran(&first);
+        ran(&submit());
+        counted.bytes();
+        ran(&submit());
+        assert_eq!(counted.bytes(), 0, "round {round}");
+    }
 }
 
 #[test]
@@ -269,7 +307,7 @@ fn files_of_a_guest_that_makes_links_are_not_followed() {
         return;
     }
     let person = Person::with_site();
-    let server = kumiko_e2e::staging::OurServer::start(&person);
+    let server = OurServer::start(&person);
     person.file("secret", "mine");
     let secret = person.home.path().join("secret");
     let script = format!(

@@ -126,7 +126,7 @@ impl TransferError {
             TransferError::Protocol { .. } => "transfer_protocol",
             TransferError::Mismatch { .. } => "transfer_mismatch",
             TransferError::TooLarge { .. } => "transfer_too_large",
-            TransferError::Local { cause, .. } if is_full(cause) => "disk_full",
+            TransferError::Local { .. } if self.is_full() => "disk_full",
             TransferError::Local { .. } => "transfer_local",
             TransferError::NotMade { .. } | TransferError::NotAFile { .. } => "transfer_not_made",
             TransferError::NoProgram { .. } => "transfer_no_program",
@@ -151,6 +151,11 @@ impl TransferError {
             ),
             _ => false,
         }
+    }
+
+    /// Is it for want of room on a disk of ours?
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, TransferError::Local { cause, .. } if is_full(cause))
     }
 
     pub(crate) fn local(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {

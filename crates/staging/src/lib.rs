@@ -3,6 +3,7 @@
 //! * [`pack`], [`unpack`], and both as streams of bytes: folders as tar archives (spec/rest F1 to F6)
 //! * [`gass`]: files over HTTPS, as Globus moves them; client and server (spec/staging G1 to G9)
 //! * [`cache`]: what is fetched once for many (C1 to C6)
+//! * [`stock`]: what came before, by its SHA-256 (C10 to C14)
 //! * [`Mover`]: all that for jobs, behind `kumiko_job::transfer::Transfer` (S1 to S12)
 //!
 //! A tree is touched by descriptor only, beneath its root and through no link (`kumiko_linux::Dir`): whoever wrote the
@@ -17,6 +18,7 @@ pub mod gass;
 mod jobs;
 mod limits;
 mod pack;
+pub mod stock;
 mod stream;
 mod unpack;
 

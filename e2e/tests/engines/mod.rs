@@ -1,5 +1,6 @@
 //! What a person does with a site whose jobs a real engine runs; the same for each engine.
 
+use kumiko_e2e::staging::{Counted, OurServer, pattern, sha256};
 use kumiko_e2e::{Person, has_program, skip, told, until};
 use kumiko_testkit::engine::Engine;
 use std::path::PathBuf;
@@ -230,6 +231,31 @@ pub fn jobs_that_the_engine_holds_while_the_site_is_killed_run_once(
         assert_eq!(waited.status.code(), Some(0), "{}", told(&waited));
         assert_eq!(person.ok(["job", "log", job]), "start\n");
     }
+}
+
+pub fn a_file_that_is_named_by_its_sum_travels_once(_: &str, person: &Person) {
+    let server = OurServer::start(person);
+    let content = pattern(5 << 20);
+    std::fs::write(server.dir().join("big"), &content).unwrap();
+    let (sum, url) = (sha256(&content), server.url("/big"));
+    let counted = Counted::before(&url);
+    let sum_there = || {
+        let run = ["job", "run", "--delegate", "--stage-in"];
+        let files = [format!("{}=big", counted.url(&url)), format!("big={sum}")];
+        let flags = [&files[0], "--sha256", &files[1], "--", "sha256sum", "big"];
+        person.ok(run.into_iter().chain(flags))
+    };
+    let there = format!("{sum}  big\n");
+    assert_eq!(sum_there(), there);
+    assert!(counted.bytes() >= 5 << 20);
+    assert_eq!(sum_there(), there);
+    assert_eq!(counted.bytes(), 0, "it was there");
+    // One whose content has changed on the disk is no use to anybody.
+    let entry = person.kumiko_home().join("state/stock").join(&sum);
+    std::fs::write(&entry, "something else").unwrap();
+    assert_eq!(sum_there(), there);
+    assert!(counted.bytes() >= 5 << 20);
+    assert!(std::fs::read(entry).unwrap() == content);
 }
 
 pub fn what_the_engine_cannot_do_is_refused(engine: &str, person: &Person) {

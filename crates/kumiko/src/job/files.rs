@@ -12,6 +12,10 @@ pub struct Files {
     /// As --stage-in, but once for all your jobs that name the same URL.
     #[arg(long, value_name = "URL=PATH")]
     pub stage_in_shared: Vec<String>,
+    /// What a file that is fetched to PATH has to have, 64 digits: else the job fails. One that came before does not
+    /// travel again.
+    #[arg(long, value_name = "PATH=DIGITS")]
+    pub sha256: Vec<String>,
     /// Send a file when the program has ended (https, gsiftp).
     #[arg(long, value_name = "PATH=URL")]
     pub stage_out: Vec<String>,
@@ -51,6 +55,22 @@ impl Files {
                     sha256: None,
                 });
             }
+        }
+        for text in &self.sha256 {
+            let (to, sum) = text
+                .rsplit_once('=')
+                .ok_or_else(|| pair("--sha256", text, "PATH=DIGITS"))?;
+            let fetched = description.stage_in.iter_mut();
+            let mut named = fetched
+                .chain(&mut description.stage_in_shared)
+                .filter(|file| file.to == to)
+                .peekable();
+            if named.peek().is_none() {
+                return Err(Failure::misuse(format!(
+                    "--sha256 {text}: nothing is fetched to {to}: name it with --stage-in"
+                )));
+            }
+            named.for_each(|file| file.sha256 = Some(sum.to_owned()));
         }
         for text in &self.stage_out {
             let (from, to) = text

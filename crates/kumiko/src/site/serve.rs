@@ -54,7 +54,7 @@ pub async fn serve(
     this_process::raise_open_files()?;
     let policies = Policies::load(home, &settings, &home.draining())?;
     let (organisations, followed) = (policies.organisations(), policies.files());
-    let mover = mover(&home.state(), home.certificates())?;
+    let mover = mover(&home.state(), home.certificates(), settings.stock_bytes)?;
     let (manager, census) = open_manager(
         home,
         &settings,

@@ -51,6 +51,10 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # stdout and stderr of a job, each, bytes.
 # output_quota_bytes = 1073741824
 
+# Files that came from other hosts and have a `sha256` in their job's description are kept, so that they do not travel
+# again: at most so many bytes (of each account, and half of what its disk has free); 0: none.
+# stock_bytes = 17179869184
+
 # Jobs that have not ended, of one caller.
 # live_jobs_per_caller = 10000
 
@@ -114,6 +118,7 @@ pub struct Settings {
     pub grace_ms: u64,
     pub time_limit_s: u64,
     pub output_quota_bytes: u64,
+    pub stock_bytes: u64,
     pub live_jobs_per_caller: usize,
     pub keep_h: u64,
     pub organisations: Vec<Organisation>,
@@ -177,6 +182,7 @@ impl Default for Settings {
             grace_ms: 5_000,
             time_limit_s: 0,
             output_quota_bytes: 1 << 30,
+            stock_bytes: 16 << 30,
             live_jobs_per_caller: 10_000,
             keep_h: 168,
             organisations: Vec::new(),

@@ -1,5 +1,6 @@
 //! One file, fetched or sent (S5 to S8).
 
+use super::brought::bring;
 use super::{Inner, blocking, parse, places, tag_of, url_copy};
 use crate::cache::Cache;
 use crate::fault::TransferError;
@@ -43,14 +44,18 @@ pub async fn fetch(
         _ => None,
     };
     match source {
-        Some(file) => copy(file, part.clone()).await?,
-        None => remote(ours, job, &url, &part).await?,
+        Some(file) => {
+            copy(file, part.clone()).await?;
+            approve(&url, what, &part).await?;
+        }
+        None => bring(ours, job, &url, what, &part).await?,
     }
-    let (checked, directory) = (what.clone(), job.directory.clone());
+    let (directory, wanted) = (job.directory.clone(), what.to.clone());
     let mode = if how.executable { 0o700 } else { 0o600 };
-    let (named, wanted) = (url, what.to.clone());
     blocking(move || {
-        let bytes = check(&named, &checked, &part).inspect_err(|_| drop(discard(&part)))?;
+        let bytes = std::fs::metadata(&part)
+            .map_err(TransferError::local("reading", &part))?
+            .len();
         places::install(&part, &directory, &wanted, mode)?;
         discard_validator(&part);
         Ok(bytes)
@@ -59,7 +64,7 @@ pub async fn fetch(
 }
 
 /// A file over the network, whole, at `part`.
-async fn remote(
+pub(super) async fn remote(
     ours: &Arc<Inner>,
     job: &Work,
     url: &Url,
@@ -157,13 +162,18 @@ fn discard_validator(part: &Path) {
     let _ = std::fs::remove_file(validator_of(part));
 }
 
-fn discard(part: &Path) -> io::Result<()> {
+pub(super) fn discard(part: &Path) -> io::Result<()> {
     discard_validator(part);
     std::fs::remove_file(part)
 }
 
-/// The length of what came, if it is what was to come.
-fn check(url: &Url, what: &StageIn, part: &Path) -> Result<u64, TransferError> {
+/// Whether what came is what was to come; if not it goes.
+pub(super) async fn approve(url: &Url, what: &StageIn, part: &Path) -> Result<(), TransferError> {
+    let (url, what, part) = (url.clone(), what.clone(), part.to_owned());
+    blocking(move || check(&url, &what, &part).inspect_err(|_| drop(discard(&part)))).await
+}
+
+fn check(url: &Url, what: &StageIn, part: &Path) -> Result<(), TransferError> {
     let local = || TransferError::local("reading", part);
     let mut file = File::open(part).map_err(local())?;
     let bytes = file.metadata().map_err(local())?.len();
@@ -198,11 +208,11 @@ fn check(url: &Url, what: &StageIn, part: &Path) -> Result<u64, TransferError> {
             return Err(wrong("its SHA-256", found, expected));
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// A file of this host, to be written whole at `to`. Where file systems can share blocks they do (copy_file_range(2)).
-async fn copy(mut from: File, to: PathBuf) -> Result<(), TransferError> {
+pub(super) async fn copy(mut from: File, to: PathBuf) -> Result<(), TransferError> {
     blocking(move || {
         let mut copy = || {
             let mut options = File::options();
@@ -280,13 +290,15 @@ async fn shared(
         let place = places::under_way(&ours.setup.directory, job.job);
         let part = place.join("shared.part");
         match url.scheme {
-            Scheme::File => copy(shown(job, url).await?, part.clone()).await?,
-            _ => remote(ours, job, url, &part).await?,
+            Scheme::File => {
+                copy(shown(job, url).await?, part.clone()).await?;
+                // What is wrong is not kept for others.
+                approve(url, what, &part).await?;
+            }
+            _ => bring(ours, job, url, what, &part).await?,
         }
-        let (cache, url, what) = (Arc::clone(&cache), url.clone(), what.clone());
+        let (cache, url) = (Arc::clone(&cache), url.clone());
         blocking(move || {
-            // What is wrong is not kept for others.
-            check(&url, &what, &part).inspect_err(|_| drop(discard(&part)))?;
             let mut file = File::open(&part).map_err(TransferError::local("reading", &part))?;
             let mut kept = cache.part(url.as_str())?;
             io::copy(&mut file, &mut kept.file).map_err(TransferError::local("writing", &part))?;

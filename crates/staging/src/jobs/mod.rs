@@ -1,6 +1,7 @@
 //! Files of jobs (spec/staging, S1 to S12): the contract `Transfer`, carried out by scheme. What is under way lies in a
 //! directory of ours, on the file system of the jobs, and comes into the job's own by one rename.
 
+mod brought;
 mod fetch;
 mod places;
 mod streams;
@@ -10,6 +11,7 @@ use crate::cache::Cache;
 use crate::fault::TransferError;
 use crate::gass::client::Client;
 use crate::gass::{Doorway, STALL};
+use crate::stock::Stock;
 use kumiko_identity::{Credential, TrustStore};
 use kumiko_job::description::{StageIn, StageOut};
 use kumiko_job::id::JobId;
@@ -35,6 +37,8 @@ pub struct Setup {
     pub directory: PathBuf,
     /// The account's cache; made if missing.
     pub cache: PathBuf,
+    /// None: what comes again travels again.
+    pub stock: Option<Arc<Stock>>,
     pub trust: Trust,
     /// The directory of the CAs, for programs.
     pub trust_dir: PathBuf,
@@ -49,6 +53,7 @@ impl Setup {
         Setup {
             directory,
             cache,
+            stock: None,
             trust,
             trust_dir,
             url_copy: PathBuf::from("globus-url-copy"),

@@ -41,7 +41,7 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
     until_other_ended(&given.state).await?;
     let policies = Policies::load_in(home, &settings, &given.draining, &given.state)?;
     let (organisations, followed) = (policies.organisations(), policies.files());
-    let mover = mover(&given.state, home.certificates())?;
+    let mover = mover(&given.state, home.certificates(), settings.stock_bytes)?;
     let state = given.state.clone();
     // How full the engine is no agent tells: there may be hundreds.
     let (manager, _) = open_manager(
