@@ -92,6 +92,8 @@ fn condor_q_is_understood_or_not_believed() {
         ("kumiko-0a1b-12.1", "22", "removed"),
         ("kumiko-0a1b-13.1", "23", "by itself"),
         ("kumiko-0a1b-14.1", "24", "unknown: JobStatus 9"),
+        ("kumiko-0a1b-15.1", "25", "limit"),
+        ("kumiko-0a1b-16.1", "26", "held"),
     ];
     assert_eq!(
         kinds(&rows),
@@ -123,6 +125,7 @@ fn the_last_whole_event_of_a_log_counts() {
         ("removed", "removed"),
         ("held-by-person", "held by a person"),
         ("held-over-limit", "limit"),
+        ("held-by-host-over-memory", "limit"),
         ("cut-in-the-last-event", "runs"),
         ("one-over-and-one-waiting", "waits"),
     ];

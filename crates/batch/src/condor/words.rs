@@ -15,13 +15,19 @@ const KEEP_CLAIM_S: u32 = 10;
 const BY_PERSON: [&str; 2] = ["1", "15"];
 /// JobOutOfResources, JobDurationExceeded, JobExecuteExceeded.
 const OVER_LIMIT: [&str; 3] = ["34", "46", "47"];
+/// StartdHeldJob: a policy of the host's, which the subcode tells.
+const BY_HOST: &str = "21";
+/// Subcodes of HTCondor's own policies of that kind: HOLD_IF_CPUS_EXCEEDED, _MEMORY_, _RUNTIME_EXCEEDS, _DISK_EXCEEDED
+/// (param_info.in, HOLD_SUBCODE_*).
+const OVER_LIMIT_OF_HOST: [&str; 4] = ["101", "102", "103", "104"];
 
 /// What is asked of each job: the attributes of a row of `condor_q`.
-pub const ATTRIBUTES: [&str; 9] = [
+pub const ATTRIBUTES: [&str; 10] = [
     "KumikoTag",
     "ClusterId",
     "JobStatus",
     "HoldReasonCode",
+    "HoldReasonSubCode",
     "RemoteHost",
     "AllowedJobDuration",
     "JobCurrentStartDate",
@@ -117,8 +123,20 @@ pub fn constraint(attribute: &str, value: &str) -> String {
 pub fn rows(output: &[u8]) -> Result<Vec<Row>, Garbled> {
     let text = std::str::from_utf8(output).map_err(|_| Garbled::new("bytes that are no text"))?;
     let row = |line: &str| {
-        let parts: Vec<&str> = line.splitn(9, '\t').map(str::trim).collect();
-        let [tag, number, state, code, host, whole, since, now, reason] = parts[..] else {
+        let parts: Vec<&str> = line.splitn(10, '\t').map(str::trim).collect();
+        let [
+            tag,
+            number,
+            state,
+            code,
+            subcode,
+            host,
+            whole,
+            since,
+            now,
+            reason,
+        ] = parts[..]
+        else {
             return Err(Garbled::new(line));
         };
         if number.parse::<u64>().is_err() {
@@ -127,7 +145,11 @@ pub fn rows(output: &[u8]) -> Result<Vec<Row>, Garbled> {
         Ok(Row {
             hosts: hosts(host),
             time: time(state, whole, since, now),
-            ..Row::new(tag.to_owned(), number.to_owned(), seen(state, code, reason))
+            ..Row::new(
+                tag.to_owned(),
+                number.to_owned(),
+                seen(state, [code, subcode], reason),
+            )
         })
     };
     text.lines().map(row).collect()
@@ -155,24 +177,25 @@ fn time(state: &str, whole: &str, since: &str, now: &str) -> Option<Time> {
     })
 }
 
-fn seen(state: &str, code: &str, reason: &str) -> Seen {
+fn seen(state: &str, codes: [&str; 2], reason: &str) -> Seen {
     match state {
         "1" => Seen::Waiting("Idle".to_owned()),
         "2" => Seen::Running("Running".to_owned()),
         "3" => Seen::Over(Verdict::Ended(EngineCause::Removed, "Removed".to_owned())),
         "4" => Seen::Over(Verdict::ByItself("Completed".to_owned())),
-        "5" => held(code, reason),
+        "5" => held(codes, reason),
         "6" => Seen::Running("Transferring Output".to_owned()),
         "7" => Seen::Running("Suspended".to_owned()),
         other => Seen::Unknown(format!("JobStatus {other}")),
     }
 }
 
-fn held(code: &str, reason: &str) -> Seen {
+fn held([code, subcode]: [&str; 2], reason: &str) -> Seen {
     let words = format!("Held ({reason}, code {code})");
+    let by_host = code == BY_HOST && OVER_LIMIT_OF_HOST.contains(&subcode);
     if BY_PERSON.contains(&code) {
         Seen::Held(words)
-    } else if OVER_LIMIT.contains(&code) {
+    } else if by_host || OVER_LIMIT.contains(&code) {
         Seen::Over(Verdict::Ended(EngineCause::Limit, words))
     } else {
         Seen::Over(Verdict::Ended(EngineCause::Held, words))
@@ -224,11 +247,12 @@ fn one_event<'a>(lines: &[&'a str]) -> Option<(&'a str, Seen)> {
         "005" => Seen::Over(Verdict::ByItself(told)),
         "009" => Seen::Over(Verdict::Ended(EngineCause::Removed, told)),
         "012" => {
-            let code = rest
-                .iter()
-                .find_map(|line| line.strip_prefix("Code "))
-                .and_then(|line| line.split(' ').next());
-            held(code.unwrap_or_default(), detail)
+            let line = rest.iter().find_map(|line| line.strip_prefix("Code "));
+            let (code, subcode) = line
+                .unwrap_or_default()
+                .split_once(" Subcode ")
+                .unwrap_or_default();
+            held([code, subcode], detail)
         }
         _ => return None,
     };
