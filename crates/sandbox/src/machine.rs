@@ -106,7 +106,14 @@ fn supervision() -> Result<(), Obstacle> {
         false => Err(domain::version()),
     };
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
-    supervision_with(version, scope.as_deref().ok().map(str::trim))
+    match supervision_with(version, scope.as_deref().ok().map(str::trim)) {
+        // Another kernel would not help.
+        Err(Obstacle { why, .. }) if is_filtered() => Err(Obstacle {
+            why,
+            remedy: INSIDE.to_owned(),
+        }),
+        told => told,
+    }
 }
 
 /// `landlock`: is there enough of it, or which version? `scope`: what Yama says, where there is Yama.
@@ -137,6 +144,20 @@ fn supervision() -> Result<(), Obstacle> {
         why: "not written for this processor yet".to_owned(),
         remedy: "use the mechanism namespace".to_owned(),
     })
+}
+
+/// What can be had in a guest (spec/policy, P93).
+const INSIDE: &str = "a filter of system calls is in force here, so this is in a sandbox (or a container) already: within \
+                      namespace there can be notify, ptrace and library; within notify, ptrace and library there is none";
+
+/// Is there a filter that this process did not choose, and cannot take off (seccomp(2))?
+fn is_filtered() -> bool {
+    const FILTERED: &str = "2";
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mode = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() == FILTERED)
 }
 
 /// Switches that keep accounts from making user namespaces: (file, value that does so, what to try).
@@ -181,6 +202,12 @@ impl Obstacle {
             return Obstacle {
                 why: format!("{error}; {file} is {closed}"),
                 remedy: remedy.to_owned(),
+            };
+        }
+        if is_filtered() {
+            return Obstacle {
+                why: error.to_string(),
+                remedy: INSIDE.to_owned(),
             };
         }
         let remedy = "look whether this is a container or a chroot whose own rules forbid it, or whether \

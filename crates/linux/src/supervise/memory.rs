@@ -4,6 +4,7 @@
 use super::errno::Errno;
 use std::ffi::CStr;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
 /// PATH_MAX with its closing zero (limits.h).
@@ -32,23 +33,65 @@ pub fn write(tid: i32, address: u64, bytes: &[u8]) -> Result<(), Errno> {
 
 /// As [`replace_code`], over what need not be kept.
 pub(super) fn put_code(tid: i32, address: u64, bytes: &[u8]) -> Result<(), Errno> {
-    let memory = File::options()
-        .write(true)
-        .open(format!("/proc/{tid}/mem"))?;
-    Ok(memory.write_all_at(bytes, address)?)
+    Over::of(tid)?.put(address, bytes)
+}
+
+/// A way to write where a program itself cannot (proc_pid_mem(5), ptrace(2)). For a thread that is traced and stopped.
+#[derive(Debug)]
+pub(super) struct Over {
+    tid: i32,
+    /// None: in another sandbox /proc may be read-only.
+    memory: Option<File>,
+}
+
+impl Over {
+    pub(super) fn of(tid: i32) -> Result<Over, Errno> {
+        let memory = File::options().write(true).open(of_thread(tid));
+        let memory = match memory {
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => None,
+            memory => Some(memory?),
+        };
+        Ok(Over { tid, memory })
+    }
+
+    pub(super) fn put(&self, address: u64, bytes: &[u8]) -> Result<(), Errno> {
+        match &self.memory {
+            Some(memory) => Ok(memory.write_all_at(bytes, address)?),
+            None => poke_over(self.tid, address, bytes),
+        }
+    }
+}
+
+fn of_thread(tid: i32) -> String {
+    format!("/proc/{tid}/mem")
+}
+
+/// By words where they begin as words do, so that none lies on two pages.
+fn poke_over(tid: i32, address: u64, bytes: &[u8]) -> Result<(), Errno> {
+    const WORD: usize = 8;
+    let memory = File::open(of_thread(tid))?;
+    let (mut at, mut rest) = (address, bytes);
+    while !rest.is_empty() {
+        let before = (at % WORD as u64) as usize;
+        let begin = at - before as u64;
+        let (part, after) = rest.split_at(rest.len().min(WORD - before));
+        let mut word = [0; WORD];
+        memory.read_exact_at(&mut word, begin)?;
+        let place = word.get_mut(before..before + part.len());
+        place.ok_or(Errno::EFAULT)?.copy_from_slice(part);
+        super::tracee::poke(tid, begin, u64::from_ne_bytes(word))?;
+        at += part.len() as u64;
+        rest = after;
+    }
+    Ok(())
 }
 
 /// Puts bytes over a program's code, in a copy of that page that is its own, and gives what stood there. For a thread
 /// that is traced and stopped.
 pub fn replace_code(tid: i32, address: u64, bytes: &[u8]) -> Result<Vec<u8>, Errno> {
-    // The one way to write where the program itself cannot (proc_pid_mem(5)).
-    let memory = File::options()
-        .read(true)
-        .write(true)
-        .open(format!("/proc/{tid}/mem"))?;
     let mut before = vec![0; bytes.len()];
-    memory.read_exact_at(&mut before, address)?;
-    memory.write_all_at(bytes, address)?;
+    File::open(of_thread(tid))?.read_exact_at(&mut before, address)?;
+    put_code(tid, address, bytes)?;
     Ok(before)
 }
 

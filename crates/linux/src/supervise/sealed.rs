@@ -6,8 +6,6 @@ use super::errno::Errno;
 use super::memory;
 use super::stub::Stub;
 use super::tracee::{self, Registers};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 /// Far from what programs, their heaps, stacks and libraries are given by the kernel, and from the places that the
 /// address, memory and thread sanitizers of LLVM keep for themselves.
@@ -123,10 +121,7 @@ pub struct Places {
 impl Places {
     /// A place for a thread; EAGAIN: there are more threads than places.
     pub fn take(&mut self, tid: i32) -> Result<Place, Errno> {
-        let memory = File::options()
-            .read(true)
-            .write(true)
-            .open(format!("/proc/{tid}/mem"))?;
+        let memory = memory::Over::of(tid)?;
         let number = match self.free.pop() {
             Some(number) => number,
             None if self.next < MOST => {
@@ -148,7 +143,7 @@ impl Places {
 #[derive(Debug)]
 pub struct Place {
     number: u32,
-    memory: File,
+    memory: memory::Over,
 }
 
 impl Place {
@@ -162,7 +157,7 @@ impl Place {
         if bytes.len() > BYTES {
             return Err(Errno::ENAMETOOLONG);
         }
-        self.memory.write_all_at(bytes, self.address())?;
+        self.memory.put(self.address(), bytes)?;
         Ok(self.address())
     }
 }
