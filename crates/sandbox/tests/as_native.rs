@@ -7,6 +7,7 @@
 mod common;
 
 use common::asker::ASKER;
+use common::case::{MECHANISMS, check_under};
 use common::changer::CHANGER;
 use common::*;
 use kumiko_policy::{Policy, parse};
@@ -19,11 +20,10 @@ use std::time::Duration;
 /// Of ten thousands of calls, on a machine that is busy with others.
 const LONG: Duration = Duration::from_secs(600);
 
-const MECHANISMS: [&str; 4] = ["namespace", "library", "notify", "ptrace"];
-
 /// What a program of C prints in `{dir}/work`, which guests see by its own name: with no sandbox, by an account without
-/// capabilities, as guests are; then under each mechanism. What the first run makes is there for all others.
-fn check(test: &str, source: &str) {
+/// capabilities, as guests are; then under each mechanism. What the first run makes is there for all others. `read_only`:
+/// of the case's directories, those that the policy shows so, and that are mounted so with no sandbox.
+fn check(test: &str, source: &str, read_only: &[&str]) {
     let scratch = Scratch::new();
     let directory = scratch.put("work/", "");
     scratch.put("job/", "");
@@ -51,25 +51,27 @@ fn check(test: &str, source: &str) {
         return;
     };
     let lines = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
-    let setpriv = [
-        "setpriv",
-        "--inh-caps=-all",
-        "--bounding-set=-all",
-        "--ambient-caps=-all",
-        "--no-new-privs",
-        &program,
-    ];
-    let words = if kumiko_linux::is_root() {
-        &setpriv[..]
+    let argument = if read_only.is_empty() {
+        ""
     } else {
-        &setpriv[5..]
+        "read only"
     };
-    let mut native = Command::new(words[0]);
-    native.args(&words[1..]).current_dir(&directory);
-    native.output().unwrap();
-    let native = lines(&String::from_utf8_lossy(&native.output().unwrap().stdout));
+    let mut made = native(&program, &[]);
+    made.arg("make").current_dir(&directory).output().unwrap();
+    let shut: Vec<_> = read_only.iter().map(|name| scratch.path(name)).collect();
+    let mut native = native(&program, &shut);
+    let native = native.arg(argument).current_dir(&directory).output();
+    let native = native.unwrap();
+    if let Some(3) = native.status.code() {
+        let why = String::from_utf8_lossy(&native.stderr).into_owned();
+        return eprintln!("SKIP {test}: missing mounts of one's own ({})", why.trim());
+    }
+    let native = lines(&String::from_utf8_lossy(&native.stdout));
     assert!(native.len() > 50, "{test}: {native:?}");
-    let text = format!("[paths]\n'{}' = 'write'\n", scratch.0.to_str().unwrap());
+    let mut text = format!("[paths]\n'{}' = 'write'\n", scratch.0.to_str().unwrap());
+    for path in &shut {
+        text += &format!("'{path}' = 'read'\n");
+    }
     let mut policy = Policy::default();
     policy.paths.extend(parse(&text, "case").unwrap().paths);
     policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
@@ -84,7 +86,7 @@ fn check(test: &str, source: &str) {
         let mut guest = room
             .start(&Launch {
                 program: &program,
-                arguments: &[],
+                arguments: &[argument.to_owned()],
                 environment: &[],
                 directory: Some(&directory),
                 streams: Streams::Given {
@@ -116,6 +118,36 @@ fn check(test: &str, source: &str) {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+/// A program with no sandbox and without capabilities, some directories mounted read-only; status 3: that cannot be done.
+fn native(program: &str, read_only: &[String]) -> Command {
+    let is_root = kumiko_linux::is_root();
+    let mut words = Vec::new();
+    if !read_only.is_empty() {
+        let own: &[_] = if is_root {
+            &[]
+        } else {
+            &["--user", "--map-root-user"]
+        };
+        words.extend(["unshare", "--mount"].iter().chain(own).copied());
+        let mount = "until [ \"$1\" = -- ]; do mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" || exit 3; shift; done; \
+                     shift; cd \"$PWD\" && exec \"$@\"";
+        words.extend(["sh", "-c", mount, "sh"]);
+        words.extend(read_only.iter().map(String::as_str).chain(["--"]));
+    }
+    words.push("setpriv");
+    if is_root || !read_only.is_empty() {
+        words.extend([
+            "--inh-caps=-all",
+            "--bounding-set=-all",
+            "--ambient-caps=-all",
+        ]);
+    }
+    words.extend(["--no-new-privs", program]);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    command
+}
+
 /// Of the case's own directory alone, as it is opened to write, made and truncated with no sandbox, too.
 const PATHS: &str = r#""{dir}/shown/file", "{dir}/shown/deep/er/file", "{dir}/shown/deep", "{dir}/shown/deep/", "{dir}/shown/file/",
     "{dir}/shown", "{dir}/shown/.", "{dir}//shown/./deep///er/file", "{dir}/shown/deep/../file", "{dir}/shown/../other/file",
@@ -129,11 +161,49 @@ const BASES: &str = r#""{dir}/shown", "{dir}/written""#;
 fn what_is_asked_of_files_is_told_as_with_no_sandbox() {
     let source = ASKER.replace("PATHS", PATHS).replace("BASES", BASES);
     let test = "what_is_asked_of_files_is_told_as_with_no_sandbox";
-    check(test, &source);
+    check(test, &source, &[]);
+}
+
+#[test]
+fn what_is_asked_of_files_in_a_read_only_tree_is_told_as_with_no_sandbox() {
+    let source = ASKER.replace("PATHS", PATHS).replace("BASES", BASES);
+    let test = "what_is_asked_of_files_in_a_read_only_tree_is_told_as_with_no_sandbox";
+    check(test, &source, &["shown"]);
 }
 
 #[test]
 fn what_changes_files_is_told_as_with_no_sandbox_and_leaves_the_same() {
     let test = "what_changes_files_is_told_as_with_no_sandbox_and_leaves_the_same";
-    check(test, CHANGER);
+    check(test, CHANGER, &[]);
+}
+
+#[test]
+fn what_would_change_a_read_only_tree_is_told_as_with_no_sandbox() {
+    let test = "what_would_change_a_read_only_tree_is_told_as_with_no_sandbox";
+    check(test, CHANGER, &["work"]);
+}
+
+/// What goes through a pipe changes no tree; under ptrace the guest opens it itself, in a domain that knows trees alone.
+#[test]
+fn a_pipe_in_a_read_only_tree_is_opened_to_write() {
+    let source = r#"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+int main(int c, char **v) {
+  if (c > 1) mkfifo("{dir}/shown/pipe", 0666);
+  printf("%d ", open("{dir}/shown/pipe", O_RDONLY | O_NONBLOCK) < 0 ? errno : 0);
+  printf("%d", open("{dir}/shown/pipe", O_RDWR | O_NONBLOCK) < 0 ? errno : 0);
+}
+"#;
+    let test = "a_pipe_in_a_read_only_tree_is_opened_to_write";
+    for (mechanism, guest) in [
+        ("namespace", "0 0"),
+        ("library", "0 0"),
+        ("notify", "0 0"),
+        ("ptrace", "0 13"),
+    ] {
+        check_under(mechanism, test, source, "", Some("0 0"), guest);
+    }
 }

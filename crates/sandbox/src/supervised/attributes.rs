@@ -19,6 +19,19 @@ pub(super) const OF_STATX: u64 = flag::AT_EMPTY_PATH | flag::AT_NOFOLLOW | 0x800
 /// access(2).
 const WRITE: i32 = 2;
 
+/// UTIME_OMIT of utimensat(2).
+const OMITTED: i64 = 0x3fff_fffe;
+
+/// Nanoseconds that utimensat(2) takes; the kernel looks at them when it has found the file.
+fn of_times(times: Option<[i64; 4]>) -> Result<(), Errno> {
+    const NOW: i64 = 0x3fff_ffff; // UTIME_NOW
+    let sound = |part: i64| matches!(part, 0..1_000_000_000 | OMITTED | NOW);
+    match times {
+        Some([_, one, _, other]) if !(sound(one) && sound(other)) => Err(Errno::EINVAL),
+        _ => Ok(()),
+    }
+}
+
 impl Caller<'_> {
     pub(super) fn stat(
         &self,
@@ -126,18 +139,38 @@ impl Caller<'_> {
 
     /// A file that may be changed: of a path, or of one of the guest's descriptors.
     fn changeable(&self, directory: i32, path: &[u8], flags: u64) -> Result<OwnedFd, Errno> {
-        match self.subject(directory, path, flags)? {
-            (fd, Some(place)) => self.may_write(&place).map(|()| fd),
-            (fd, None) => self.may_write_descriptor(&fd).map(|()| fd),
+        self.changeable_if(directory, path, flags, |_| Ok(()))
+    }
+
+    /// As [`Self::changeable`]; what else is wrong is told before that nothing may be changed there.
+    fn changeable_if(
+        &self,
+        directory: i32,
+        path: &[u8],
+        flags: u64,
+        sound: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
+    ) -> Result<OwnedFd, Errno> {
+        let (fd, place) = self.subject(directory, path, flags)?;
+        sound(&fd)?;
+        match place {
+            Some(place) => self.may_write(&place),
+            None => self.may_write_descriptor(&fd),
         }
+        .map(|()| fd)
     }
 
     fn descriptor_to_change(&self, number: i32) -> Result<OwnedFd, Errno> {
-        let fd = calls::descriptor_of(self.tid, number)?;
-        if calls::is_path_only(fd.as_fd())? {
-            return Err(Errno::EBADF);
-        }
+        let fd = self.open_descriptor(number)?;
         self.may_write_descriptor(&fd).map(|()| fd)
+    }
+
+    /// Not one for its path alone.
+    fn open_descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
+        let fd = calls::descriptor_of(self.tid, number)?;
+        match calls::is_path_only(fd.as_fd())? {
+            true => Err(Errno::EBADF),
+            false => Ok(fd),
+        }
     }
 
     pub(super) fn change_mode(
@@ -183,7 +216,6 @@ impl Caller<'_> {
 
     /// utimensat(2); without a path the descriptor itself.
     pub(super) fn change_times(&self) -> Result<i64, Errno> {
-        const OMITTED: i64 = 0x3fff_fffe; // UTIME_OMIT
         let times = self.times(2, 1)?;
         if let Some([_, OMITTED, _, OMITTED]) = times {
             return Ok(0); // whatever else is said
@@ -191,11 +223,14 @@ impl Caller<'_> {
         let fd = match (self.word(1), self.int(0)) {
             (0, number) if number != flag::AT_CWD => {
                 self.flags(3, 0)?;
-                self.descriptor_to_change(number)?
+                let fd = self.open_descriptor(number)?;
+                of_times(times)?;
+                self.may_write_descriptor(&fd).map(|()| fd)?
             }
             _ => {
                 let flags = self.flags(3, flag::AT_NOFOLLOW | flag::AT_EMPTY_PATH)?;
-                self.changeable(self.int(0), &self.path(1)?, flags)?
+                let path = self.path(1)?;
+                self.changeable_if(self.int(0), &path, flags, |_| of_times(times))?
             }
         };
         calls::change_times(fd.as_fd(), times)
@@ -264,12 +299,15 @@ impl Caller<'_> {
     pub(super) fn truncate(&self) -> Result<i64, Errno> {
         let length = self.word(1) as i64;
         arguments::of_truncate(length)?;
-        let fd = self.changeable(flag::AT_CWD, &self.path(0)?, 0)?;
-        match calls::about(fd.as_fd())?.kind() {
-            FileKind::Regular => calls::truncate(fd.as_fd(), length),
-            FileKind::Directory => Err(Errno::EISDIR),
-            _ => Err(Errno::EINVAL),
-        }
+        let path = self.path(0)?;
+        let fd = self.changeable_if(flag::AT_CWD, &path, 0, |fd| {
+            match calls::about(fd.as_fd())?.kind() {
+                FileKind::Regular => Ok(()),
+                FileKind::Directory => Err(Errno::EISDIR),
+                _ => Err(Errno::EINVAL),
+            }
+        })?;
+        calls::truncate(fd.as_fd(), length)
     }
 
     /// A path of ours for a call on attributes, with what keeps it good.

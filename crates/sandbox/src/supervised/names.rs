@@ -5,9 +5,13 @@ use super::caller::Caller;
 use super::processes;
 use super::resolve::{End, join};
 use super::view::{Kind, c_string, flag};
-use kumiko_linux::supervise::{Errno, arguments, calls};
+use kumiko_linux::supervise::calls::{self, FileKind};
+use kumiko_linux::supervise::{Errno, arguments};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
+
+/// RENAME_NOREPLACE of renameat2(2).
+const NO_REPLACE: u32 = 1;
 
 /// A name, there or not, in a directory that is open.
 struct Name {
@@ -37,16 +41,25 @@ impl Caller<'_> {
         }
     }
 
-    /// Where a new name goes; EEXIST where it is taken.
-    fn new_name(&self, directory: i32, path: &[u8]) -> Result<Name, Errno> {
+    /// Where a new name goes. `kind`: a directory may be named with a closing slash.
+    fn new_name(&self, directory: i32, path: &[u8], kind: FileKind) -> Result<Name, Errno> {
         let new = self.name(directory, path)?;
-        let Err(errno) = self.may_remove(&new) else {
-            return Ok(new);
-        };
-        // That it is taken is told first.
-        match self.end(directory, path, false)? {
-            End::Missing { .. } => Err(errno),
-            _ => Err(Errno::EEXIST),
+        match self.may_remove(&new) {
+            Ok(()) => Ok(new),
+            Err(errno) => Err(self.refused(&new, kind, errno)),
+        }
+    }
+
+    /// Before `errno`, which speaks of the place, the kernel tells what is wrong with a new name (filename_create of its
+    /// fs/namei.c): that it is taken, or that it is a directory's.
+    fn refused(&self, new: &Name, kind: FileKind, errno: Errno) -> Errno {
+        let last = last_part(new.name.as_bytes());
+        match self.end(flag::AT_CWD, &join(&new.place, last), false) {
+            Ok(End::Missing { .. }) if kind == FileKind::Directory => errno,
+            Ok(End::Missing { .. }) if new.name.as_bytes().ends_with(b"/") => Errno::ENOENT,
+            Ok(End::Missing { .. }) => errno,
+            Ok(_) => Errno::EEXIST,
+            Err(errno) => errno,
         }
     }
 
@@ -54,8 +67,13 @@ impl Caller<'_> {
     fn may_remove(&self, old: &Name) -> Result<(), Errno> {
         match last_part(old.name.as_bytes()) {
             b"." | b".." => Ok(()), // the kernel refuses them
-            last if self.view.holds_mount(&join(&old.place, last)) => Err(Errno::EBUSY),
-            _ => self.may_change(old),
+            last => {
+                self.may_change(old)?;
+                match self.view.holds_mount(&join(&old.place, last)) {
+                    true => Err(Errno::EBUSY),
+                    false => Ok(()),
+                }
+            }
         }
     }
 
@@ -74,7 +92,7 @@ impl Caller<'_> {
         path: &[u8],
         mode: u32,
     ) -> Result<i64, Errno> {
-        let new = self.new_name(directory, path)?;
+        let new = self.new_name(directory, path, FileKind::Directory)?;
         let mode = mode & !processes::umask_of(self.tid)?;
         calls::make_directory(new.directory.as_fd(), &new.name, mode)
     }
@@ -87,7 +105,7 @@ impl Caller<'_> {
         device: u64,
     ) -> Result<i64, Errno> {
         arguments::of_node(mode, device)?;
-        let new = self.new_name(directory, &self.path(path)?)?;
+        let new = self.new_name(directory, &self.path(path)?, FileKind::Regular)?;
         let mode = mode & !processes::umask_of(self.tid)?;
         calls::make_node(new.directory.as_fd(), &new.name, mode, device)
     }
@@ -101,7 +119,7 @@ impl Caller<'_> {
         if words.is_empty() {
             return Err(Errno::ENOENT);
         }
-        let new = self.new_name(directory, &self.path(path)?)?;
+        let new = self.new_name(directory, &self.path(path)?, FileKind::Link)?;
         calls::make_link(&c_string(words)?, new.directory.as_fd(), &new.name)
     }
 
@@ -125,6 +143,16 @@ impl Caller<'_> {
         let old = self.name(from.0, &self.path(from.1)?)?;
         let new = self.name(to.0, &self.path(to.1)?)?;
         self.same_mount(&old.place, &new.place)?;
+        // As do_renameat2 of the kernel's fs/namei.c: before what the place says.
+        if is_dots(&old) {
+            return Err(Errno::EBUSY);
+        }
+        if is_dots(&new) {
+            return Err(match flags & NO_REPLACE {
+                0 => Errno::EBUSY,
+                _ => Errno::EEXIST,
+            });
+        }
         self.may_remove(&old)?;
         self.may_remove(&new)?;
         calls::rename(
@@ -146,7 +174,7 @@ impl Caller<'_> {
             flag::AT_NOFOLLOW
         };
         let (old, place) = self.subject(from.0, from.1, (flags & flag::AT_EMPTY_PATH) | follow)?;
-        let new = self.new_name(to.0, to.1)?;
+        let new = self.new_name(to.0, to.1, FileKind::Regular)?;
         let place = match place {
             Some(place) => place,
             None => {
@@ -155,7 +183,8 @@ impl Caller<'_> {
                 self.view.place_of(gone).ok_or(Errno::EXDEV)?
             }
         };
-        self.same_mount(&place, &new.place)?;
+        self.same_mount(&place, &new.place)
+            .map_err(|errno| self.refused(&new, FileKind::Regular, errno))?;
         calls::link(old.as_fd(), new.directory.as_fd(), &new.name)
     }
 
@@ -168,6 +197,11 @@ impl Caller<'_> {
             Err(Errno::EXDEV)
         }
     }
+}
+
+/// "." or "..", with which nothing can be done.
+fn is_dots(name: &Name) -> bool {
+    matches!(last_part(name.name.as_bytes()), b"." | b"..")
 }
 
 /// A path as the directory that it names something in, and that name as it is written; None: it is empty.

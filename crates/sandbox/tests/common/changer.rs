@@ -1,7 +1,8 @@
 //! A program of C that changes files by every call that can, with good arguments and bad ones, and tells what each says
 //! and what it leaves.
 
-/// In `{dir}/work/w`, which it fills anew where a call has changed its names.
+/// In `{dir}/work/w`, which it fills anew where a call has changed its names; told to `make`, that alone. Where it is told
+/// that this is `read only`, it takes what is there.
 pub const CHANGER: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,8 +27,10 @@ pub const CHANGER: &str = r#"
 static int gone(const char *path, const struct stat *s, int what, struct FTW *f) { return remove(path); }
 static void put(const char *path) { int fd = open(path, O_WRONLY | O_CREAT, 0600); write(fd, "1234567", 7); close(fd); }
 static char told[99], begun[99];
+static int read_only; /* nothing changes, and nothing is to be filled anew */
 static void fresh(void) {
-  if (*told && !strcmp(told, begun)) return;
+  if (*told && (read_only || !strcmp(told, begun))) return;
+  if (read_only) { if (chdir("{dir}/work/w")) exit(9); return; }
   if (chdir("{dir}/work")) exit(9);
   nftw("w", gone, 9, FTW_DEPTH | FTW_PHYS);
   mkdir("w", 0700), chdir("w");
@@ -131,8 +134,8 @@ static void timed(const char *p) {
   T(syscall(SYS_utimes, p, 0)); T(syscall(SYS_utime, p, 0)); T(syscall(SYS_utime, p, never)); T(syscall(SYS_utimes, p, never));
 }
 static void moved(const char *p) {
-  const char *others[] = {"other", "new", "new/", "dir", "dir/", "dir/new", "empty", "empty/", "way", "way/", "link", "link/", "nowhere/", "file", ".", "none/x", ""};
-  for (int i = 0; i < COUNT(others); i++) {
+  const char *others[] = {"other", "new", "new/", "dir", "dir/", "dir/new", "empty", "empty/", "way", "way/", "link", "link/", "nowhere/", "file", ".", "none/x", "", "{dir}/written/file", "{dir}/written/new"};
+  for (int i = 0; i < COUNT(others) - (read_only ? 0 : 2); i++) {
     const char *o = others[i];
     printf("\n %s:", o);
     T(rename(p, o)); T(rename(o, p)); T(renameat2(AT_FDCWD, p, AT_FDCWD, o, 1)); T(renameat2(AT_FDCWD, p, AT_FDCWD, o, 2)); T(renameat2(AT_FDCWD, p, AT_FDCWD, o, 3));
@@ -156,19 +159,23 @@ static void held(const char *p, int flags) {
   T(syscall(SYS_fchmodat2, fd, "", 0700, AT_EMPTY_PATH)); T(syscall(SYS_utimensat, fd, "in", 0, 0)); T(mkdirat(fd, "new", 0700)); T(unlinkat(fd, "new", AT_REMOVEDIR)); T(mknodat(fd, "new", 0170000, 0));
   if (p) close(fd);
 }
-int main(void) {
+int main(int c, char **v) {
   memset(long_name, 'a', 399);
+  read_only = c > 1 && !strcmp(v[1], "read only");
   fresh(), left();
+  if (c > 1 && !strcmp(v[1], "make")) return 0;
   memcpy(long_name, "user.", 5);
   const char *paths[] = {"file", "dir", "empty", "link", "way", "nowhere", "round", "none", "pipe", "file/", "dir/", "empty/", "link/", "way/", "nowhere/", "none/", "none/x", "file/x", "dir/in", ".",
                          "dir/.", "dir/..", "empty/.", "", long_name, "dir/../file", "way/new", "link/x", never};
   void (*groups[])(const char *) = {files, opened, opened_how, attributes, watched, owned, timed, moved};
   for (int i = 0; i < COUNT(paths); i++)
     for (int g = 0; g < COUNT(groups); g++)
-      printf("\n%d %.40s:", g, paths[i] == never ? "never" : paths[i]), groups[g](paths[i]);
+      /* Opening one to write is no change of the tree, and not everywhere granted. */
+      if (read_only && paths[i] != never && !strcmp(paths[i], "pipe") && (groups[g] == opened || groups[g] == opened_how)) continue;
+      else printf("\n%d %.40s:", g, paths[i] == never ? "never" : paths[i]), groups[g](paths[i]);
   const char *names[] = {"file", "file", "dir", "dir", "pipe", "pipe", "link"};
   const int flags[] = {O_RDWR, O_PATH, O_RDONLY | O_DIRECTORY, O_PATH, O_RDWR, O_PATH, O_PATH | O_NOFOLLOW};
-  for (int i = 0; i < COUNT(names); i++) printf("\nheld %s %x:", names[i], flags[i]), held(names[i], flags[i]);
+  for (int i = 0; i < COUNT(names); i++) if (!read_only || strcmp(names[i], "pipe")) printf("\nheld %s %x:", names[i], flags[i]), held(names[i], flags[i]);
   int pipes[2];
   pipe(pipes);
   const int others[] = {-1, 99, AT_FDCWD, -7, pipes[0]};
