@@ -7,9 +7,10 @@ mod engines;
 mod routines;
 mod runners;
 
-use kumiko_e2e::{finish, kill, told, until};
+use kumiko_e2e::{alive, finish, kill, told, until};
 use routines::{Caller, npy, npy_of_whole};
 use serde_json::{Value, json};
+use std::os::unix::net::UnixStream;
 
 const PILOTS: [&str; 2] = ["--pilots", "2"];
 
@@ -64,6 +65,72 @@ fn calls_are_computed_in_pilots(engine: &'static str, test: &str) {
     caller.person.ok(start.into_iter().chain(PILOTS));
     assert_eq!(caller.end(call), json!({"done": [400]}));
     assert_eq!(caller.count_in_log("\"planned\""), planned);
+    caller.nothing_is_left();
+}
+
+/// A call of samples/slow that is recorded as started, with the processes of the runner beside it.
+fn slow(caller: &Caller, steps: &str, done: &str) -> (std::process::Child, Vec<u32>) {
+    let started = caller.count_in_log("\"started\"");
+    let call = caller.begin(&["samples/slow", steps, "10000", done]);
+    until("it is recorded as started", || {
+        caller.count_in_log("\"started\"") > started
+    });
+    let (_, runners) = runners::pilots_and_runners(&caller.person);
+    (call, runners)
+}
+
+#[test]
+fn a_call_whose_host_falls_silent_is_computed_elsewhere_and_has_one_result() {
+    let test = "a_call_whose_host_falls_silent_is_computed_elsewhere_and_has_one_result";
+    let Some(person) = engines::user("slurm", test) else {
+        return;
+    };
+    person.ok(engines::start("slurm").into_iter().chain(PILOTS));
+    let caller = Caller { person };
+    caller.make(&["samples"], &[]);
+    let done = caller.file("done.npy", &npy_of_whole(&[1], &[100]));
+    let count = |what: &str| caller.count_in_log(what);
+    // Stopped, as by a host that is paused: it would have its result soon after it goes on.
+    let (call, mut host) = slow(&caller, "600", &done);
+    host.push(caller.routine_pid(&[]));
+    host.iter().for_each(|pid| kill(*pid, "STOP"));
+    until("its host is suspect", || count("\"suspected\"") == 1);
+    until("it is computed elsewhere", || {
+        count("\"epoch\":2,\"host\"") == 1
+    });
+    assert_eq!(count("host_lost"), 1);
+    for pid in host.iter().map(u32::to_string) {
+        // The first that goes on ends the others.
+        let goes_on = std::process::Command::new("kill")
+            .args(["-CONT", &pid])
+            .output();
+        goes_on.unwrap();
+    }
+    until("the older attempt is ended", || {
+        !host.iter().any(|pid| alive(*pid))
+    });
+    assert_eq!(caller.end(call), json!({"done": [700]}));
+    assert_eq!((count("\"planned\""), count("\"finished\"")), (2, 1));
+
+    // A link that is cut for a while is no loss.
+    let (call, _) = slow(&caller, "1200", &done);
+    let spools = caller.person.kumiko_home().join("state/rpc/spool");
+    let entries = std::fs::read_dir(&spools).unwrap().flatten();
+    let newest = entries
+        .map(|one| one.path())
+        .filter(|path| path.join("stdout").exists() && !path.join("status").exists())
+        .max()
+        .unwrap();
+    let (control, away) = (newest.join("control"), newest.join("control.away"));
+    std::fs::rename(&control, &away).unwrap();
+    // It takes the place of the site's.
+    let taken = UnixStream::connect(&away).unwrap();
+    until("its host is suspect", || count("\"suspected\"") == 2);
+    std::fs::rename(&away, &control).unwrap();
+    until("it is heard again", || count("\"trusted\"") == 1);
+    drop(taken);
+    assert_eq!(caller.end(call), json!({"done": [1300]}));
+    assert_eq!((count("\"planned\""), count("\"finished\"")), (3, 2));
     caller.nothing_is_left();
 }
 

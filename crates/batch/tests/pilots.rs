@@ -114,6 +114,74 @@ async fn pilots_and_what_they_hold_outlive_their_site() {
     assert_eq!(places(&f.root()), ["pilot-1"]);
 }
 
+/// The process of the pilot in this place: runners in it are copies of it, and its children.
+fn process_of(place: &Path) -> i32 {
+    let wanted = format!("--pilot\0{}\0", place.display());
+    let mut all: Vec<(i32, i32)> = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        if !String::from_utf8_lossy(&read("cmdline")).ends_with(&wanted) {
+            continue;
+        }
+        let stat = String::from_utf8_lossy(&read("stat")).into_owned();
+        let behind = stat.rsplit(") ").next().unwrap_or_default();
+        let parent = behind.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.parse().ok());
+        all.extend(pid.zip(parent));
+    }
+    // What the engine started it by has other words before these.
+    let is_copy = |parent: i32| all.iter().any(|(pid, _)| *pid == parent);
+    let own: Vec<i32> = all
+        .iter()
+        .filter(|(pid, parent)| {
+            let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+            exe.ends_with("kumiko-run") && !is_copy(*parent)
+        })
+        .map(|(pid, _)| *pid)
+        .collect();
+    assert_eq!(own.len(), 1, "{all:?}");
+    own[0]
+}
+
+fn signal(pid: i32, name: &str) {
+    let line = [format!("-{name}"), pid.to_string()];
+    let killed = std::process::Command::new("kill").args(line).status();
+    assert!(killed.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_stopped_pilot_has_not_begun_runs_in_another_and_once() {
+    let test = "what_a_stopped_pilot_has_not_begun_runs_in_another_and_once";
+    let Some(f) = PilotedSlurmFixture::new(test) else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = f.open_with(record.clone(), pilots(0, 2, 2));
+    system.start(script(f.top(), 1, WAITS)).await.unwrap();
+    record.printed(id(1), 3).await;
+    let stopped = process_of(&f.root().join("pilot-1"));
+    signal(stopped, "STOP");
+    let counts = format!("echo once >> count; {WAITS}");
+    system.start(script(f.top(), 2, &counts)).await.unwrap();
+    assert_eq!(pilot_of(&f.root(), 2), "1");
+    record.printed(id(2), 3).await;
+    assert_eq!(pilot_of(&f.root(), 2), "2");
+    // It is told to start that, too, once it goes on; and nothing happened to what it had begun.
+    signal(stopped, "CONT");
+    system
+        .start(script(f.top(), 3, "echo third"))
+        .await
+        .unwrap();
+    assert_eq!(ended(&system, &record, 3).await, WELL);
+    for job in [1, 2] {
+        std::fs::write(f.top().join(format!("job-{job}/go")), "").unwrap();
+        assert_eq!(ended(&system, &record, job).await, WELL);
+    }
+    let count = std::fs::read_to_string(f.top().join("job-2/count")).unwrap();
+    assert_eq!(count, "once\n");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_its_pilot_takes_along_is_told_and_the_next_has_another_pilot() {
     let test = "what_its_pilot_takes_along_is_told_and_the_next_has_another_pilot";

@@ -300,10 +300,35 @@ pub fn to_silence(call: &Call, silent_ms: u64) -> Option<Event> {
     Some(of(call.id, event))
 }
 
-/// When the server knows that the attempt's host is gone, as an engine tells: there is nothing to wait for.
-pub fn to_loss(call: &Call, epoch: u32) -> Option<Event> {
+/// When the host of a suspect attempt is heard again, whether or not its routine has started.
+pub fn to_sign(call: &Call, epoch: u32) -> Option<Event> {
     let attempt = call.attempt().filter(|one| one.epoch == epoch)?;
-    Some(of(call.id, ended(call, attempt, End::HostLost)))
+    attempt
+        .suspect
+        .then(|| of(call.id, CallEvent::Trusted { epoch }))
+}
+
+/// When the attempt's host is given up: there is nothing to wait for. `made`: numbers of checkpoints of the attempt's that are there all
+/// the same, upwards.
+pub fn to_loss(call: &Call, epoch: u32, made: &[u64]) -> Vec<Event> {
+    let Some(attempt) = call.attempt().filter(|one| one.epoch == epoch) else {
+        return Vec::new();
+    };
+    let newer = made.iter().filter(|number| **number > attempt.made);
+    // Whatever it made, it has started.
+    let started = (!attempt.started && !made.is_empty()).then_some(CallEvent::Started { epoch });
+    let made = newer.map(|number| CallEvent::Checkpointed {
+        checkpoint: CheckpointId {
+            epoch,
+            number: *number,
+        },
+    });
+    started
+        .into_iter()
+        .chain(made)
+        .chain([ended(call, attempt, End::HostLost)])
+        .map(|event| of(call.id, event))
+        .collect()
 }
 
 /// When the client said nothing about the call for so long, in running time of the server.

@@ -391,10 +391,24 @@ fn silence_makes_a_host_suspect_then_lost_and_a_word_makes_it_trusted() {
         server.status(),
         Status::Computing { suspect: false, .. }
     ));
-    assert_eq!(respond::to_loss(server.call(), 2), None);
-    let lost = respond::to_loss(server.call(), 1).unwrap();
-    server.record(&[lost]);
-    assert_eq!(server.call().lost_host.as_deref(), Some("a"));
+    assert_eq!(respond::to_sign(server.call(), 1), None);
+    let suspected = respond::to_silence(server.call(), SUSPECT_MS).unwrap();
+    server.record(&[suspected]);
+    assert_eq!(respond::to_sign(server.call(), 2), None);
+    let sign = respond::to_sign(server.call(), 1).unwrap();
+    server.record(&[sign]);
+    assert!(matches!(
+        server.status(),
+        Status::Computing { suspect: false, .. }
+    ));
+    assert_eq!(respond::to_loss(server.call(), 2, &[]), []);
+    let lost = respond::to_loss(server.call(), 1, &[2, 3]);
+    server.record(&lost);
+    let call = server.call();
+    assert_eq!(call.lost_host.as_deref(), Some("a"));
+    let checkpoints = call.checkpoints.iter();
+    let checkpoints: Vec<_> = checkpoints.map(|one| (one.epoch, one.number)).collect();
+    assert_eq!(checkpoints, [(1, 2), (1, 3)]);
 }
 
 #[test]

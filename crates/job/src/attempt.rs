@@ -45,6 +45,9 @@ pub struct AttemptSpec {
     /// With no site for so long, what the guests wait for from one does not come: it is done without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_ms: Option<u64>,
+    /// Its runner reports `Beat` so often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beat_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,6 +63,8 @@ pub enum OutputStream {
 pub enum AttemptReport {
     /// All is ready but for the execution of the program, which waits for `Release`.
     Held,
+    /// The runner lives, whatever its guests do.
+    Beat,
     Started {
         /// The runner's own, on the host.
         pid: u32,

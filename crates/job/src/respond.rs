@@ -247,6 +247,7 @@ pub fn report(
         AttemptReport::Resumed if suspended == Some(true) => vec![Event::Resumed { epoch }],
         AttemptReport::Ended(outcome) => ended(job, attempt, outcome, output, here),
         AttemptReport::Held
+        | AttemptReport::Beat
         | AttemptReport::Started { .. }
         | AttemptReport::Cost(_)
         | AttemptReport::Followed { .. }

@@ -227,6 +227,7 @@ impl<B: BatchSystem> Actor<B> {
                 .filter(|_| !job.hold.released)
                 .map(|hold_s| hold_s.saturating_mul(1000)),
             alone_ms: None,
+            beat_ms: None,
         })
     }
 

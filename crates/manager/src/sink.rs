@@ -44,6 +44,8 @@ impl AttemptSink for Sink {
                     cell.update(id, |face| face.cost = Some(cost));
                 }
             }
+            // No job asks for it.
+            AttemptReport::Beat => {}
             AttemptReport::Held
             | AttemptReport::Started { .. }
             | AttemptReport::Followed { .. }

@@ -61,6 +61,8 @@ pub struct Setup {
     pub limits: Limits,
     pub grace_ms: u64,
     pub time_limit_ms: Option<u64>,
+    /// `batch` runs them on other hosts, which may fall silent.
+    pub elsewhere: bool,
 }
 
 impl Setup {
@@ -177,6 +179,7 @@ impl<B: BatchSystem> Calls<B> {
             root: workers,
             grace_ms: setup.grace_ms,
             time_limit_ms: setup.time_limit_ms,
+            elsewhere: setup.elsewhere,
         });
         let inner = Arc::new(Inner {
             registry: Registry::new(root),

@@ -76,22 +76,32 @@ impl Checkpoints {
         };
         root.remove_all(&name)?;
         job.rename(folder_of(call), &root, &name)?;
+        seen(&root.open_dir(&name)?, given, program)
+    }
+
+    /// As [`Checkpoints::take`], of a process that may be writing there: what it has stays its own.
+    pub fn copy(&self, call: CallId, job: &Path, given: u64, program: &str) -> io::Result<Left> {
+        let (root, job) = (Dir::open(&self.root)?, Dir::open(job)?);
+        let name = call.to_string();
+        let from = match job.open_dir(folder_of(call)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Left::default()),
+            from => from?,
+        };
+        root.remove_all(&name)?;
+        root.mkdir(&name, 0o700)?;
         let dir = root.open_dir(&name)?;
-        dir.remove_all(PROGRAM)?;
-        dir.create_file(PROGRAM, 0o600)?
-            .write_all(program.as_bytes())?;
-        let mut made = scan(&dir)?.numbers();
-        made.retain(|number| *number > given);
-        made.truncate(GENERATIONS);
-        made.reverse();
-        let mut points = [0; 8];
-        let counted = dir
-            .open_file("points")
-            .and_then(|mut file| file.read_exact(&mut points));
-        Ok(Left {
-            made,
-            points: counted.map_or(0, |()| u64::from_le_bytes(points)),
-        })
+        for entry in from.list()? {
+            let Some(name) = entry.name.to_str().and_then(Name::parse) else {
+                continue;
+            };
+            let mut file = match from.open_file(&entry.name) {
+                // It has made newer ones, and needs this one no longer.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            io::copy(&mut file, &mut dir.create_file(name.to_string(), 0o600)?)?;
+        }
+        seen(&dir, given, program)
     }
 
     /// To a process of this program. All of the checkpoint is read first; what is newer is removed.
@@ -148,6 +158,25 @@ impl Checkpoints {
         let names = entries.map(|entry| entry.name.into_string());
         Ok(names.filter_map(Result::ok).collect())
     }
+}
+
+/// What there is, and whose.
+fn seen(dir: &Dir, given: u64, program: &str) -> io::Result<Left> {
+    dir.remove_all(PROGRAM)?;
+    dir.create_file(PROGRAM, 0o600)?
+        .write_all(program.as_bytes())?;
+    let mut made = scan(dir)?.numbers();
+    made.retain(|number| *number > given);
+    made.truncate(GENERATIONS);
+    made.reverse();
+    let mut points = [0; 8];
+    let counted = dir
+        .open_file("points")
+        .and_then(|mut file| file.read_exact(&mut points));
+    Ok(Left {
+        made,
+        points: counted.map_or(0, |()| u64::from_le_bytes(points)),
+    })
 }
 
 fn scan(dir: &Dir) -> io::Result<Kept> {

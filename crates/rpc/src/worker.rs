@@ -5,8 +5,10 @@
 
 mod answers;
 mod checkpoints;
+mod silence;
 
 use self::answers::Heard;
+use self::silence::{BEAT_MS, LOOK, Silence};
 use crate::callbacks::Asked;
 use crate::pool::{Ask, Pool};
 use crate::registry::Routine;
@@ -32,6 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 /// Where a routine's program sees arguments: read-only, so that those of a call that is tried again are those that were sent.
 const ARGUMENTS: &str = "/arguments";
@@ -73,6 +76,8 @@ pub struct Run {
     /// Told what the routine asks its caller's functions; and what they said, by the question's number.
     pub asks: UnboundedSender<Asked>,
     pub said: UnboundedReceiver<(u64, Bytes)>,
+    /// Told when its host is suspect (true), and when it is no longer.
+    pub doubts: UnboundedSender<bool>,
     /// True from when the call is not wanted any more.
     pub cancelled: watch::Receiver<bool>,
     /// Told once it has computed for a while.
@@ -85,6 +90,8 @@ pub struct Run {
 pub enum Done {
     Finished(Held, u64),
     Ended(End, Vec<u64>),
+    /// Its host is given up; with the numbers of the newest checkpoints that are here.
+    Lost(Vec<u64>),
 }
 
 impl Done {
@@ -104,6 +111,8 @@ pub struct Shop<B> {
     pub root: PathBuf,
     pub grace_ms: u64,
     pub time_limit_ms: Option<u64>,
+    /// Processes run on other hosts.
+    pub elsewhere: bool,
 }
 
 /// Passes reports on to the worker whose they are.
@@ -167,6 +176,8 @@ pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
         read: 0,
         consumed: [0, 0],
         ended: None,
+        silence: Silence::default(),
+        lost: false,
         waiting: Vec::new(),
     };
     tokio::spawn(worker.live(begin));
@@ -216,6 +227,9 @@ struct Worker<B> {
     /// Bytes of stdout that were looked at.
     read: u64,
     ended: Option<Outcome>,
+    silence: Silence,
+    /// Its host was given up: whatever it does now, nobody listens.
+    lost: bool,
     /// Answers that are not complete.
     waiting: Vec<u8>,
 }
@@ -249,20 +263,30 @@ impl<B: BatchSystem> Worker<B> {
                 self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
             }
         }
-        while self.ended.is_none() {
+        let mut idle = Instant::now();
+        while self.ended.is_none() && !self.lost {
+            if self.silence.is_lost() && self.shop.pool.retire(self.number) {
+                self.lost = true;
+                break;
+            }
             tokio::select! {
                 ask = self.asked.recv() => match ask {
-                    Some(Ask::Run(run)) => self.compute(*run).await,
+                    Some(Ask::Run(run)) => {
+                        self.compute(*run).await;
+                        idle = Instant::now();
+                    }
                     // Having nothing to do it is told to end.
                     Some(Ask::Leave { .. }) => {}
                     Some(Ask::End) | None => break,
                 },
                 report = self.reports.recv() => self.note(report),
-                () = tokio::time::sleep(IDLE) => {
+                () = tokio::time::sleep_until(idle + IDLE) => {
                     if self.shop.pool.retire(self.number) {
                         break;
                     }
+                    idle = Instant::now();
                 }
+                () = tokio::time::sleep(LOOK), if self.silence.is_expected() => self.silence.look(),
             }
         }
         self.end().await;
@@ -315,6 +339,7 @@ impl<B: BatchSystem> Worker<B> {
             mechanism: None,
             hold_ms: None,
             alone_ms: Some(ALONE_MS),
+            beat_ms: self.shop.elsewhere.then_some(BEAT_MS),
         })
     }
 
@@ -348,7 +373,7 @@ impl<B: BatchSystem> Worker<B> {
 
     /// The worker is free again before anybody hears of the end, so that what follows finds it.
     fn done(&self, run: Run, done: Done) {
-        if self.ended.is_none() {
+        if self.ended.is_none() && !self.lost {
             self.shop.pool.idle(self.number);
         }
         // The site is going down, if nobody listens.
@@ -422,6 +447,7 @@ impl<B: BatchSystem> Worker<B> {
         let mut told = false;
         let mut cancelling = false;
         let mut leaving = false;
+        self.silence.begin();
         loop {
             match self.hear(&run) {
                 Err(end) => {
@@ -450,8 +476,12 @@ impl<B: BatchSystem> Worker<B> {
                 let done = self.unfinished(&run, end).await;
                 return Some((run, done));
             }
+            if let Some(done) = self.given_up(&run).await {
+                return Some((run, done));
+            }
             tokio::select! {
                 report = self.reports.recv() => self.note(report),
+                () = tokio::time::sleep(LOOK), if self.silence.is_expected() => self.silence.look(),
                 was_cancelled = is_cancelled(&mut run.cancelled), if !cancelling => {
                     cancelling = true;
                     if was_cancelled {
@@ -482,6 +512,19 @@ impl<B: BatchSystem> Worker<B> {
         }
     }
 
+    /// Says what is to be thought of its host; something, if it is given up.
+    async fn given_up(&mut self, run: &Run) -> Option<Done> {
+        if let Some(doubt) = self.silence.news() {
+            // Nobody listens when the site goes down.
+            let _ = run.doubts.send(doubt);
+        }
+        self.lost = self.silence.is_lost();
+        match self.lost {
+            true => Some(Done::Lost(self.copied(run).await)),
+            false => None,
+        }
+    }
+
     /// One that was told its call by an older process of the site, or was not.
     async fn adopt(&mut self, mut run: Run, told: bool) {
         self.shop.batch.adopt(self.id()).await;
@@ -494,6 +537,7 @@ impl<B: BatchSystem> Worker<B> {
         let told = told && !run.plan.places.contains(&Placed::Callback);
         let mut cancelling = false;
         let mut leaving = false;
+        self.silence = Silence::expecting(self.shop.elsewhere && told);
         loop {
             match self.find_answer(&run) {
                 Some(Heard::Result(result)) => {
@@ -524,8 +568,13 @@ impl<B: BatchSystem> Worker<B> {
             if !told {
                 self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
             }
+            if let Some(done) = self.given_up(&run).await {
+                let _ = run.done.send(done);
+                return;
+            }
             tokio::select! {
                 report = self.reports.recv() => self.note(report),
+                () = tokio::time::sleep(LOOK), if self.silence.is_expected() => self.silence.look(),
                 was_cancelled = is_cancelled(&mut run.cancelled), if !cancelling => {
                     cancelling = true;
                     if was_cancelled {
@@ -547,6 +596,9 @@ impl<B: BatchSystem> Worker<B> {
     }
 
     fn note(&mut self, report: Option<AttemptReport>) {
+        if let Some(report) = &report {
+            self.silence.hear(report);
+        }
         match report {
             Some(AttemptReport::Output { stream, length }) => {
                 let at = usize::from(stream == OutputStream::Stderr);
@@ -578,8 +630,24 @@ impl<B: BatchSystem> Worker<B> {
         }
     }
 
+    /// First out of what is picked; then what was picked meanwhile is given back.
+    async fn leave_pool(&mut self) {
+        self.shop.pool.gone(self.number);
+        self.asked.close();
+        while let Some(ask) = self.asked.recv().await {
+            if let Ask::Run(run) = ask {
+                unheard(*run);
+            }
+        }
+    }
+
     async fn end(mut self) {
-        if self.ended.is_none() {
+        if self.lost {
+            // Another takes its place; it is told to end as soon as it can be, and its folder stays until it has.
+            self.leave_pool().await;
+            self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
+            self.until_ended().await;
+        } else if self.ended.is_none() {
             let offset = self.sent;
             let ended = async {
                 self.command(AttemptCommand::StdinEnd { offset }).await;
@@ -590,14 +658,7 @@ impl<B: BatchSystem> Worker<B> {
                 self.until_ended().await;
             }
         }
-        // First out of what is picked; then what was picked meanwhile is given back.
-        self.shop.pool.gone(self.number);
-        self.asked.close();
-        while let Some(ask) = self.asked.recv().await {
-            if let Ask::Run(run) = ask {
-                unheard(*run);
-            }
-        }
+        self.leave_pool().await;
         self.shop.batch.forget(self.id()).await;
         self.shop.reports.forget(self.number);
         let (root, number) = (self.shop.root.clone(), self.number.to_string());

@@ -41,6 +41,13 @@ const SIGSTOP: i32 = 19;
 /// The highest signal number (SIGRTMAX, signal(7)).
 const LAST_SIGNAL: i32 = 64;
 
+/// How often a site is told that its runner lives.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    every: Duration,
+    next: Instant,
+}
+
 /// A runner from its first moment to its last.
 pub struct Life {
     poll: Poll,
@@ -71,6 +78,7 @@ pub struct Life {
     kill_at: Option<Instant>,
     drain_until: Option<Instant>,
     alone: Alone,
+    beat: Option<Beat>,
     status_written: bool,
     settled: bool,
 }
@@ -102,6 +110,7 @@ impl Life {
             kill_at: None,
             drain_until: None,
             alone: Alone::default(),
+            beat: None,
             status_written: false,
             settled: false,
         })
@@ -117,6 +126,7 @@ impl Life {
             report,
             grace_ms,
             alone_ms,
+            beat_ms,
             time_limit_ms,
             limiter,
             began,
@@ -148,6 +158,10 @@ impl Life {
         self.facts.started = Some(report);
         self.grace_ms = grace_ms;
         self.alone.wait_at_most(alone_ms.map(Duration::from_millis));
+        if let Some(ms) = beat_ms {
+            let every = Duration::from_millis(ms.max(1));
+            self.beat = Some(Beat { every, next: began });
+        }
         self.time_limit =
             time_limit_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let early = std::mem::take(&mut self.early);
@@ -391,12 +405,15 @@ impl Life {
         let limits = self.limiter.as_ref().and_then(Limiter::due);
         let now = Instant::now();
         let alone = self.alone.due(now);
+        let beat = self.beat.filter(|_| self.control.connected());
+        let beat = beat.map(|beat| beat.next);
         let next = [
             self.time_limit,
             self.kill_at,
             self.drain_until,
             limits,
             alone,
+            beat,
         ]
         .into_iter()
         .flatten()
@@ -411,6 +428,11 @@ impl Life {
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill();
+        }
+        if let Some(beat) = self.beat.filter(|beat| beat.next <= now) {
+            self.facts.beats += 1;
+            let next = now.checked_add(beat.every);
+            self.beat = next.map(|next| Beat { next, ..beat });
         }
         if self.alone.is_enough(now) {
             self.do_without_site()?;

@@ -12,6 +12,8 @@ pub struct Facts {
     pub held: bool,
     pub started: Option<AttemptReport>,
     /// By `index` of the stream.
+    /// Counts times at which it is said that all this is true still.
+    pub beats: u64,
     pub lengths: [u64; 2],
     pub stdin_taken: u64,
     pub stdin_closed: bool,
@@ -28,6 +30,7 @@ pub struct Facts {
 pub struct Told {
     held: bool,
     started: bool,
+    beats: u64,
     lengths: [u64; 2],
     stdin_taken: u64,
     stdin_closed: bool,
@@ -45,6 +48,9 @@ impl Told {
         if let (false, Some(started)) = (self.started, &facts.started) {
             self.started = true;
             say(started);
+        }
+        if std::mem::replace(&mut self.beats, facts.beats) != facts.beats {
+            say(&AttemptReport::Beat);
         }
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             let length = facts.lengths[index(stream)];
@@ -124,6 +130,20 @@ mod tests {
         assert_eq!(told(&mut site, &facts), [stdout(30), end.clone()]);
         assert_eq!(told(&mut site, &facts), []);
         assert_eq!(told(&mut Told::default(), &facts), [stdout(30), end]);
+    }
+
+    #[test]
+    fn that_it_lives_is_told_to_each_site_at_once_and_however_often_it_was_due_once() {
+        let mut site = Told::default();
+        let mut facts = Facts {
+            beats: 1,
+            ..Facts::default()
+        };
+        assert_eq!(told(&mut site, &facts), [AttemptReport::Beat]);
+        assert_eq!(told(&mut site, &facts), []);
+        facts.beats = 4;
+        assert_eq!(told(&mut site, &facts), [AttemptReport::Beat]);
+        assert_eq!(told(&mut Told::default(), &facts), [AttemptReport::Beat]);
     }
 
     #[test]

@@ -8,7 +8,9 @@ use kumiko_job::id::AttemptId;
 use kumiko_linux::poll::{Interest, Poll};
 use kumiko_linux::signals::Signals;
 use kumiko_linux::{process, spooling, unix_socket};
-use kumiko_wire::pilot::{HELD_LIMIT, PilotCommand, PilotReport, decode_command, encode_report};
+use kumiko_wire::pilot::{
+    BEATS, HELD_LIMIT, PilotCommand, PilotReport, decode_command, encode_report,
+};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -23,6 +25,8 @@ use std::time::{Duration, Instant, SystemTime};
 const ALONE: Duration = Duration::from_secs(120);
 /// At least this often children are looked for that nobody told of: what a killed runner left behind.
 const LOOK: Duration = Duration::from_secs(10);
+/// Where its site listens for it, it says so often that it is there.
+const BEAT: Duration = Duration::from_secs(1);
 const EVENTS: usize = 16;
 const SIGKILL: i32 = 9;
 /// By this an engine says that it wants the slot back.
@@ -45,6 +49,8 @@ pub struct Pilot {
     held: BTreeMap<AttemptId, Runner>,
     retired: bool,
     since_ms: u64,
+    /// When it is to say so next; None: its site does not listen.
+    beat: Option<Instant>,
     /// Since when there was neither a site nor anything to do.
     alone: Instant,
     /// Its lock: one pilot in a place.
@@ -110,6 +116,7 @@ impl Pilot {
             held: BTreeMap::new(),
             retired: false,
             since_ms: since_ms(),
+            beat: place.join(BEATS).exists().then(Instant::now),
             alone: Instant::now(),
             _lock: lock,
         })
@@ -126,7 +133,11 @@ impl Pilot {
             } else {
                 self.alone = Instant::now();
             }
-            let events = self.poll.wait::<EVENTS>(Some(LOOK))?;
+            let wait = match self.beat {
+                Some(beat) => beat.saturating_duration_since(Instant::now()).min(LOOK),
+                None => LOOK,
+            };
+            let events = self.poll.wait::<EVENTS>(Some(wait))?;
             for event in events {
                 match event.token {
                     LISTENER => self.accept(),
@@ -139,6 +150,10 @@ impl Pilot {
                 }
             }
             self.reap();
+            if self.beat.is_some_and(|beat| beat <= Instant::now()) {
+                self.tell(&PilotReport::Beat);
+                self.beat = Instant::now().checked_add(BEAT);
+            }
             if self.site.is_some() {
                 self.alone = Instant::now();
             }

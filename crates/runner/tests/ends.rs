@@ -285,6 +285,24 @@ fn a_runner_whose_spool_is_gone_goes_with_its_guests() {
 }
 
 #[test]
+fn a_runner_says_that_it_lives_as_often_as_it_is_to() {
+    let mut attempt = Attempt::start(AttemptSpec {
+        beat_ms: Some(20),
+        ..script("exec sleep 30")
+    });
+    attempt.site.started();
+    for _ in 0..5 {
+        attempt.site.wait_for(|r| matches!(r, AttemptReport::Beat));
+    }
+    attempt.site = Site::connect(&attempt.top);
+    attempt.site.started();
+    assert_eq!(attempt.site.hear(), Some(AttemptReport::Beat));
+    attempt.site.say(&AttemptCommand::Cancel { grace_ms: 1000 });
+    let mut reports = std::iter::from_fn(|| attempt.site.hear());
+    assert!(reports.any(|r| r == AttemptReport::Ended(Outcome::Cancelled)));
+}
+
+#[test]
 fn a_newer_site_takes_the_place_of_the_older_and_is_told_all() {
     let mut attempt = Attempt::start(script("echo ready; exec sleep 30"));
     attempt.printed("ready");

@@ -30,7 +30,12 @@ pub enum PilotReport {
     Over(AttemptId),
     /// Its engine wants the slot back: it takes no more.
     Going,
+    /// It is there.
+    Beat,
 }
+
+/// A file in a pilot's place, by which its site says that it listens for `Beat`.
+pub const BEATS: &str = "beats";
 
 /// Why a line was refused. The peer is at fault, and the connection is of no more use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +68,7 @@ pub fn encode_report(report: &PilotReport, out: &mut Vec<u8>) {
             let _ = write!(line, "over {id}");
         }
         PilotReport::Going => line.push_str("going"),
+        PilotReport::Beat => line.push_str("beat"),
     }
     line.push('\n');
     out.extend_from_slice(line.as_bytes());
@@ -96,6 +102,7 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(PilotReport, usize)>, Pilot
     let report = match &words[..] {
         ["over", id] => PilotReport::Over(attempt(id)?),
         ["going"] => PilotReport::Going,
+        ["beat"] => PilotReport::Beat,
         ["holds", since_ms, held @ ..] if held.len() <= HELD_LIMIT => PilotReport::Holds {
             since_ms: number(since_ms).ok_or_else(|| bad("a time is a number of ms"))?,
             held: held

@@ -51,6 +51,7 @@ const ENDED: u8 = 7;
 const COST: u8 = 8;
 const HELD: u8 = 9;
 const FOLLOWED: u8 = 10;
+const BEAT: u8 = 11;
 
 const SIGNAL: u8 = 65;
 const CANCEL: u8 = 66;
@@ -85,6 +86,7 @@ pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
         }),
         AttemptReport::StdinClosed => frame(out, STDIN_CLOSED, |_| ()),
         AttemptReport::Held => frame(out, HELD, |_| ()),
+        AttemptReport::Beat => frame(out, BEAT, |_| ()),
         AttemptReport::Followed { not } => frame(out, FOLLOWED, |out| {
             texts(out, not, NOT_ENFORCED_LIMIT);
         }),
@@ -220,6 +222,7 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(AttemptReport, usize)>, Run
         },
         STDIN_CLOSED => AttemptReport::StdinClosed,
         HELD => AttemptReport::Held,
+        BEAT => AttemptReport::Beat,
         FOLLOWED => AttemptReport::Followed {
             not: body.texts("what is not followed", NOT_ENFORCED_LIMIT)?,
         },

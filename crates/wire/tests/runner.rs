@@ -48,6 +48,7 @@ fn reports() -> Vec<(&'static str, AttemptReport)> {
                 not: vec!["network and addresses".into()],
             },
         ),
+        ("beat", AttemptReport::Beat),
         ("suspended", AttemptReport::Suspended),
         ("resumed", AttemptReport::Resumed),
         (

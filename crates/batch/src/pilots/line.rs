@@ -3,7 +3,7 @@
 use super::pool::Number;
 use kumiko_job::id::AttemptId;
 use kumiko_linux::unix_socket;
-use kumiko_wire::pilot::{PilotCommand, PilotReport, decode_report, encode_command};
+use kumiko_wire::pilot::{BEATS, PilotCommand, PilotReport, decode_report, encode_command};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
+use tokio::time::MissedTickBehavior;
 
 /// Before it is tried again whether a pilot is there, which an engine starts within a second or within days.
 const SOON: Duration = Duration::from_millis(25);
@@ -19,6 +20,10 @@ const LATER: Duration = Duration::from_millis(500);
 /// How often soon comes before later.
 const SOONS: u32 = 200;
 const READ_BYTES: usize = 4096;
+/// A pilot that says every second that it is there is taken to be away after so many looks without a word: ten seconds, as of a host of
+/// calls (spec/rpc P37). Looks are counted, so that the site's own pauses are nobody's silence.
+const LOOKS: u32 = 20;
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Who is told what a pilot says.
 pub trait Heard: Send + Sync + 'static {
@@ -70,7 +75,8 @@ async fn keep(
         if let Ok(stream) = connect(&place) {
             // What was said while nobody was there was said in vain.
             while to_say.try_recv().is_ok() {}
-            talk(stream, number, &heard, &mut to_say).await;
+            let beats = place.join(BEATS).exists();
+            talk(stream, number, beats, &heard, &mut to_say).await;
             match heard.upgrade() {
                 Some(heard) => heard.away(number),
                 None => return,
@@ -88,22 +94,37 @@ fn connect(place: &Path) -> io::Result<UnixStream> {
     UnixStream::from_std(stream)
 }
 
-/// Until the connection breaks, or the pilot speaks wrongly.
+/// Until the connection breaks, or the pilot speaks wrongly, or no longer though it `beats`.
 async fn talk(
     mut stream: UnixStream,
     number: Number,
+    beats: bool,
     heard: &Weak<impl Heard>,
     to_say: &mut UnboundedReceiver<PilotCommand>,
 ) {
     let (mut reading, mut writing) = stream.split();
     let mut bytes = Vec::new();
     let mut piece = [0; READ_BYTES];
+    let mut looking = tokio::time::interval(LOOK);
+    looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut looks = 0;
     loop {
         tokio::select! {
             read = reading.read(&mut piece) => match read {
-                Ok(count) if count > 0 => bytes.extend_from_slice(&piece[..count]),
+                Ok(count) if count > 0 => {
+                    bytes.extend_from_slice(&piece[..count]);
+                    looks = 0;
+                }
                 _ => return,
             },
+            _ = looking.tick(), if beats => {
+                looks += 1;
+                if looks > LOOKS {
+                    tracing::warn!(pilot = number, "nothing is heard of a pilot: it is taken to be away");
+                    return;
+                }
+                continue;
+            }
             command = to_say.recv() => {
                 let Some(command) = command else {
                     return;
@@ -133,6 +154,7 @@ async fn talk(
                 PilotReport::Holds { since_ms, held } => heard.ready(number, since_ms, &held),
                 PilotReport::Over(id) => heard.over(number, id),
                 PilotReport::Going => heard.going(number),
+                PilotReport::Beat => {}
             }
         }
     }

@@ -17,7 +17,7 @@ use kumiko_job::attempt::EngineCause;
 use kumiko_job::census::PilotCensus;
 use kumiko_job::description::Resources;
 use kumiko_job::id::{AttemptId, JobId};
-use kumiko_wire::pilot::PilotCommand;
+use kumiko_wire::pilot::{BEATS, PilotCommand};
 use line::Line;
 use pool::{Began, Do, Number, Pool, Told};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -252,7 +252,9 @@ impl<E: Engine> Inner<E> {
         );
         let inner = Arc::clone(self);
         tokio::spawn(async move {
-            let asked = match spool::private_dir(&inner.root, &place) {
+            let made = spool::private_dir(&inner.root, &place)
+                .and_then(|()| std::fs::write(place.join(BEATS), ""));
+            let asked = match made {
                 Ok(()) => inner.engine.submit(&order).await,
                 Err(error) => Err(Trouble::unreachable(
                     "making a pilot's place",

@@ -474,6 +474,7 @@ pub fn script(top: &Path, job: u64, text: &str) -> AttemptSpec {
         mechanism: None,
         hold_ms: None,
         alone_ms: None,
+        beat_ms: None,
     }
 }
 

@@ -43,6 +43,7 @@ pub async fn open(
         limits: Limits::WIDEST,
         grace_ms: settings.grace_ms,
         time_limit_ms: None,
+        elsewhere: batch != Name::Fork,
     };
     let spools = setup.spools();
     let prepared = Prepared::new(batch, spools.clone(), runner, pilots)

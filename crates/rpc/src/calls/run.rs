@@ -10,6 +10,7 @@ use crate::worker::{self, Begin, Done, Order, Run};
 use kumiko_call::call::Call;
 use kumiko_call::event::{End, Event};
 use kumiko_call::id::AttemptId;
+use kumiko_call::ledger::{Known, Ledger};
 use kumiko_call::message::FromHost;
 use kumiko_call::respond;
 use kumiko_idl::{Limits, Plan};
@@ -31,6 +32,7 @@ pub(super) struct Made {
 pub(super) struct Hearing {
     started: oneshot::Receiver<()>,
     asks: UnboundedReceiver<Asked>,
+    doubts: UnboundedReceiver<bool>,
     done: oneshot::Receiver<Done>,
 }
 
@@ -108,6 +110,7 @@ impl<B: BatchSystem> Inner<B> {
                         self.host(&FromHost::Beat { attempt }).await;
                     }
                 }
+                Some(doubt) = heard.doubts.recv() => self.doubt(attempt, doubt).await,
                 Some(asked) = heard.asks.recv() => self.asks(attempt, asked).await,
             }
         };
@@ -123,6 +126,11 @@ impl<B: BatchSystem> Inner<B> {
                 }
                 end
             }
+            Ok(Done::Lost(made)) => {
+                let lost = |call: &Call| respond::to_loss(call, attempt.epoch, &made);
+                self.note(attempt, lost).await;
+                return self.place_all();
+            }
             Ok(Done::Finished(held, out_bytes)) => {
                 if let Some(live) = self.live(attempt.call) {
                     *lock(&live.result) = Some(held);
@@ -135,15 +143,54 @@ impl<B: BatchSystem> Inner<B> {
 
     pub(super) async fn ended(self: &Arc<Self>, attempt: AttemptId, end: End) {
         self.host(&FromHost::Ended { attempt, end }).await;
+        self.place_all();
+    }
+
+    fn place_all(self: &Arc<Self>) {
         self.place(&self.logged);
         self.place(&self.volatile);
     }
 
+    /// Its host is suspect, or no longer (P37).
+    async fn doubt(self: &Arc<Self>, attempt: AttemptId, doubt: bool) {
+        self.note(attempt, |call| {
+            let living = call.attempt().map(|one| one.epoch);
+            let event = match doubt {
+                _ if living != Some(attempt.epoch) => None,
+                true => respond::to_silence(call, respond::SUSPECT_MS),
+                false => respond::to_sign(call, attempt.epoch),
+            };
+            event.into_iter().collect()
+        })
+        .await;
+    }
+
+    /// What follows for the call from what is seen of an attempt.
+    async fn note(self: &Arc<Self>, attempt: AttemptId, events: impl Fn(&Call) -> Vec<Event>) {
+        self.record(attempt, |ledger| respond::Answer {
+            events: match ledger.find(attempt.call) {
+                Known::Call(_, call) => events(call),
+                _ => Vec::new(),
+            },
+            say: (),
+        })
+        .await;
+    }
+
     /// What a host says; said until it is recorded (P35).
     async fn host(self: &Arc<Self>, message: &FromHost) {
-        let book = self.book(message.attempt().call.client);
+        let decide = |ledger: &Ledger| respond::to_host(ledger, message);
+        self.record(message.attempt(), decide).await;
+    }
+
+    async fn record<T>(
+        self: &Arc<Self>,
+        attempt: AttemptId,
+        decide: impl Fn(&Ledger) -> respond::Answer<T>,
+    ) {
+        let book = self.book(attempt.call.client);
         loop {
-            match book.ask(|ledger| respond::to_host(ledger, message)) {
+            match book.ask(&decide) {
                 Ok(pending) => {
                     let told = book.recorded(pending).await;
                     self.act(book, told);
@@ -151,7 +198,7 @@ impl<B: BatchSystem> Inner<B> {
                 }
                 Err(Unrecorded::Stuck) => tokio::time::sleep(Duration::from_millis(200)).await,
                 Err(error) => {
-                    tracing::error!(%error, attempt = %message.attempt(), "a call's end cannot be recorded");
+                    tracing::error!(%error, %attempt, "what became of a call cannot be recorded");
                     return;
                 }
             }
@@ -169,6 +216,7 @@ impl<B: BatchSystem> Inner<B> {
         let (is_done, done) = oneshot::channel();
         let (asking, asks) = unbounded_channel();
         let (say, said) = unbounded_channel();
+        let (doubt, doubts) = unbounded_channel();
         live.asked.begin(attempt.epoch, say);
         let client = attempt.call.client;
         let run = match plan(&order.routine, &live.arriving, self.setup.limits) {
@@ -187,6 +235,7 @@ impl<B: BatchSystem> Inner<B> {
                 sync: self.is_synced(client),
                 asks: asking,
                 said,
+                doubts: doubt,
                 cancelled: live.cancelled.subscribe(),
                 started: is_started,
                 done: is_done,
@@ -195,6 +244,7 @@ impl<B: BatchSystem> Inner<B> {
         let heard = Hearing {
             started,
             asks,
+            doubts,
             done,
         };
         Some(Ok(Made { run, heard, order }))

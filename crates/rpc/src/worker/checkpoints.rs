@@ -52,6 +52,29 @@ impl<B: BatchSystem> Worker<B> {
         }
     }
 
+    /// Checkpoints of a process that may live still, and goes on in its folder if it does.
+    pub(super) async fn copied(&self, run: &Run) -> Vec<u64> {
+        if !run.checkpoints {
+            return Vec::new();
+        }
+        let (store, job) = (Arc::clone(&self.shop.store), self.job());
+        let call = run.attempt.call;
+        let given = run.checkpoint.map_or(0, |checkpoint| checkpoint.number);
+        let program = self.folder().join(PROGRAM);
+        let copied = move || {
+            let program = std::fs::read_to_string(program)?;
+            store.checkpoints.copy(call, &job, given, &program)
+        };
+        let copied = tokio::task::spawn_blocking(copied).await;
+        match copied.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(left) => left.made,
+            Err(error) => {
+                tracing::warn!(attempt = %run.attempt, %error, "checkpoints cannot be copied");
+                Vec::new()
+            }
+        }
+    }
+
     pub(super) async fn drop_checkpoints(&self, attempt: CallAttempt) {
         let (store, job) = (Arc::clone(&self.shop.store), self.job());
         let dropped = move || store.checkpoints.drop_of(attempt.call, &job);

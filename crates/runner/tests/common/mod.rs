@@ -42,6 +42,7 @@ pub fn script(script: &str) -> AttemptSpec {
         mechanism: None,
         hold_ms: None,
         alone_ms: None,
+        beat_ms: None,
     }
 }
 
