@@ -4,10 +4,12 @@
 
 mod routines;
 
-use kumiko_e2e::{told, until};
+use kumiko_e2e::{kill, told, until};
 use routines::{Caller, npy, numpy_is_here, python};
 use serde_json::json;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 #[test]
 fn functions_of_python_are_routines_as_others_and_their_process_stays() {
@@ -78,6 +80,125 @@ fn a_site_that_dies_finds_a_routine_in_python_again() {
     caller.nothing_is_left();
 }
 
+const STEPS: usize = 100;
+
+/// What walks/relax makes of this.
+fn relaxed(mut x: Vec<f64>) -> Vec<f64> {
+    for i in 0..STEPS {
+        let start = i * 40 % (x.len() - 40);
+        let before = x.clone();
+        for j in start + 1..start + 40 {
+            x[j] = (before[j - 1] + 2.0 * before[j] + before[j + 1]) / 4.0;
+        }
+    }
+    x
+}
+
+#[test]
+fn a_routine_in_python_that_is_killed_half_way_goes_on_from_its_last_checkpoint() {
+    if !numpy_is_here(
+        "a_routine_in_python_that_is_killed_half_way_goes_on_from_its_last_checkpoint",
+    ) {
+        return;
+    }
+    let caller = Caller::with_checkpoints(&["walks"]);
+    let listed = caller.person.ok(["rpc", "list"]);
+    assert_eq!(listed.matches("[checkpoint]").count(), 4, "{listed}");
+    let start: Vec<f64> = (0u32..400).map(|i| f64::from(i * i % 17)).collect();
+    let x = caller.file("x.npy", &npy(&[400], &start));
+    let steps = STEPS.to_string();
+    let call = caller.begin(&["walks/relax", &x, &steps, "0.05", "--out", "x=back.npy"]);
+    caller.checkpoints(20);
+    kill(caller.routine_pid(&[]), "KILL");
+    let result = caller.end(call);
+    let back = std::fs::read(caller.person.home.path().join("back.npy")).unwrap();
+    let expected: Vec<u8> = relaxed(start)
+        .into_iter()
+        .flat_map(f64::to_le_bytes)
+        .collect();
+    assert!(back.ends_with(&expected), "the result is another");
+    let told = |name: &str| result[name][0].as_u64().unwrap();
+    assert_eq!(told("passed"), STEPS as u64);
+    assert!(told("began_at") >= 19, "{result}");
+    // The first safe point is before the first step, and the one of a checkpoint is not passed again.
+    assert_eq!(told("of_the_last"), STEPS as u64 - (told("began_at") - 1));
+    assert_eq!(caller.count_in_log("\"planned\":%\"checkpoint\":"), 1);
+    caller.nothing_is_left();
+}
+
+#[test]
+fn a_routine_in_python_takes_files_and_gives_some_back() {
+    if !numpy_is_here("a_routine_in_python_takes_files_and_gives_some_back") {
+        return;
+    }
+    let caller = Caller::with(&["walks"]);
+    let home = caller.person.home.path();
+    let mut log = String::new();
+    std::fs::write(home.join("log"), &log).unwrap();
+    for (times, durability) in [(0, "full"), (1, "none"), (1, "record"), (100_000, "full")] {
+        let content = "what goes in, ".repeat(times);
+        std::fs::write(home.join("in.txt"), &content).unwrap();
+        let words = [
+            "walks/upper",
+            "in.txt",
+            "log",
+            "--out",
+            "to=out.txt",
+            "--durability",
+            durability,
+        ];
+        let result = caller.call(&words);
+        assert_eq!(
+            result["result"],
+            json!([content.len()]),
+            "{times} {durability}"
+        );
+        let came = std::fs::read_to_string(home.join("out.txt")).unwrap();
+        assert!(came == content.to_uppercase(), "{times} {durability}");
+        log.push_str(&format!("{}\n", content.len()));
+        assert_eq!(std::fs::read_to_string(home.join("log")).unwrap(), log);
+    }
+    caller.nothing_is_left();
+}
+
+#[test]
+fn a_routine_in_python_asks_its_caller_once_whatever_dies() {
+    if !numpy_is_here("a_routine_in_python_asks_its_caller_once_whatever_dies") {
+        return;
+    }
+    for with_checkpoints in [false, true] {
+        let caller = match with_checkpoints {
+            false => Caller::with(&["walks"]),
+            true => Caller::with_checkpoints(&["walks"]),
+        };
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/python/tests/walks.py");
+        let tests = tests.to_str().unwrap();
+        let output = python(&caller, &[tests, "-v"]).output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+
+        let counting = python(&caller, &[tests, "count"])
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut counting = counting.unwrap();
+        let mut lines = BufReader::new(counting.stdout.take().unwrap()).lines();
+        let mut tells = |numbers: std::ops::Range<u32>| {
+            for number in numbers {
+                assert_eq!(lines.next().unwrap().unwrap(), format!("tell {number}"));
+            }
+        };
+        tells(0..15);
+        kill(caller.routine_pid(&[]), "KILL");
+        tells(15..30);
+        caller.kill_and_start_again();
+        tells(30..50);
+        assert_eq!(lines.next().unwrap().unwrap(), "sum 1275");
+        assert!(counting.wait().unwrap().success());
+        let resumed = caller.count_in_log("\"planned\":%\"checkpoint\":");
+        assert_eq!(resumed > 0, with_checkpoints);
+        caller.nothing_is_left();
+    }
+}
+
 #[test]
 fn a_function_that_cannot_be_a_routine_is_refused_by_its_argument() {
     let person = kumiko_e2e::Person::new();
@@ -87,6 +208,18 @@ fn a_function_that_cannot_be_a_routine_is_refused_by_its_argument() {
         ("def f(x: list): pass", "f, x: no routine takes list"),
         ("def f() -> str: pass", "f, result: no routine returns str"),
         ("def f(IN: int): pass", "the signature of a routine"),
+        (
+            "from typing import Callable\ndef f(g: Callable): pass",
+            "f, g: what the function takes has to be said",
+        ),
+        (
+            "from typing import Callable\ndef f(g: Callable[[str], int]): pass",
+            "f, g: a function of the caller's takes and gives numbers and arrays",
+        ),
+        (
+            "def f() -> kumiko.Out[__import__(\"pathlib\").Path]: pass",
+            "f, result: no routine returns",
+        ),
         ("import nowhere\ndef f(): pass", "No module named 'nowhere'"),
     ];
     for (function, says) in rows {

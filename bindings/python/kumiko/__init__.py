@@ -12,7 +12,7 @@ Not here: jobs and files; use the command `kumiko`.
 
 from ._calls import Executor, Future, attach
 from ._kumiko import VERSION as __version__
-from ._routine import Array, InOut, Out, routine
+from ._routine import Array, InOut, Out, checkpoint, routine
 from ._sites import Routine, Site, connect, default, rpc
 from .errors import (
     ArgumentError,
@@ -49,6 +49,7 @@ __all__ = [
     "SiteError",
     "__version__",
     "attach",
+    "checkpoint",
     "connect",
     "default",
     "routine",

@@ -1,6 +1,8 @@
 """Routines written in Python: what a function takes and gives, from its annotations to a signature in Ninf IDL (spec/idl). A program of
 such a routine has this file for its module `kumiko`, so it needs nothing of the rest. Not here: the program (crates/idl, stub/python)."""
 
+import collections.abc
+import ctypes
 import inspect
 import os
 import re
@@ -11,7 +13,7 @@ try:
 except ImportError:
     numpy = None
 
-__all__ = ["Array", "InOut", "Out", "routine"]
+__all__ = ["Array", "InOut", "Out", "checkpoint", "routine"]
 
 IN, OUT, INOUT = "IN", "OUT", "INOUT"
 
@@ -43,6 +45,8 @@ class _Shape:
 
 class _Arrays(type):
     def __getitem__(cls, words):
+        if cls._mode != IN and isinstance(words, type) and issubclass(words, os.PathLike):
+            return typing.Annotated[words, _Shape(cls._mode, ())]
         if numpy is None:
             raise TypeError("arrays need numpy, which this Python does not have")
         dtype, *sizes = words if isinstance(words, tuple) else (words,)
@@ -59,28 +63,31 @@ class Array(metaclass=_Arrays):
 
 
 class InOut(metaclass=_Arrays):
-    """An array that goes in, is changed in its place, and comes back."""
+    """An array that goes in, is changed in its place, and comes back; or a file, `InOut[pathlib.Path]`."""
 
     _mode = INOUT
 
 
 class Out(metaclass=_Arrays):
-    """An array of zeros that the function fills in its place, and that comes back: no copy of it is made."""
+    """An array of zeros that the function fills in its place, and that comes back: no copy of it is made. Or a file that it writes,
+    `Out[pathlib.Path]`; of one that it does not, nothing comes back."""
 
     _mode = OUT
 
 
 class Formal:
     """One argument or one part of a result. `role`: told (by an array, so the function does not take it), taken or returned; `kind`:
-    number, array, text or file; `dtype`: numpy's name; `plain`: Python's own number."""
+    number, array, text, file or callback, which has formals of its own; `dtype`: numpy's name; `plain`: Python's own number."""
 
-    def __init__(self, role, name, mode, kind, dtype=None, sizes=(), plain=False):
+    def __init__(self, role, name, mode, kind, dtype=None, sizes=(), plain=False, formals=()):
         self.role, self.name, self.mode, self.kind = role, name, mode, kind
-        self.dtype, self.sizes, self.plain = dtype, sizes, plain
+        self.dtype, self.sizes, self.plain, self.formals = dtype, sizes, plain, formals
 
     def idl(self):
         if self.kind in ("text", "file"):
-            return f"IN {'string' if self.kind == 'text' else 'filename'} {self.name}"
+            return f"{self.mode} {'string' if self.kind == 'text' else 'filename'} {self.name}"
+        if self.kind == "callback":
+            return f"{self.name}({', '.join(formal.idl() for formal in self.formals)})"
         return f"{self.mode} {_WORDS[self.dtype]} {self.name}" + "".join(f"[{size}]" for size in self.sizes)
 
 
@@ -106,8 +113,9 @@ class Routine:
 def routine(function=None, /, *, name=None, module=None, calc_order=None):
     """Says that a site can offer this function (`kumiko rpc gen FILE.py`). It stays a function as any other.
 
-    Its arguments are annotated: int, float, complex, numpy's numbers, str, pathlib.Path, `Array`, `InOut`, `Out`, or
-    `Annotated[numpy.typing.NDArray[numpy.float64], "n", "n"]`; what it returns likewise, of several values a NamedTuple or a tuple.
+    Its arguments are annotated: int, float, complex, numpy's numbers, str, pathlib.Path, `Array`, `InOut`, `Out`,
+    `Annotated[numpy.typing.NDArray[numpy.float64], "n", "n"]`, or, for a function of its caller's, `Callable[[...], ...]` of such; what it
+    returns likewise, of several values a NamedTuple or a tuple.
     Its documentation is the routine's. `module` is the file's name if it is not said; `calc_order` is how much it computes, as in IDL."""
 
     def declare(function):
@@ -131,9 +139,14 @@ def _formals(function):
         _formal(f"{function.__qualname__}, {name}", "returned", name, hint)
         for name, hint in _returned(hints.get("return", type(None)))
     ]
+    return _with_told(function.__qualname__, parameters, returns)
+
+
+def _with_told(what, parameters, returns):
+    """With the sizes that arrays tell, before them."""
     taken = {formal.name for formal in parameters + returns}
     if len(taken) < len(parameters) + len(returns):
-        raise TypeError(f"{function.__qualname__}: a part of what it returns has the name of an argument")
+        raise TypeError(f"{what}: a part of what it returns has the name of an argument")
     told = []
     for formal in parameters + returns:
         for name in (name for size in formal.sizes for name in _NAME.findall(size)):
@@ -141,8 +154,24 @@ def _formals(function):
                 told.append(Formal("told", name, IN, "number", "int64", plain=True))
     for one in told:
         if not any(one.name in formal.sizes for formal in parameters if formal.mode != OUT):
-            raise TypeError(f"{function.__qualname__}: no array that goes in tells {one.name}, and it is no argument")
+            raise TypeError(f"{what}: no array that goes in tells {one.name}, and it is no argument")
     return told + parameters + returns
+
+
+def _callback(what, name, hint):
+    """A function of the caller's, from `Callable[[...], ...]`: its arguments are `argument_1` and on, what it gives is as of a routine."""
+    given, back = typing.get_args(hint) or (..., None)
+    if given is ...:
+        raise TypeError(f"{what}: what the function takes has to be said, e.g. Callable[[float], float]")
+    parameters = [_formal(what, "taken", f"argument_{number}", one) for number, one in enumerate(given, 1)]
+    returns = [_formal(what, "returned", part, one) for part, one in _returned(back)]
+    formals = _with_told(what, parameters, returns)
+    for formal in formals:
+        if formal.kind not in ("number", "array"):
+            raise TypeError(f"{what}: a function of the caller's takes and gives numbers and arrays")
+        if not all(size.isdigit() or _NAME.fullmatch(size) for size in formal.sizes):
+            raise TypeError(f"{what}: sizes of what goes to a function of the caller's, or comes back, are numbers and names")
+    return Formal("taken", name, IN, "callback", formals=formals)
 
 
 def _returned(hint):
@@ -164,6 +193,8 @@ def _formal(what, role, name, hint):
         shapes = [one for one in beside if isinstance(one, _Shape)]
         sizes = tuple(str(one) for one in beside if isinstance(one, (str, int)))
         shape = shapes[0] if shapes else _Shape(IN, sizes) if sizes else None
+    if typing.get_origin(element) is collections.abc.Callable and not returned and shape is None:
+        return _callback(what, name, element)
     arguments = typing.get_args(element)
     if numpy is not None and typing.get_origin(element) is numpy.ndarray and len(arguments) == 2:
         element = (typing.get_args(arguments[1]) or (None,))[0]
@@ -185,6 +216,72 @@ def _formal(what, role, name, hint):
     if element is str and not returned:
         return Formal(role, name, IN, "text")
     if isinstance(element, type) and issubclass(element, os.PathLike) and not returned:
-        return Formal(role, name, IN, "file")
+        return Formal(role, name, shape.mode if shape else IN, "file")
     shown = element.__name__ if isinstance(element, type) else element
     raise TypeError(f"{what}: no routine {'returns' if returned else 'takes'} {shown}")
+
+
+class checkpoint:
+    """Where a call can be resumed from, if its process dies: `kumiko rpc gen --checkpoint` puts the library into the program, and without
+    it all of this does nothing. Name each array that says how far it is, once; ask whether it was resumed, which fills them; then mark
+    safe points, at which they are as a later process is to find them.
+
+        done = numpy.zeros(1, "int64")
+        checkpoint.state("done", done)
+        checkpoint.state("x", x)
+        checkpoint.resumed()
+        while done[0] < steps:
+            checkpoint.point()
+            ...
+    """
+
+    _library = None
+    _named = []
+
+    @staticmethod
+    def state(name, array):
+        """Names an array (or what else has the buffer protocol), which is changed in its place. It is kept until the call is over."""
+        memory = memoryview(array)
+        if memory.readonly or not memory.c_contiguous:
+            raise ValueError(f"{name}: a state is memory in one piece that can be written to, in C order")
+        if checkpoint._library is None:
+            return
+        at = ctypes.c_char.from_buffer(array) if memory.nbytes else None
+        address = ctypes.c_void_p(None if at is None else ctypes.addressof(at))
+        if checkpoint._library.kumiko_ckpt_state(name.encode(), address, ctypes.c_size_t(memory.nbytes)) != 0:
+            raise ValueError(f"{name}: it cannot be a state: of this name or memory there is one, or it is too late")
+        checkpoint._named.append(at)
+
+    @staticmethod
+    def resumed():
+        """The number of the checkpoint that it goes on from, which is then in the arrays; 0: it begins."""
+        return 0 if checkpoint._library is None else checkpoint._library.kumiko_ckpt_resumed()
+
+    @staticmethod
+    def point():
+        """A safe point. As often as pays, it becomes a checkpoint."""
+        if checkpoint._library is not None:
+            checkpoint._library.kumiko_ckpt_point()
+
+    @staticmethod
+    def every(seconds):
+        """At most so often, instead of as often as pays; 0: at each safe point, which then waits for the disk."""
+        if checkpoint._library is not None:
+            checkpoint._library.kumiko_ckpt_every(ctypes.c_double(seconds))
+
+    @staticmethod
+    def _load(path):
+        library = ctypes.CDLL(path)
+        library.kumiko_ckpt_resumed.restype = ctypes.c_ulong
+        checkpoint._library = library
+
+    @staticmethod
+    def _begin(folder):
+        if checkpoint._library is not None:
+            checkpoint._library.kumiko_ckpt_begin(folder.encode())
+
+    @staticmethod
+    def _end():
+        if checkpoint._library is not None:
+            checkpoint._library.kumiko_ckpt_end()
+            checkpoint._named.clear()

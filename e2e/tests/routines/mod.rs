@@ -171,7 +171,9 @@ impl Caller {
                 continue;
             };
             let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            if !line.starts_with(b"/job/routine\0") || but.contains(&pid) {
+            // A routine in Python is its interpreter's first file.
+            let mut words = line.split(|byte| *byte == 0).take(3);
+            if !words.any(|word| word == b"/job/routine") || but.contains(&pid) {
                 continue;
             }
             // Whose it is, its folder tells: mounted from below this person's home.

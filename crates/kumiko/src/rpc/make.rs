@@ -44,10 +44,8 @@ pub fn make(asked: Gen, format: Format) -> Result<u8, Failure> {
 }
 
 fn of_python(asked: Gen, format: Format) -> Result<Vec<PathBuf>, Failure> {
-    if asked.checkpoint || asked.source {
-        return Err(Failure::misuse(
-            "--checkpoint and --source are for routines in C",
-        ));
+    if asked.source {
+        return Err(Failure::misuse("--source is for routines in C"));
     }
     let source = PythonSource {
         path: asked.file,
@@ -57,7 +55,8 @@ fn of_python(asked: Gen, format: Format) -> Result<Vec<PathBuf>, Failure> {
         output::many(format, &views(&source.signatures()?))?;
         return Ok(Vec::new());
     }
-    Ok(source.make(&asked.into)?)
+    let library = asked.checkpoint.then(library::find).transpose()?;
+    Ok(source.make(&asked.into, library.as_deref())?)
 }
 
 fn of_idl(asked: &Gen, format: Format) -> Result<Vec<PathBuf>, Failure> {

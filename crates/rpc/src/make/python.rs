@@ -1,7 +1,7 @@
 //! Programs of routines out of a file of Python (spec/idl I58): the file is imported by the Python that will compute, which says what its
 //! functions take and give. Runs as its caller and locally. Not here: the program's text (kumiko-idl).
 
-use super::{MakeError, succeeded};
+use super::{LIBRARY_NEEDS, MakeError, run, succeeded};
 use crate::registry::signature_of;
 use kumiko_idl::{Signature, python_generator};
 use serde::Deserialize;
@@ -15,6 +15,16 @@ pub struct PythonSource {
     pub path: PathBuf,
     pub python: PathBuf,
 }
+
+/// What `kumiko.checkpoint` calls of the checkpoint library.
+const CALLED: [&str; 6] = [
+    "kumiko_ckpt_begin",
+    "kumiko_ckpt_end",
+    "kumiko_ckpt_every",
+    "kumiko_ckpt_point",
+    "kumiko_ckpt_resumed",
+    "kumiko_ckpt_state",
+];
 
 /// Of one routine.
 #[derive(Deserialize)]
@@ -31,16 +41,27 @@ impl PythonSource {
     /// # Errors
     /// What Python says, or of a signature what is wrong with it.
     pub fn signatures(&self) -> Result<Vec<Signature>, MakeError> {
-        let made = self.generate(None)?;
+        let made = self.generate(&[])?;
         made.iter().map(|one| self.signature(one)).collect()
     }
 
-    /// Makes each routine's program, `MODULE.NAME`, with its signature beside it, in `folder`.
+    /// Makes each routine's program, `MODULE.NAME`, with its signature beside it, in `folder`. With the checkpoint library, if it is
+    /// named.
     ///
     /// # Errors
-    /// As [`PythonSource::signatures`]; and what cannot be written.
-    pub fn make(&self, folder: &Path) -> Result<Vec<PathBuf>, MakeError> {
-        let made = self.generate(Some(folder))?;
+    /// As [`PythonSource::signatures`]; what cannot be written; what the linker says.
+    pub fn make(&self, folder: &Path, library: Option<&Path>) -> Result<Vec<PathBuf>, MakeError> {
+        let made = match library {
+            None => self.generate(&[folder])?,
+            Some(library) => {
+                let shared = folder.join(format!(".{}.so", std::process::id()));
+                let made = share(library, &shared)
+                    .and_then(|()| self.generate(&[folder, shared.as_path()]));
+                // Each program has it now.
+                let _ = std::fs::remove_file(&shared);
+                made?
+            }
+        };
         let named = made.iter().map(|one| self.named(one, folder)).collect();
         for one in made.iter().filter_map(|one| one.program.as_ref()) {
             // Of those that have no name of their own.
@@ -78,7 +99,7 @@ impl PythonSource {
         Ok(signature)
     }
 
-    fn generate(&self, folder: Option<&Path>) -> Result<Vec<Made>, MakeError> {
+    fn generate(&self, words: &[&Path]) -> Result<Vec<Made>, MakeError> {
         // Said here, since Python would say it with lines of ours.
         if let Err(cause) = std::fs::File::open(&self.path) {
             let path = self.path.clone();
@@ -91,7 +112,7 @@ impl PythonSource {
         };
         let mut command = Command::new(&self.python);
         // Alone: neither the environment nor this folder decides what is imported.
-        command.args(["-IB", "-"]).arg(&self.path).args(folder);
+        command.args(["-IB", "-"]).arg(&self.path).args(words);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -115,4 +136,17 @@ impl PythonSource {
             false => Ok(made),
         }
     }
+}
+
+/// What a program of C links, as what one of Python loads.
+fn share(library: &Path, shared: &Path) -> Result<(), MakeError> {
+    let library = std::path::absolute(library).map_err(|cause| MakeError::File {
+        path: library.to_owned(),
+        cause,
+    })?;
+    let mut link = Command::new("cc");
+    link.arg("-shared")
+        .args(CALLED.map(|name| format!("-Wl,-u,{name}")));
+    link.arg(library).args(LIBRARY_NEEDS).arg("-o").arg(shared);
+    run(&mut link, Path::new(".")).map(drop)
 }

@@ -1,5 +1,5 @@
-"""Makes programs of the routines in a file of Python; `kumiko rpc gen` runs this with FILE and FOLDER (or nothing: only describe), and has
-set SOURCES. Prints JSON: of each its signature, and where its program lies, not yet under its name."""
+"""Makes programs of the routines in a file of Python; `kumiko rpc gen` runs this with FILE and FOLDER (or nothing: only describe), maybe
+followed by the checkpoint library that goes into them, and has set SOURCES. Prints JSON: of each its signature, and where its program lies, not yet under its name."""
 
 import importlib.util
 import json
@@ -39,7 +39,7 @@ def neighbours(path):
     return found
 
 
-def main(path, folder=None):
+def main(path, folder=None, library=None):
     path = pathlib.Path(path).resolve()
     if not path.stem.isidentifier() or path.stem in ("kumiko", "kumiko_serve", "__main__"):
         raise SystemExit(f"{path}: a module of this name cannot be imported by its program")
@@ -62,6 +62,9 @@ def main(path, folder=None):
                 with zipfile.ZipFile(program, "w") as archive:
                     for inside, text in {**files, **SOURCES, "__main__.py": start}.items():
                         archive.writestr(zipfile.ZipInfo(inside, DATE), text)
+                    if library is not None:
+                        # As it is: a site finds the library's mark in it.
+                        archive.writestr(zipfile.ZipInfo("libkumikockpt.so", DATE), pathlib.Path(library).read_bytes())
             new.chmod(0o700)
             one["program"] = str(new)
         made.append(one)

@@ -1,16 +1,22 @@
 """A program of a routine in Python: it is told calls, computes them, and answers (spec/rpc P60 to P65), as programs of C do (runtime.c).
-Beside it lie the module `kumiko`, which declares, and the routine's own. Not here: sections, callbacks, files that come back, which no
-such routine has."""
+Beside it lie the module `kumiko`, which declares, and the routine's own, and maybe the checkpoint library. Not here: sections, which no such
+routine has."""
 
 import mmap
 import os
 import pathlib
 import select
+import shutil
+import stat
 import struct
 import sys
 import traceback
 
+import kumiko
+
 CALL, DONE, FAIL = b"kkmcall1", b"kkmdone1", b"kkmfail1"
+BACK, SAID = b"kkmback1", b"kkmsaid1"
+LIBRARY = "libkumikockpt.so"
 NONE = 2**64 - 1
 ARGUMENTS_SMALL, RESULT_SMALL = 1, 2
 HEAD_BYTES = 16
@@ -20,6 +26,8 @@ ERROR_BYTES = 4000
 OWN_FRAMES = 3
 # No call for so long: its site does not come back.
 IDLE_S = 600
+# To a function of the caller's, and back.
+CALLBACK_BYTES = 1 << 20
 
 
 class Gone(Exception):
@@ -81,15 +89,19 @@ class Place:
 
             one = numpy.frombuffer(head, formal.dtype, 1)[0]
             return one.item() if formal.plain else one
+        if formal.kind == "callback":
+            return Asker(formal, number, call)
         length = int.from_bytes(head[:8], "little")
         if formal.kind == "text":
             if self.given == NONE:
                 return None
             return bytes(call.given[self.given : self.given + length]).decode("utf-8", "surrogateescape")
         path = pathlib.Path.cwd() / f"{call.name}.{call.epoch}.file{number}"
-        with open(path, "wb") as file:
-            file.write(memoryview(call.given)[self.given : self.given + length])
-        call.files.append(path)
+        path.unlink(missing_ok=True)
+        call.files.append((self, path))
+        if self.given != NONE:
+            with open(path, "xb") as file:
+                file.write(memoryview(call.given)[self.given : self.given + length])
         return path
 
     def put(self, value, call):
@@ -117,6 +129,7 @@ class Call:
         self.files = []
         self.places = [Place(formal) for formal in routine.formals]
         self.small = bool(flags & RESULT_SMALL)
+        self.asked = numpy_asked() if any(formal.kind == "callback" for formal in routine.formals) else None
         if flags & ARGUMENTS_SMALL:
             self.given = bytearray(read(self.in_bytes))
         else:
@@ -138,6 +151,17 @@ class Call:
             os.close(fd)
 
     def compute(self, routine):
+        kumiko.checkpoint._begin(f"{self.name}.checkpoint")
+        try:
+            if self.asked is not None:
+                # One that goes on where it was goes on with its callbacks too.
+                kumiko.checkpoint.state("kumiko.callbacks", self.asked)
+            self.run(routine)
+            self.end = self.take_files()
+        finally:
+            kumiko.checkpoint._end()
+
+    def run(self, routine):
         given = [place.argument(number, self) for number, place in enumerate(self.places) if place.formal.role == "taken"]
         back = routine.function(*given)
         wanted = [place for place in self.places if place.formal.role == "returned"]
@@ -149,8 +173,18 @@ class Call:
         for place, value in zip(wanted, back or ()):
             place.put(value, self)
 
+    def take_files(self):
+        """Those that come back go behind the rest of the result; of one that is not there, nothing. Gives the result's end."""
+        end = self.out_bytes
+        for place, path in self.files:
+            if place.taken != NONE:
+                at = -(-end // 64) * 64
+                end = at + copied(path, f"{self.name}.{self.epoch}", at)
+                self.result[place.taken : place.taken + 8] = struct.pack("<Q", end - at)
+        return end
+
     def answer(self):
-        write(DONE + self.key + struct.pack("<Q", self.out_bytes))
+        write(DONE + self.key + struct.pack("<Q", self.end))
         if self.small:
             write(self.result)
 
@@ -159,6 +193,106 @@ class Call:
         if not self.small:
             os.unlink(f"{self.name}.{self.epoch}")
         write(FAIL + self.key + struct.pack("<Q", len(text)) + text)
+
+
+def copied(path, result, at):
+    """A file into the result, from there on; how many bytes that are."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        length = 0
+    else:
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise ValueError(f"{path.name}: what comes back is a file")
+            with open(result, "r+b") as to:
+                to.seek(at)
+                shutil.copyfileobj(file, to)
+                length = to.tell() - at
+    os.truncate(result, at + length)
+    return length
+
+
+def numpy_asked():
+    import numpy
+
+    return numpy.zeros(1, "uint64")
+
+
+class Asker:
+    """A function of the caller's."""
+
+    def __init__(self, formal, number, call):
+        self.formal, self.number, self.call = formal, number, call
+
+    def __call__(self, *given):
+        import numpy
+
+        name = self.formal.name
+        taken = [formal for formal in self.formal.formals if formal.role == "taken"]
+        if len(given) != len(taken):
+            raise TypeError(f"{name} takes {len(taken)} arguments, and {len(given)} were given")
+        values = {formal.name: numpy.asarray(value, formal.dtype) for formal, value in zip(taken, given)}
+        sizes = self.sizes(values)
+        heads, parts, back, out_bytes = [], b"", [], 0
+        for formal in self.formal.formals:
+            dtype = numpy.dtype(formal.dtype).newbyteorder("<")
+            if formal.kind == "number":
+                value = sizes[formal.name] if formal.role == "told" else values[formal.name]
+                heads.append(numpy.asarray(value, dtype).tobytes().ljust(HEAD_BYTES, b"\0"))
+                continue
+            heads.append(bytes(HEAD_BYTES))
+            shape = tuple(sizes[size] if size in sizes else int(size) for size in formal.sizes)
+            if formal.mode != "OUT":
+                if values[formal.name].shape != shape:
+                    raise ValueError(f"{name}, {formal.name}: its shape is {values[formal.name].shape}, and {shape} is said")
+                parts += bytes(-len(parts) % 64) + numpy.ascontiguousarray(values[formal.name], dtype).tobytes()
+            if formal.mode != "IN":
+                at = -(-out_bytes // 64) * 64
+                array = numpy.zeros(shape, dtype)
+                back.append((formal, at, array))
+                out_bytes = at + array.nbytes
+        data = b"".join(heads)
+        if parts:
+            data += bytes(-len(data) % 64) + parts
+        said = self.ask(data, out_bytes)
+        results = []
+        for formal, at, array in back:
+            array[...] = numpy.ndarray(array.shape, array.dtype, said, at) if array.size else array
+            if formal.role == "returned":
+                results.append(array[0].item() if formal.sizes == ("1",) else array)
+            else:
+                numpy.copyto(given[taken.index(formal)], array, casting="same_kind")
+        return tuple(results) if len(results) > 1 else results[0] if results else None
+
+    def sizes(self, values):
+        """What arrays tell, and whole numbers that are given."""
+        sizes = {}
+        for formal in self.formal.formals:
+            if formal.role == "taken" and formal.kind == "number" and values[formal.name].dtype.kind in "iu":
+                sizes[formal.name] = int(values[formal.name])
+            if formal.role == "taken" and formal.mode != "OUT" and formal.kind == "array":
+                if values[formal.name].ndim != len(formal.sizes):
+                    raise ValueError(f"{self.formal.name}, {formal.name}: it has {len(formal.sizes)} dimensions")
+                for size, length in zip(formal.sizes, values[formal.name].shape):
+                    if not size.isdigit():
+                        sizes.setdefault(size, length)
+        return sizes
+
+    def ask(self, data, out_bytes):
+        if max(len(data), out_bytes) > CALLBACK_BYTES:
+            raise ValueError(f"{self.formal.name}: at most {CALLBACK_BYTES} bytes go either way")
+        self.call.asked[0] += 1
+        number = int(self.call.asked[0])
+        write(BACK + self.call.key + struct.pack("<3Q", number, self.number, len(data)) + data)
+        try:
+            head = read(48)
+        except Gone:
+            # The call is not wanted any more.
+            os._exit(0)
+        if head[:8] != SAID or struct.unpack("<2Q", head[32:]) != (number, out_bytes):
+            raise EOFError("an answer to another callback")
+        return read(out_bytes)
 
 
 def told(error):
@@ -182,6 +316,7 @@ def told(error):
 def serve(function):
     """Until no more calls come."""
     routine = function.__kumiko__
+    load_library()
     while True:
         try:
             call = Call(routine)
@@ -195,9 +330,22 @@ def serve(function):
         else:
             sys.stdout.flush()
             call.answer()
-        for path in call.files:
+        for _, path in call.files:
             path.unlink(missing_ok=True)
         del call
+
+
+def load_library():
+    """The checkpoint library, if it is in the program: a loader wants a file."""
+    try:
+        loader = __spec__.loader
+        data = loader.get_data(os.path.join(loader.archive, LIBRARY))
+    except OSError:
+        return
+    path = pathlib.Path.cwd() / LIBRARY
+    path.write_bytes(data)
+    kumiko.checkpoint._load(path)
+    path.unlink()
 
 
 # What the routine prints is no word of ours.
