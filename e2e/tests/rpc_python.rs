@@ -20,3 +20,16 @@ fn arrays_go_in_and_come_back_and_whatever_is_wrong_is_an_exception() {
     assert!(output.status.success(), "{}", told(&output));
     caller.nothing_is_left();
 }
+
+#[test]
+fn a_call_that_lasts_tells_a_terminal_how_far_it_is() {
+    if !numpy_is_here("a_call_that_lasts_tells_a_terminal_how_far_it_is") {
+        return;
+    }
+    let caller = Caller::with(&["samples"]);
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/python/tests/progress.py");
+    let output = python(&caller, &[tests.to_str().unwrap(), "-v"]).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    caller.nothing_is_left();
+}

@@ -11,6 +11,10 @@ class Piece:
 
 _Outputs = list[tuple[str, bool, Piece]]
 
+class Progress:
+    def __init__(self) -> None: ...
+    def now(self) -> tuple[str, int, int, float, int]: ...
+
 class Completions:
     def __init__(self) -> None: ...
     def next(self) -> list[tuple[int, Call]]: ...
@@ -32,9 +36,20 @@ class Routine:
     def parameters(self) -> list[tuple[str, bool, bool, str, list[str], bool, bool]]: ...
     @property
     def has_functions(self) -> bool: ...
-    def call(self, given: tuple[Any, ...], named: dict[str, Any] | None = None, copy: bool = False) -> _Outputs: ...
+    def call(
+        self,
+        given: tuple[Any, ...],
+        named: dict[str, Any] | None = None,
+        copy: bool = False,
+        progress: Progress | None = None,
+    ) -> _Outputs: ...
     def begin(
-        self, given: tuple[Any, ...], named: dict[str, Any] | None, completions: Completions, key: int
+        self,
+        given: tuple[Any, ...],
+        named: dict[str, Any] | None,
+        completions: Completions,
+        key: int,
+        progress: Progress | None = None,
     ) -> Call: ...
 
 class Site:

@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 
-from . import _calls, _kumiko, _results
+from . import _calls, _kumiko, _progress, _results
 
 _sites = weakref.WeakSet()
 _default = None
@@ -27,9 +27,9 @@ class Site:
         """HOST:PORT."""
         return self._native.address
 
-    def rpc(self, name):
-        """The routine of this name, MODULE/NAME; raises RoutineNotFound."""
-        return Routine(self._native.routine(name), self)
+    def rpc(self, name, *, progress=False):
+        """The routine of this name, MODULE/NAME; raises RoutineNotFound. `progress`: its calls tell on a terminal how far they are."""
+        return Routine(self._native.routine(name), self, progress)
 
     def routines(self):
         """All routines of the site."""
@@ -62,10 +62,13 @@ class Routine:
     """A routine of a site. Call it, or `submit` it for a future, or `await routine.async_(...)`.
 
     Arguments are what goes in, in order or by name; sizes that arrays tell may be left out. What is given is never changed.
-    What comes back is a tuple with names; one output alone is itself."""
+    What comes back is a tuple with names; one output alone is itself. With `progress=True` a call that lasts tells on a terminal how far
+    it is (by tqdm, where that is installed); of a routine with an argument of that name, `kumiko.rpc(..., progress=True)` does."""
 
-    def __init__(self, native, site):
+    def __init__(self, native, site, progress=False):
         self._native = native
+        self._progress = progress
+        self._names = {name for name, *_ in native.parameters}
         self._site = site  # which says goodbye at the end, so it stays
         self.__name__ = self.name.partition("/")[2]
         self.__doc__ = _documentation(native)
@@ -82,14 +85,30 @@ class Routine:
         return self._native.signature
 
     def __call__(self, *given, **named):
-        return _results.result(self._native.call(given, named))
+        with _progress.shown(self.name, self._shows(named)) as progress:
+            return _results.result(self._native.call(given, named, progress=progress))
+
+    def _shows(self, named):
+        if "progress" in self._names:
+            return self._progress
+        return named.pop("progress", self._progress)
 
     def submit(self, *given, **named):
         """A future of the result. Arrays are copied: they may change at once; files are left alone until it is done. Functions are
         called in a thread of its own, and the future of such a call cannot be cancelled."""
-        if self._native.has_functions:
-            return _calls.in_thread(lambda: _results.result(self._native.call(given, named, True)))
-        return _calls.begin(lambda completions, key: self._native.begin(given, named, completions, key))
+        progress, end = _progress.begin(self.name, self._shows(named)) or (None, None)
+        try:
+            if self._native.has_functions:
+                future = _calls.in_thread(lambda: _results.result(self._native.call(given, named, True, progress)))
+            else:
+                future = _calls.begin(lambda completions, key: self._native.begin(given, named, completions, key, progress))
+        except BaseException:
+            if end is not None:
+                end()
+            raise
+        if end is not None:
+            future.add_done_callback(lambda _: end())
+        return future
 
     async def async_(self, *given, **named):
         """As a call, for asyncio; cancelled with its task."""
@@ -133,9 +152,9 @@ def connect(contact=None, server=None, durability=None):
     return Site(_kumiko.Site(contact, server, durability))
 
 
-def rpc(name, site=None):
-    """The routine of this name at a site, else at the personal site."""
-    return (site or default()).rpc(name)
+def rpc(name, site=None, *, progress=False):
+    """The routine of this name at a site, else at the personal site. `progress`: its calls tell on a terminal how far they are."""
+    return (site or default()).rpc(name, progress=progress)
 
 
 def default():

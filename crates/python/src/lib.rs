@@ -10,6 +10,7 @@ mod call;
 mod errors;
 mod functions;
 mod pieces;
+mod progress;
 mod routine;
 mod runtime;
 mod site;
@@ -22,6 +23,8 @@ mod _kumiko {
     use super::call::{Call, Completions};
     #[pymodule_export]
     use super::pieces::Piece;
+    #[pymodule_export]
+    use super::progress::Progress;
     #[pymodule_export]
     use super::routine::Routine;
     #[pymodule_export]

@@ -6,14 +6,16 @@ use crate::buffers;
 use crate::call::{Call, Completions, Form, Outputs, finish, is_one};
 use crate::errors;
 use crate::functions::Functions;
+use crate::progress::Progress;
 use crate::runtime::{runtime, wait, wait_asked};
 use crate::site::Shared;
 use kumiko_call::id::CallId;
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Note, RpcError, Told, told};
+use kumiko_rpc_client::{Note, RpcError, Stages, Told, told};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::mpsc::unbounded_channel;
 
 #[pyclass(frozen)]
@@ -60,6 +62,11 @@ impl Routine {
             wholes: std::mem::take(&mut taken.wholes),
         }
     }
+}
+
+/// What marks how far the call is, for whoever may look.
+fn seen(progress: Option<&Progress>) -> Arc<Stages> {
+    progress.map_or_else(Arc::default, |progress| Arc::clone(&progress.stages))
 }
 
 #[pymethods]
@@ -110,13 +117,14 @@ impl Routine {
     }
 
     /// Waits for the result. Arrays are sent from where they lie, unless they are to be copied. Functions are called in this thread.
-    #[pyo3(signature = (given, named=None, copy=false))]
+    #[pyo3(signature = (given, named=None, copy=false, progress=None))]
     fn call(
         &self,
         py: Python<'_>,
         given: &Bound<'_, PyTuple>,
         named: Option<&Bound<'_, PyDict>>,
         copy: bool,
+        progress: Option<&Progress>,
     ) -> PyResult<Outputs> {
         self.shared.process.check()?;
         let values = bind(&self.signature, &self.told, given, named)?;
@@ -134,9 +142,12 @@ impl Routine {
             false => taken.arguments,
         };
         let mut functions = Functions::new(&self.signature, &values);
-        let call = calls.call(id, &name, &arguments);
+        let stages = seen(progress);
+        let call = calls.call_seen(id, &name, &arguments, &stages);
         let came = wait_asked(py, call, stop, &mut questions, |py, question| {
+            let begun = Instant::now();
             functions.answer(py, question);
+            stages.answered(begun.elapsed());
         });
         drop(arguments);
         buffers::give_back(py);
@@ -158,7 +169,7 @@ impl Routine {
     }
 
     /// Begins a call. What is given may change afterwards.
-    #[pyo3(signature = (given, named, completions, key))]
+    #[pyo3(signature = (given, named, completions, key, progress=None))]
     fn begin(
         &self,
         py: Python<'_>,
@@ -166,6 +177,7 @@ impl Routine {
         named: Option<&Bound<'_, PyDict>>,
         completions: &Completions,
         key: u64,
+        progress: Option<&Progress>,
     ) -> PyResult<Call> {
         self.shared.process.check()?;
         let values = bind(&self.signature, &self.told, given, named)?;
@@ -173,7 +185,11 @@ impl Routine {
         let id = self.number(py, &taken)?;
         let form = self.form(&mut taken);
         let (calls, name) = (self.shared.calls.clone(), self.full_name());
-        let came = async move { calls.call(id, &name, &taken.arguments).await };
+        let stages = seen(progress);
+        let came = async move {
+            let arguments = &taken.arguments;
+            calls.call_seen(id, &name, arguments, &stages).await
+        };
         let shared = Arc::clone(&self.shared);
         Call::begin(py, (shared, id, form), came, (completions, key))
     }

@@ -123,6 +123,8 @@ pub async fn once(
             from = from => Some(from),
         };
         if let Some((arguments, from)) = wanted {
+            let in_bytes = arguments.plan.in_bytes;
+            stages.sending((from * BLOCK_BYTES).min(in_bytes), in_bytes);
             for number in from..blocks {
                 if *unwanted.borrow() {
                     break;
@@ -136,6 +138,7 @@ pub async fn once(
                 if let Err(error) = say(sender, message).await {
                     return Left::Lost(error);
                 }
+                stages.sending(((number + 1) * BLOCK_BYTES).min(in_bytes), in_bytes);
             }
             stages.sent();
             tokio::select! {
@@ -173,9 +176,12 @@ pub async fn once(
                     };
                 }
                 FromSite::Status { call, status } => {
-                    let outcome = matches!(status, Status::Result { .. } | Status::Failed(_));
-                    if call == id && outcome {
-                        stages.outcome();
+                    match &status {
+                        Status::Result { out_bytes, .. } if call == id => {
+                            stages.outcome(*out_bytes);
+                        }
+                        Status::Failed(_) if call == id => stages.outcome(0),
+                        _ => {}
                     }
                     if let (true, Status::Wants { block }) = (call == id, &status) {
                         wanted.send_if_modified(|wanted| match wanted {
@@ -210,6 +216,7 @@ pub async fn once(
                 if let Err(error) = staging.push(&data) {
                     return Left::Failed(error);
                 }
+                stages.fetched(data.len() as u64);
                 action = call.stored(number);
             }
             match action {

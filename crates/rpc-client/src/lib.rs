@@ -23,6 +23,6 @@ pub use error::RpcError;
 pub use failing::Failing;
 pub use functions::Question;
 pub use notes::{Note, NoteError, Notes, call_id};
-pub use stages::{Stage, Stages, Took};
+pub use stages::{Moved, Stage, Stages, Took};
 pub use staging::Target;
 pub use told::{Told, told};

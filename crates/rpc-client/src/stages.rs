@@ -22,6 +22,7 @@ struct State {
     sent: Option<Instant>,
     outcome: Option<Instant>,
     over: Option<Instant>,
+    moved: Moved,
     questions: u64,
     answering: Duration,
 }
@@ -43,6 +44,15 @@ pub struct Took {
     pub answering: Duration,
 }
 
+/// Bytes of arguments and of the result: those that went, or came, and all of them as far as that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    pub sent: u64,
+    pub to_send: u64,
+    pub fetched: u64,
+    pub to_fetch: u64,
+}
+
 impl Default for Stages {
     fn default() -> Stages {
         Stages {
@@ -51,6 +61,7 @@ impl Default for Stages {
                 sent: None,
                 outcome: None,
                 over: None,
+                moved: Moved::default(),
                 questions: 0,
                 answering: Duration::ZERO,
             }),
@@ -68,8 +79,21 @@ impl Stages {
         self.state().sent = Some(Instant::now());
     }
 
-    pub(crate) fn outcome(&self) {
-        self.state().outcome.get_or_insert_with(Instant::now);
+    /// So many bytes of the arguments went, of so many.
+    pub(crate) fn sending(&self, sent: u64, to_send: u64) {
+        let moved = &mut self.state().moved;
+        (moved.sent, moved.to_send) = (sent, to_send);
+    }
+
+    /// Of a failure no bytes come.
+    pub(crate) fn outcome(&self, to_fetch: u64) {
+        let mut state = self.state();
+        state.outcome.get_or_insert_with(Instant::now);
+        state.moved.to_fetch = to_fetch;
+    }
+
+    pub(crate) fn fetched(&self, bytes: u64) {
+        self.state().moved.fetched += bytes;
     }
 
     pub(crate) fn over(&self) {
@@ -91,6 +115,10 @@ impl Stages {
             (None, None, Some(_)) => Stage::Computing,
             (None, None, None) => Stage::Sending,
         }
+    }
+
+    pub fn moved(&self) -> Moved {
+        self.state().moved
     }
 
     pub fn took(&self) -> Took {
@@ -122,8 +150,16 @@ mod tests {
         assert_eq!(stages.took().fetching, Duration::ZERO);
         stages.answered(Duration::from_secs(2));
         stages.answered(Duration::from_secs(1));
-        stages.outcome();
-        assert_eq!(stages.stage(), Stage::Fetching);
+        stages.sending(10, 10);
+        stages.outcome(30);
+        stages.fetched(20);
+        let moved = Moved {
+            sent: 10,
+            to_send: 10,
+            fetched: 20,
+            to_fetch: 30,
+        };
+        assert_eq!((stages.stage(), stages.moved()), (Stage::Fetching, moved));
         stages.over();
         assert_eq!(stages.stage(), Stage::Over);
         let took = stages.took();
