@@ -58,8 +58,9 @@ const WAITS: &str = r#"
 #include <sys/stat.h>
 #include <unistd.h>
 #define COUNT 60
-static atomic_int asked, refused, opened, wrong, has_end;
+static atomic_int all_there, asked, refused, opened, wrong, has_end;
 static void *opens(void *unused) {
+  while (!all_there) usleep(1000); // who waits in their place takes of the same number
   asked++;
   while (open("pipe", O_WRONLY) < 0) {
     if (errno != EAGAIN) return wrong = errno, NULL;
@@ -73,6 +74,7 @@ int main(void) {
   mkfifo("pipe", 0600);
   for (int i = 0; i < COUNT; i++)
     if (pthread_create(&threads[i], 0, opens, 0)) return 1;
+  all_there = 1;
   for (int i = 0; i < 200 && (asked < COUNT || !refused); i++) usleep(10000);
   int some = refused > 0, served = !stat("pipe", &about) && open("a", O_RDONLY) >= 0;
   open("pipe", O_RDWR | O_NONBLOCK);
