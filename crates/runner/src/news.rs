@@ -11,9 +11,9 @@ pub struct Facts {
     /// It waits to be released.
     pub held: bool,
     pub started: Option<AttemptReport>,
-    /// By `index` of the stream.
     /// Counts times at which it is said that all this is true still.
     pub beats: u64,
+    /// By `index` of the stream.
     pub lengths: [u64; 2],
     pub stdin_taken: u64,
     pub stdin_closed: bool,

@@ -2,12 +2,16 @@
 //! at is `crate::checkpoints`.
 
 use super::{Done, PROGRAM, Run, Worker};
-use crate::checkpoints::{Left, Unreadable};
+use crate::checkpoints::{Checkpoints, Left, Unreadable};
 use kumiko_call::event::End;
-use kumiko_call::id::{AttemptId as CallAttempt, CheckpointId};
+use kumiko_call::id::{AttemptId as CallAttempt, CallId, CheckpointId};
 use kumiko_job::contract::BatchSystem;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
+
+/// How the site comes by what an attempt left of checkpoints.
+type Bring = fn(&Checkpoints, CallId, &Path, u64, &str) -> io::Result<Left>;
 
 impl<B: BatchSystem> Worker<B> {
     pub(super) async fn give_checkpoint(&self, run: &Run) -> Result<(), Unreadable> {
@@ -23,28 +27,9 @@ impl<B: BatchSystem> Worker<B> {
 
     /// An end without a result: what there is of checkpoints goes to the site.
     pub(super) async fn unfinished(&self, run: &Run, end: End) -> Done {
-        if !run.checkpoints {
-            return Done::ended(end);
-        }
-        let (store, job) = (Arc::clone(&self.shop.store), self.job());
-        let call = run.attempt.call;
-        let given = run.checkpoint.map_or(0, |checkpoint| checkpoint.number);
-        // One that was found again may be of a program that was registered before.
-        let program = self.folder().join(PROGRAM);
-        let taken = move || {
-            let program = std::fs::read_to_string(program)?;
-            store.checkpoints.take(call, &job, given, &program)
-        };
-        let taken = tokio::task::spawn_blocking(taken).await;
-        let left = match taken.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            Ok(left) => left,
-            Err(error) => {
-                tracing::warn!(attempt = %run.attempt, %error, "checkpoints cannot be kept");
-                Left::default()
-            }
-        };
+        let left = self.left(run, Checkpoints::take).await;
         match end {
-            End::Crashed { cause, .. } => {
+            End::Crashed { cause, .. } if run.checkpoints => {
                 let point = left.points;
                 Done::Ended(End::Crashed { cause, point }, left.made)
             }
@@ -54,25 +39,29 @@ impl<B: BatchSystem> Worker<B> {
 
     /// Checkpoints of a process that may live still, and goes on in its folder if it does.
     pub(super) async fn copied(&self, run: &Run) -> Vec<u64> {
+        self.left(run, Checkpoints::copy).await.made
+    }
+
+    async fn left(&self, run: &Run, bring: Bring) -> Left {
         if !run.checkpoints {
-            return Vec::new();
+            return Left::default();
         }
         let (store, job) = (Arc::clone(&self.shop.store), self.job());
         let call = run.attempt.call;
         let given = run.checkpoint.map_or(0, |checkpoint| checkpoint.number);
+        // One that was found again may be of a program that was registered before.
         let program = self.folder().join(PROGRAM);
-        let copied = move || {
+        let brought = move || {
             let program = std::fs::read_to_string(program)?;
-            store.checkpoints.copy(call, &job, given, &program)
+            bring(&store.checkpoints, call, &job, given, &program)
         };
-        let copied = tokio::task::spawn_blocking(copied).await;
-        match copied.unwrap_or_else(|error| Err(io::Error::other(error))) {
-            Ok(left) => left.made,
-            Err(error) => {
-                tracing::warn!(attempt = %run.attempt, %error, "checkpoints cannot be copied");
-                Vec::new()
-            }
-        }
+        let brought = tokio::task::spawn_blocking(brought).await;
+        brought
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
+            .unwrap_or_else(|error| {
+                tracing::warn!(attempt = %run.attempt, %error, "checkpoints cannot be kept");
+                Left::default()
+            })
     }
 
     pub(super) async fn drop_checkpoints(&self, attempt: CallAttempt) {
