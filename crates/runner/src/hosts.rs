@@ -61,9 +61,9 @@ fn list_networks(policy: &mut Policy) {
 pub fn at_first(attempt: &mut AttemptSpec, ranks: u32, library: Library) {
     let hosts = count(attempt);
     let of_each = ranks.div_ceil(hosts).to_string();
-    let option = match library {
-        Library::Mpich => "-hosts",
-        Library::Openmpi => "--host",
+    let library = match library {
+        Library::Mpich => "mpich",
+        Library::Openmpi => "openmpi",
     };
     let launcher = std::mem::replace(&mut attempt.executable, SHELL.to_owned());
     let script = ["-c", FIRST, "kumiko-hosts"].map(str::to_owned);
@@ -71,7 +71,7 @@ pub fn at_first(attempt: &mut AttemptSpec, ranks: u32, library: Library) {
         meeting(attempt),
         hosts.to_string(),
         of_each,
-        option.to_owned(),
+        library.to_owned(),
         launcher,
     ];
     attempt

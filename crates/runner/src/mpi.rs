@@ -100,17 +100,19 @@ impl Library {
                 ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
                 ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
                 ("OMPI_MCA_plm", "rsh"),
-                // The first host calls each of the others itself; what it calls stays, for a room ends with its first guest.
+                // The first host calls each of the others itself.
                 ("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
-                ("OMPI_MCA_orte_leave_session_attached", "1"),
                 ("OMPI_MCA_pml", "ob1"),
                 ("OMPI_MCA_btl", "self,vader,tcp"),
                 ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
                 ("OMPI_MCA_hwloc_base_binding_policy", "none"),
                 ("PRTE_MCA_plm", "ssh"),
                 ("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
-                ("PRTE_MCA_prte_leave_session_attached", "1"),
-                ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
+                // By cores, its default, it would put all ranks on the first host.
+                (
+                    "PRTE_MCA_rmaps_default_mapping_policy",
+                    "slot:oversubscribe",
+                ),
                 ("PRTE_MCA_hwloc_default_binding_policy", "none"),
             ],
         }

@@ -1,5 +1,5 @@
 # On the first host of an MPI program (spec/jobs/mpi.md, N22), as a guest: once all others are there it becomes the launcher.
-meeting=$1 hosts=$2 ranks=$3 option=$4 launcher=$5
+meeting=$1 hosts=$2 ranks=$3 library=$4 launcher=$5
 shift 5
 mkdir -p "$meeting" || exit 125
 # MPICH's UCX uses the networks that it finds listed here, as links.
@@ -8,7 +8,7 @@ while read -r name rest; do
     *:*) ln -s . "/sys/class/net/${name%%:*}" 2>/dev/null ;;
     esac
 done </proc/net/dev
-number=1 others=
+number=1 others= listed=
 while [ "$number" -lt "$hosts" ]; do
     tries=0
     until [ -e "$meeting/$number.here" ]; do
@@ -22,9 +22,12 @@ while [ "$number" -lt "$hosts" ]; do
     done
     read -r address own <"$meeting/$number.here"
     others=$others,$address:$ranks
+    listed="$listed
+$address slots=$ranks"
     number=$((number + 1))
 done
-# What the launcher calls in the place of ssh: `launch [-x] ADDRESS COMMAND...`. The command is one for a shell, as ssh has it.
+# What the launcher calls in the place of ssh: `launch [-x] ADDRESS COMMAND...`. The command is one for a shell, as ssh has it,
+# and like ssh it ends with it, by its status: MPICH's takes one that ends before the other host has called back for a failure.
 cat >"$meeting/launch" <<'END'
 #!/bin/sh
 meeting=${0%/*}
@@ -39,9 +42,10 @@ shift
 for here in "$meeting"/*.here; do
     read -r address own <"$here"
     place=${here%.here}
-    if [ "$address" = "$wanted" ] && [ ! -e "$place.run" ]; then
-        printf '%s\n' "$*" >"$place.new" && mv "$place.new" "$place.run"
-        exit
+    if [ "$address" = "$wanted" ] && mkfifo "$place.status" 2>/dev/null; then
+        exec 3<>"$place.status"
+        printf '%s\n' "$*" >"$place.new" && mv "$place.new" "$place.run" && read -r status <&3
+        exit "$status"
     fi
 done
 echo "kumiko: $wanted is no host of this job that is still to be called" >&2
@@ -49,24 +53,35 @@ exit 1
 END
 chmod 700 "$meeting/launch" || exit 125
 export HYDRA_LAUNCHER_EXEC="$meeting/launch" OMPI_MCA_plm_rsh_agent="$meeting/launch" PRTE_MCA_plm_ssh_agent="$meeting/launch"
-# A host on which nothing came of it would be waited for in vain. Twice: what fails because the program ends is not it.
+# All at once: one that has been called stays.
+export OMPI_MCA_plm_rsh_num_concurrent="$hosts" PRTE_MCA_plm_ssh_num_concurrent="$hosts"
+# Tells each `launch` what its command ended with. A host on which nothing came of it would be waited for in vain, where the
+# launcher does not heed this: a second later, for what fails because the program ends is not it.
 (
     exec </dev/null >/dev/null
-    seen=
-    while sleep 1; do
+    seen=0
+    while sleep 0.2; do
+        for ended in "$meeting"/*.ended; do
+            [ -e "$ended" ] || continue
+            # For reading too: it may be that nobody does any more.
+            cat "$ended" 1<>"${ended%.ended}.status"
+            rm "$ended"
+        done
         for failed in "$meeting"/*.failed; do
             [ -e "$failed" ] || continue
-            if [ -n "$seen" ]; then
-                cat "$failed" >&2
-                kill -TERM $$
-                exit
-            fi
-            seen=yes
+            seen=$((seen + 1))
+            [ "$seen" -gt 5 ] || break
+            cat "$failed" >&2
+            kill -TERM $$
+            exit
         done
     done
 ) &
-if [ "$option" = -hosts ]; then
+if [ "$library" = mpich ]; then
     # MPICH's would tell the others the name of its host, which need not lead here.
     exec "$launcher" -localhost "$own" -hosts "$own:$ranks$others" "$@"
 fi
-exec "$launcher" "$option" "$own:$ranks$others" "$@"
+# A list in a file: of `--host` Open MPI 5 takes the first host's number for 1. Attached: what is called stays, for a room ends
+# with its first guest, and the variable alone does not keep it from leaving.
+echo "$own slots=$ranks$listed" >"$meeting/hosts" || exit 125
+exec "$launcher" --leave-session-attached --hostfile "$meeting/hosts" "$@"

@@ -22,4 +22,5 @@ if [ "$status" != 0 ]; then
     } >"$place.new"
     mv "$place.new" "$place.failed"
 fi
+echo "$status" >"$place.new" && mv "$place.new" "$place.ended"
 exit "$status"
