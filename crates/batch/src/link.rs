@@ -9,19 +9,24 @@ use kumiko_wire::runner::{
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::sync::{Mutex as Turn, Notify};
+use tokio::sync::Notify;
 
 /// Bytes read at once: reports are small, and the next ones can wait in the socket.
 const READ_BYTES: usize = 2048;
+/// Of what a runner that reads nothing is told so much waits here, and who tells it more waits: twice the window of stdin, so that a
+/// cancel finds room behind it.
+const UNSENT_MOST_BYTES: usize = 2 * STDIN_WINDOW_BYTES;
 
 pub struct Link {
     id: AttemptId,
-    /// The connection of now. None before the first, and when there will be no other.
-    connection: Mutex<Option<Arc<UnixStream>>>,
-    /// Whose turn it is to write a frame.
-    writing: Turn<()>,
+    line: Mutex<Line>,
+    /// Told when the line has something to send that its socket did not take.
+    unsent: Notify,
+    /// Told when there may be room for more.
+    sent: Notify,
     stdin_taken: AtomicU64,
     /// Stdin is of no use any more, or nobody is there to take it.
     stdin_closed: AtomicBool,
@@ -31,12 +36,44 @@ pub struct Link {
     stdin_moved: Notify,
 }
 
+/// The connection of now, and what goes over it. Whoever tells something leaves whole frames here and goes; who listens sends them
+/// when the runner reads.
+#[derive(Default)]
+struct Line {
+    /// None before the first, and when there will be no other.
+    stream: Option<Arc<UnixStream>>,
+    unsent: Vec<u8>,
+}
+
+impl Line {
+    /// Sends as much as the socket takes now. To a runner that is gone nothing is to be sent: `listen` sees to the rest.
+    fn send(&mut self) {
+        let Some(stream) = &self.stream else {
+            return self.unsent.clear();
+        };
+        let mut done = 0;
+        while let Some(rest) = self.unsent.get(done..).filter(|rest| !rest.is_empty()) {
+            match stream.try_write(rest) {
+                Ok(count) => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => done = self.unsent.len(),
+            }
+        }
+        self.unsent.drain(..done);
+        if self.unsent.is_empty() {
+            self.unsent = Vec::new(); // a live attempt at rest has no buffer
+        }
+    }
+}
+
 impl Link {
     pub fn new(id: AttemptId) -> Self {
         Self {
             id,
-            connection: Mutex::default(),
-            writing: Turn::default(),
+            line: Mutex::default(),
+            unsent: Notify::new(),
+            sent: Notify::new(),
             stdin_taken: AtomicU64::new(0),
             stdin_closed: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -68,7 +105,7 @@ impl Link {
     ) -> bool {
         let mut rest = Vec::new();
         let (mut ended, mut enough, mut held) = (false, false, false);
-        while stream.readable().await.is_ok() {
+        while self.readable(stream).await.is_ok() {
             let heard = read(stream, &mut rest, |report| {
                 match &report {
                     AttemptReport::StdinTaken { offset } => {
@@ -88,7 +125,7 @@ impl Link {
                 Ok(()) if enough => break,
                 Ok(()) => {
                     if std::mem::take(&mut held) && self.released.load(Ordering::Acquire) {
-                        self.send(&AttemptCommand::Release).await;
+                        self.put(&AttemptCommand::Release);
                     }
                 }
                 Err(Hangup::Gone) => break,
@@ -101,18 +138,42 @@ impl Link {
         ended
     }
 
-    fn set_connection(&self, connection: Option<Arc<UnixStream>>) {
-        *self
-            .connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = connection;
+    /// Waits until the runner has said something, and sends meanwhile what it takes.
+    async fn readable(&self, stream: &UnixStream) -> io::Result<()> {
+        loop {
+            let interest = match self.line().unsent.is_empty() {
+                true => Interest::READABLE,
+                false => Interest::READABLE | Interest::WRITABLE,
+            };
+            tokio::select! {
+                ready = stream.ready(interest) => {
+                    let ready = ready?;
+                    if ready.is_writable() {
+                        self.line().send();
+                        self.sent.notify_waiters();
+                    }
+                    if ready.is_readable() || ready.is_read_closed() {
+                        return Ok(());
+                    }
+                }
+                () = self.unsent.notified() => {}
+            }
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the one before did not send is not for this one: half a frame, perhaps.
+    fn set_connection(&self, stream: Option<Arc<UnixStream>>) {
+        let unsent = Vec::new();
+        *self.line() = Line { stream, unsent };
+        self.sent.notify_waiters();
     }
 
     pub fn connection(&self) -> Option<Arc<UnixStream>> {
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.line().stream.clone()
     }
 
     /// Sends a command; stdin waits until the runner has room for it, or no use.
@@ -158,25 +219,35 @@ impl Link {
         }
     }
 
-    /// Writes a frame. A runner that is gone has no use for it: `listen` sees to the rest.
+    /// Sends a command, or leaves it to be sent. Nobody waits for a runner that reads nothing, but who has more to say than it is owed.
     async fn send(&self, command: &AttemptCommand) {
-        let Some(stream) = self.connection() else {
+        while !self.has_room() {
+            let mut sent = std::pin::pin!(self.sent.notified());
+            sent.as_mut().enable(); // before looking again, so that no room goes unseen
+            if !self.has_room() {
+                sent.await;
+            }
+        }
+        self.put(command);
+    }
+
+    fn has_room(&self) -> bool {
+        self.line().unsent.len() <= UNSENT_MOST_BYTES
+    }
+
+    /// A runner that is gone has no use for it: `listen` sees to the rest.
+    fn put(&self, command: &AttemptCommand) {
+        let mut line = self.line();
+        if line.stream.is_none() {
             return;
-        };
-        let mut frame = Vec::new();
-        encode_command(command, &mut frame);
-        let _turn = self.writing.lock().await;
-        let mut rest = &frame[..];
-        while !rest.is_empty() {
-            match stream.try_write(rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if stream.writable().await.is_err() {
-                        return;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => (),
-                Err(_) => return,
+        }
+        let before = line.unsent.len();
+        encode_command(command, &mut line.unsent);
+        // Behind what waits it waits too.
+        if before == 0 {
+            line.send();
+            if !line.unsent.is_empty() {
+                self.unsent.notify_one();
             }
         }
     }
@@ -224,5 +295,115 @@ fn same_stream(one: &AttemptReport, next: &AttemptReport) -> bool {
             stream == of
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use bytes::Bytes;
+    use kumiko_job::description::WindowSize;
+    use kumiko_job::id::JobId;
+    use kumiko_wire::runner::decode_command;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    /// For what is not to wait.
+    const AT_ONCE: Duration = Duration::from_secs(5);
+    const MANY: u16 = 2_000;
+
+    /// A link, and the end of its runner.
+    fn link() -> (Arc<Link>, UnixStream) {
+        let (ours, runners) = std::os::unix::net::UnixStream::pair().unwrap();
+        let both = [&ours, &runners];
+        both.iter()
+            .for_each(|one| one.set_nonblocking(true).unwrap());
+        let link = Link::new(AttemptId {
+            job: JobId(7),
+            epoch: 1,
+        });
+        link.connected(Ok(ours));
+        (Arc::new(link), UnixStream::from_std(runners).unwrap())
+    }
+
+    fn listening(link: &Arc<Link>) {
+        let (link, stream) = (Arc::clone(link), link.connection().unwrap());
+        tokio::spawn(async move { link.listen(&stream, |_| ControlFlow::Continue(())).await });
+    }
+
+    fn window(rows: u16) -> AttemptCommand {
+        AttemptCommand::Window(WindowSize { rows, columns: 80 })
+    }
+
+    /// What the runner reads, until it is told to end.
+    async fn read_all(runner: &UnixStream) -> Vec<AttemptCommand> {
+        let (mut commands, mut rest) = (Vec::new(), Vec::new());
+        loop {
+            runner.readable().await.unwrap();
+            let _ = runner.try_read_buf(&mut rest);
+            while let Some((command, taken)) = decode_command(&rest).unwrap() {
+                rest.drain(..taken);
+                let last = matches!(command, AttemptCommand::Cancel { .. });
+                commands.push(command);
+                if last {
+                    return commands;
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_runner_that_reads_nothing_and_it_hears_all_when_it_reads_again() {
+        let (link, runner) = link();
+        listening(&link);
+        let telling = async {
+            for rows in 0..MANY {
+                link.command(window(rows)).await;
+            }
+            link.command(AttemptCommand::Cancel { grace_ms: 1 }).await;
+        };
+        timeout(AT_ONCE, telling).await.unwrap();
+        let mut expected: Vec<AttemptCommand> = (0..MANY).map(window).collect();
+        expected.push(AttemptCommand::Cancel { grace_ms: 1 });
+        let heard = timeout(AT_ONCE, read_all(&runner)).await.unwrap();
+        assert!(heard == expected, "{} commands", heard.len());
+    }
+
+    #[tokio::test]
+    async fn words_that_are_given_up_half_way_leave_whole_frames_behind() {
+        let (link, runner) = link();
+        listening(&link);
+        let data = Bytes::from(vec![7; 4 * STDIN_WINDOW_BYTES]);
+        let words = AttemptCommand::Stdin { offset: 0, data };
+        let given_up = timeout(Duration::from_millis(50), link.command(words)).await;
+        assert!(given_up.is_err());
+        let cancel = link.command(AttemptCommand::Cancel { grace_ms: 1 });
+        timeout(AT_ONCE, cancel).await.unwrap();
+        let heard = timeout(AT_ONCE, read_all(&runner)).await.unwrap();
+        let bytes = |command: &AttemptCommand| match command {
+            AttemptCommand::Stdin { data, .. } => data.len(),
+            _ => 0,
+        };
+        assert_eq!(heard.iter().map(bytes).sum::<usize>(), STDIN_WINDOW_BYTES);
+    }
+
+    #[tokio::test]
+    async fn who_tells_a_runner_that_reads_nothing_without_end_waits_for_it() {
+        let (link, runner) = link();
+        listening(&link);
+        let endless = async {
+            loop {
+                link.command(window(1)).await;
+            }
+        };
+        assert!(timeout(Duration::from_secs(1), endless).await.is_err());
+        let unsent = link.line().unsent.len();
+        assert!(unsent <= UNSENT_MOST_BYTES + 64, "{unsent}");
+        // Of a new connection nothing was told yet.
+        link.hang_up();
+        assert_eq!(link.line().unsent.len(), 0);
+        drop(runner);
     }
 }

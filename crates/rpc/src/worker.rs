@@ -6,9 +6,11 @@
 mod answers;
 mod checkpoints;
 mod silence;
+mod words;
 
 use self::answers::Heard;
 use self::silence::{BEAT_MS, LOOK, Silence};
+use self::words::Words;
 use crate::callbacks::Asked;
 use crate::pool::{Ask, Pool};
 use crate::registry::Routine;
@@ -23,13 +25,12 @@ use kumiko_job::description::{OutputMode, Resources, Stdin};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_linux::{Dir, spooling};
 use kumiko_policy::{Access, GuestPath, Origin, Policy, Real, Rule};
-use kumiko_wire::routine::{self as words, SMALL_BYTES};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use kumiko_wire::routine::{self, SMALL_BYTES};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -168,10 +169,7 @@ pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
         asked,
         reports: shop.reports.of(number),
         stdout: None,
-        sent: 0,
-        taken: 0,
-        untaken: VecDeque::new(),
-        again: false,
+        words: Words::default(),
         printed: [0, 0],
         read: 0,
         consumed: [0, 0],
@@ -215,12 +213,7 @@ struct Worker<B> {
     reports: UnboundedReceiver<AttemptReport>,
     /// The spool's.
     stdout: Option<File>,
-    /// Bytes of stdin that were sent, and those that the process has.
-    sent: u64,
-    taken: u64,
-    /// Words that it has not yet, with their offsets; and whether its runner may never have had them.
-    untaken: VecDeque<(u64, Bytes)>,
-    again: bool,
+    words: Words,
     /// Bytes in the spool of stdout and stderr, and those that may be freed.
     printed: [u64; 2],
     consumed: [u64; 2],
@@ -349,7 +342,7 @@ impl<B: BatchSystem> Worker<B> {
             tracing::warn!(attempt = %run.attempt, %error, "a checkpoint cannot be resumed from");
             return self.done(run, Done::ended(End::BadCheckpoint));
         }
-        let linked = match self.tell(&run).await {
+        let linked = match self.tell(&run) {
             Ok(linked) => linked,
             Err(error) => {
                 let cause = format!("its arguments cannot be given: {error}");
@@ -380,8 +373,8 @@ impl<B: BatchSystem> Worker<B> {
         let _ = run.done.send(done);
     }
 
-    async fn tell(&mut self, run: &Run) -> io::Result<Option<PathBuf>> {
-        let mut said = words::call(run.attempt, &run.plan);
+    fn tell(&mut self, run: &Run) -> io::Result<Option<PathBuf>> {
+        let mut said = routine::call(run.attempt, &run.plan);
         let mut linked = None;
         if run.plan.in_bytes <= SMALL_BYTES {
             said.extend_from_slice(&run.arguments.read(0, run.plan.in_bytes)?);
@@ -398,47 +391,16 @@ impl<B: BatchSystem> Worker<B> {
             std::fs::hard_link(path, &link)?;
             linked = Some(link);
         }
-        self.say_call(said, run.cancelled.clone()).await;
+        self.words.add(said);
         Ok(linked)
-    }
-
-    /// A process that an engine has not begun yet takes it later, or never, where the call is not wanted any more.
-    async fn say_call(&mut self, words: Vec<u8>, mut cancelled: watch::Receiver<bool>) {
-        let (offset, data) = self.next_words(words);
-        let mut saying = pin!(self.command(AttemptCommand::Stdin { offset, data }));
-        tokio::select! {
-            () = &mut saying => return,
-            true = is_cancelled(&mut cancelled) => {}
-        }
-        let grace_ms = self.shop.grace_ms;
-        // At once: what is being said may be half written, and have the turn.
-        tokio::join!(saying, self.command(AttemptCommand::Cancel { grace_ms }));
-    }
-
-    /// By its stdin.
-    async fn say(&mut self, words: Vec<u8>) {
-        let (offset, data) = self.next_words(words);
-        self.command(AttemptCommand::Stdin { offset, data }).await;
-    }
-
-    fn next_words(&mut self, words: Vec<u8>) -> (u64, Bytes) {
-        let next = (self.sent, Bytes::from(words));
-        self.sent += next.1.len() as u64;
-        self.untaken.push_back(next.clone());
-        next
     }
 
     /// A runner says that it has started on each new connection: what went over the one before may be lost (spec/jobs R23, R25), also
     /// that it is to end.
     async fn say_again(&mut self, cancelled: bool) {
-        if std::mem::take(&mut self.again) {
-            for (offset, data) in self.untaken.clone() {
-                self.command(AttemptCommand::Stdin { offset, data }).await;
-            }
-            if cancelled {
-                let grace_ms = self.shop.grace_ms;
-                self.command(AttemptCommand::Cancel { grace_ms }).await;
-            }
+        if self.words.go_back() && cancelled {
+            let grace_ms = self.shop.grace_ms;
+            self.command(AttemptCommand::Cancel { grace_ms }).await;
         }
     }
 
@@ -479,8 +441,11 @@ impl<B: BatchSystem> Worker<B> {
             if let Some(done) = self.given_up(&run).await {
                 return Some((run, done));
             }
+            let (batch, id) = (&self.shop.batch, attempt(self.number));
             tokio::select! {
                 report = self.reports.recv() => self.note(report),
+                // A process that an engine has not begun yet takes it later, and one whose runner stands still perhaps never.
+                () = self.words.say(batch, id) => {}
                 () = tokio::time::sleep(LOOK), if self.silence.is_expected() => self.silence.look(),
                 was_cancelled = is_cancelled(&mut run.cancelled), if !cancelling => {
                     cancelling = true;
@@ -490,7 +455,7 @@ impl<B: BatchSystem> Worker<B> {
                     }
                 }
                 said = run.said.recv(), if !run.said.is_closed() => if let Some((number, data)) = said {
-                    self.say(words::said(run.attempt, number, &data)).await;
+                    self.words.add(routine::said(run.attempt, number, &data));
                 },
                 // One that computes is asked for nothing else; the site goes down and leaves it alone.
                 ask = self.asked.recv() => {
@@ -500,7 +465,7 @@ impl<B: BatchSystem> Worker<B> {
                         self.command(AttemptCommand::Cancel { grace_ms }).await;
                     }
                 }
-                () = &mut started, if !told && self.taken >= self.sent => {
+                () = &mut started, if !told && self.words.are_taken() => {
                     told = true;
                     let (unused, _) = oneshot::channel();
                     let _ = std::mem::replace(&mut run.started, unused).send(());
@@ -508,7 +473,7 @@ impl<B: BatchSystem> Worker<B> {
             }
             let cancelled = *run.cancelled.borrow();
             self.say_again(cancelled).await;
-            self.free().await;
+            self.free();
         }
     }
 
@@ -528,8 +493,7 @@ impl<B: BatchSystem> Worker<B> {
     /// One that was told its call by an older process of the site, or was not.
     async fn adopt(&mut self, mut run: Run, told: bool) {
         self.shop.batch.adopt(self.id()).await;
-        // Its offsets are not known any more: it takes no other call.
-        self.sent = 0;
+        // The offsets of its words are not known any more: it takes no other call.
         let spool = self.shop.batch.spool(self.id()).join("stdout");
         let from = File::open(&spool).and_then(spooling::first_data);
         self.read = from.ok().flatten().unwrap_or(0);
@@ -606,13 +570,8 @@ impl<B: BatchSystem> Worker<B> {
                     *printed = length.max(*printed);
                 }
             }
-            Some(AttemptReport::Started { .. }) => self.again = true,
-            Some(AttemptReport::StdinTaken { offset }) => {
-                self.taken = offset.max(self.taken);
-                let taken = self.taken;
-                self.untaken
-                    .retain(|(offset, data)| offset + data.len() as u64 > taken);
-            }
+            Some(AttemptReport::Started { .. }) => self.words.doubt(),
+            Some(AttemptReport::StdinTaken { offset }) => self.words.take(offset),
             Some(AttemptReport::Ended(outcome)) => self.ended = Some(outcome),
             Some(_) => {}
             None => {
@@ -648,7 +607,7 @@ impl<B: BatchSystem> Worker<B> {
             self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
             self.until_ended().await;
         } else if self.ended.is_none() {
-            let offset = self.sent;
+            let offset = self.words.end();
             let ended = async {
                 self.command(AttemptCommand::StdinEnd { offset }).await;
                 self.until_ended().await;

@@ -83,7 +83,7 @@ impl Heard {
 
 impl<B: BatchSystem> Worker<B> {
     /// Frees what was read of stdout, and all of stderr but its end.
-    pub(super) async fn free(&mut self) {
+    pub(super) fn free(&mut self) {
         let read = self.read - self.waiting.len() as u64;
         let heard = self.printed[1].saturating_sub(TAIL_BYTES);
         for (at, stream, upto) in [
@@ -95,9 +95,10 @@ impl<B: BatchSystem> Worker<B> {
                 .get(at)
                 .is_some_and(|consumed| upto >= consumed + CONSUME_BYTES);
             if due {
-                let offset = upto;
-                self.command(AttemptCommand::Consumed { stream, offset })
-                    .await;
+                let (shop, id, offset) = (Arc::clone(&self.shop), self.id(), upto);
+                let consumed = AttemptCommand::Consumed { stream, offset };
+                // Its runner may be out of reach just now: then it hears of it when it can, and nobody waits.
+                tokio::spawn(async move { shop.batch.command(id, consumed).await });
                 if let Some(consumed) = self.consumed.get_mut(at) {
                     *consumed = upto;
                 }
