@@ -113,6 +113,26 @@ impl Dir {
         Ok(fs::renameat(from_parent, from_last, to_parent, to_last)?)
     }
 
+    /// Another name for a file of this directory, within one filesystem; `AlreadyExists` when it is taken. A link is itself, not what it
+    /// leads to.
+    pub fn link(
+        &self,
+        from: impl AsRef<Path>,
+        to_dir: &Dir,
+        to: impl AsRef<Path>,
+    ) -> io::Result<()> {
+        let (from_parent, from_last) = self.split(from.as_ref())?;
+        let (to_parent, to_last) = to_dir.split(to.as_ref())?;
+        let flags = AtFlags::empty();
+        Ok(fs::linkat(
+            from_parent,
+            from_last,
+            to_parent,
+            to_last,
+            flags,
+        )?)
+    }
+
     pub fn stat(&self, name: impl AsRef<Path>) -> io::Result<Meta> {
         let name = name.as_ref();
         let stat = if is_self(name) {

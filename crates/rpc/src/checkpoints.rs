@@ -1,9 +1,11 @@
 //! Checkpoints of calls between attempts (spec/rpc P80 to P84): taken from the folder of a process that ended, looked at, and given
-//! to the next one. A guest wrote them. Not here: what they are (kumiko-checkpoint), when an attempt follows (`calls`).
+//! to the next one. A guest wrote them. A file that has its name is whole (spec/checkpoint K2) and is not written to any more: it gets
+//! another name for it in the site's folder, which needs no room and leaves those that are there where they are. Not here: what they are (kumiko-checkpoint), when an attempt follows (`calls`).
 
 use kumiko_call::id::CallId;
-use kumiko_checkpoint::{BadCheckpoint, Kept, Name, apply};
+use kumiko_checkpoint::{BadCheckpoint, Kept, MOST_FILES, Name, apply};
 use kumiko_linux::Dir;
+use kumiko_linux::dir::Kind;
 use std::fs::DirBuilder;
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -49,6 +51,10 @@ fn told(bad: &[(Name, BadCheckpoint)]) -> String {
 
 /// In a call's folder the digest of the program whose state is in its checkpoints.
 const PROGRAM: &str = "program";
+/// How many safe points were passed (spec/checkpoint K1).
+const POINTS: &str = "points";
+/// No checkpoint's name: what takes the place of another file.
+const NEW: &str = "new";
 /// More than its digits.
 const PROGRAM_MOST_BYTES: u64 = 1024;
 
@@ -66,45 +72,55 @@ impl Checkpoints {
         Ok(Checkpoints { root })
     }
 
-    /// Of a process of this program that has ended, or never began: what it was given comes back too.
+    /// Of a process of this program that has ended, or never began.
     pub fn take(&self, call: CallId, job: &Path, given: u64, program: &str) -> io::Result<Left> {
-        let (root, job) = (Dir::open(&self.root)?, Dir::open(job)?);
-        let name = call.to_string();
-        match job.stat(folder_of(call)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Left::default()),
-            told => told?,
-        };
-        root.remove_all(&name)?;
-        job.rename(folder_of(call), &root, &name)?;
-        seen(&root.open_dir(&name)?, given, program)
+        let left = self.keep(call, job, given, program)?;
+        Dir::open(job)?.remove_all(folder_of(call))?;
+        Ok(left)
     }
 
-    /// As [`Checkpoints::take`], of a process that may be writing there: what it has stays its own.
-    pub fn copy(&self, call: CallId, job: &Path, given: u64, program: &str) -> io::Result<Left> {
-        let (root, job) = (Dir::open(&self.root)?, Dir::open(job)?);
-        let name = call.to_string();
-        let from = match job.open_dir(folder_of(call)) {
+    /// Of one that may be writing there: what it has stays its own. Those that were here before stay until the new ones are.
+    pub fn keep(&self, call: CallId, job: &Path, given: u64, program: &str) -> io::Result<Left> {
+        let from = match Dir::open(job)?.open_dir(folder_of(call)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Left::default()),
             from => from?,
         };
+        let dir = self.of_program(call, program)?;
+        for name in newest(&from)? {
+            name_also(&from, &dir, &name.to_string())?;
+        }
+        dir.sync()?;
+        let kept = scan(&dir)?;
+        for name in kept.may_go() {
+            dir.remove_all(name.to_string())?;
+        }
+        let mut made = kept.numbers();
+        made.retain(|number| *number > given);
+        made.truncate(GENERATIONS);
+        made.reverse();
+        let points = points(&from);
+        leave_points(&dir, points);
+        Ok(Left { made, points })
+    }
+
+    /// The call's folder here. A state of another program is nobody's any more.
+    fn of_program(&self, call: CallId, program: &str) -> io::Result<Dir> {
+        let (root, name) = (Dir::open(&self.root)?, call.to_string());
+        if let Ok(dir) = root.open_dir(&name) {
+            if made_by(&dir).is_ok_and(|made_by| made_by == program) {
+                return Ok(dir);
+            }
+        }
         root.remove_all(&name)?;
         root.mkdir(&name, 0o700)?;
         let dir = root.open_dir(&name)?;
-        for entry in from.list()? {
-            let Some(name) = entry.name.to_str().and_then(Name::parse) else {
-                continue;
-            };
-            let mut file = match from.open_file(&entry.name) {
-                // It has made newer ones, and needs this one no longer.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                file => file?,
-            };
-            io::copy(&mut file, &mut dir.create_file(name.to_string(), 0o600)?)?;
-        }
-        seen(&dir, given, program)
+        dir.create_file(PROGRAM, 0o600)?
+            .write_all(program.as_bytes())?;
+        Ok(dir)
     }
 
-    /// To a process of this program. All of the checkpoint is read first; what is newer is removed.
+    /// To a process of this program. All of the checkpoint is read first; what is newer is removed. It stays here, for the process may be
+    /// lost with all that it has.
     pub fn give(
         &self,
         call: CallId,
@@ -112,14 +128,8 @@ impl Checkpoints {
         job: &Path,
         program: &str,
     ) -> Result<(), Unreadable> {
-        let root = Dir::open(&self.root)?;
-        let name = call.to_string();
-        let dir = root.open_dir(&name)?;
-        let mut made_by = String::new();
-        dir.open_file(PROGRAM)?
-            .take(PROGRAM_MOST_BYTES)
-            .read_to_string(&mut made_by)?;
-        if made_by != program {
+        let dir = Dir::open(&self.root)?.open_dir(call.to_string())?;
+        if made_by(&dir)? != program {
             return Err(Unreadable::Program);
         }
         let kept = scan(&dir)?;
@@ -140,12 +150,21 @@ impl Checkpoints {
                 dir.remove_all(&entry.name)?;
             }
         }
-        Ok(root.rename(&name, &Dir::open(job)?, folder_of(call))?)
+        let job = Dir::open(job)?;
+        job.remove_all(folder_of(call))?;
+        job.mkdir(folder_of(call), 0o700)?;
+        let to = job.open_dir(folder_of(call))?;
+        for name in newest(&dir)? {
+            dir.link(name.to_string(), &to, name.to_string())?;
+        }
+        leave_points(&to, points(&dir));
+        Ok(())
     }
 
-    /// What a process that has answered has no use for.
+    /// Of a call that was answered.
     pub fn drop_of(&self, call: CallId, job: &Path) -> io::Result<()> {
-        Dir::open(job)?.remove_all(folder_of(call))
+        Dir::open(job)?.remove_all(folder_of(call))?;
+        self.erase(&call.to_string())
     }
 
     pub fn erase(&self, call: &str) -> io::Result<()> {
@@ -160,31 +179,63 @@ impl Checkpoints {
     }
 }
 
-/// What there is, and whose.
-fn seen(dir: &Dir, given: u64, program: &str) -> io::Result<Left> {
-    dir.remove_all(PROGRAM)?;
-    dir.create_file(PROGRAM, 0o600)?
-        .write_all(program.as_bytes())?;
-    let mut made = scan(dir)?.numbers();
-    made.retain(|number| *number > given);
-    made.truncate(GENERATIONS);
-    made.reverse();
+fn made_by(dir: &Dir) -> io::Result<String> {
+    let mut made_by = String::new();
+    let file = dir.open_file(PROGRAM)?;
+    file.take(PROGRAM_MOST_BYTES).read_to_string(&mut made_by)?;
+    Ok(made_by)
+}
+
+fn points(dir: &Dir) -> u64 {
     let mut points = [0; 8];
     let counted = dir
-        .open_file("points")
+        .open_file(POINTS)
         .and_then(|mut file| file.read_exact(&mut points));
-    Ok(Left {
-        made,
-        points: counted.map_or(0, |()| u64::from_le_bytes(points)),
-    })
+    counted.map_or(0, |()| u64::from_le_bytes(points))
+}
+
+/// On a full disk they are not known: then a crash is told with those of the attempt alone.
+fn leave_points(dir: &Dir, points: u64) {
+    let left = dir.remove_all(POINTS).and_then(|()| {
+        let mut file = dir.create_file(POINTS, 0o600)?;
+        file.write_all(&points.to_le_bytes())
+    });
+    if let Err(error) = left {
+        tracing::warn!(%error, "how many safe points a call passed is not kept");
+    }
+}
+
+/// Files of checkpoints, of the newest as many as are looked at; upwards, so that what one builds on is there before it.
+fn newest(dir: &Dir) -> io::Result<Vec<Name>> {
+    let entries = dir.list()?;
+    let files = entries.iter().filter(|one| one.kind == Kind::File);
+    let mut names: Vec<Name> = files
+        .filter_map(|one| Name::parse(one.name.to_str()?))
+        .collect();
+    names.sort_unstable();
+    Ok(names.split_off(names.len().saturating_sub(MOST_FILES)))
+}
+
+/// A file of the process's gets its name here too, in the place of another of that name.
+fn name_also(from: &Dir, dir: &Dir, name: &str) -> io::Result<()> {
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    match from.link(name, dir, name) {
+        // The process has made newer ones, and needs this one no longer.
+        Err(error) if missing(&error) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if from.stat(name)?.inode == dir.stat(name)?.inode {
+                return Ok(());
+            }
+            dir.remove_all(NEW)?;
+            from.link(name, dir, NEW)?;
+            dir.rename(NEW, dir, name)
+        }
+        linked => linked,
+    }
 }
 
 fn scan(dir: &Dir) -> io::Result<Kept> {
-    let entries = dir.list()?;
-    let names = entries
-        .iter()
-        .filter_map(|one| Name::parse(one.name.to_str()?));
-    Ok(Kept::scan(names, |name| open(dir, name)))
+    Ok(Kept::scan(newest(dir)?, |name| open(dir, name)))
 }
 
 fn open(dir: &Dir, name: Name) -> io::Result<impl Read + use<>> {
@@ -198,6 +249,7 @@ mod tests {
 
     use super::*;
     use kumiko_checkpoint::{Block, Head, State, sum};
+    use std::process::{Command, Stdio};
 
     const CALL: CallId = CallId {
         client: 7,
@@ -205,23 +257,34 @@ mod tests {
     };
 
     struct Site {
-        _folder: tempfile::TempDir,
+        place: PathBuf,
         checkpoints: Checkpoints,
         job: PathBuf,
     }
 
-    fn site() -> Site {
+    fn site() -> (tempfile::TempDir, Site) {
         let folder = tempfile::tempdir().unwrap();
-        let job = folder.path().join("job");
-        std::fs::create_dir(&job).unwrap();
-        Site {
-            checkpoints: Checkpoints::open(folder.path().join("checkpoints")).unwrap(),
-            _folder: folder,
-            job,
-        }
+        let site = Site::at(folder.path());
+        (folder, site)
     }
 
     impl Site {
+        fn at(place: &Path) -> Site {
+            let site = Site {
+                checkpoints: Checkpoints::open(place.join("checkpoints")).unwrap(),
+                place: place.to_owned(),
+                job: place.join("job"),
+            };
+            std::fs::create_dir(&site.job).unwrap();
+            site
+        }
+
+        /// Another process's folder from here on.
+        fn next_job(&mut self, name: &str) {
+            self.job = self.place.join(name);
+            std::fs::create_dir(&self.job).unwrap();
+        }
+
         fn made(&self, name: &str, base: Option<u64>) {
             let dir = self.job.join("7-3.checkpoint");
             std::fs::create_dir_all(&dir).unwrap();
@@ -249,7 +312,7 @@ mod tests {
 
     #[test]
     fn what_an_attempt_made_is_taken_and_given_to_the_next() {
-        let site = site();
+        let (_folder, site) = site();
         let nothing = site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
         assert_eq!((nothing.made.len(), nothing.points), (0, 0));
         site.made("1.whole", None);
@@ -270,7 +333,7 @@ mod tests {
 
     #[test]
     fn one_that_is_torn_is_not_given_and_the_one_before_is() {
-        let site = site();
+        let (_folder, site) = site();
         site.made("1.whole", None);
         site.made("2.part", Some(1));
         site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
@@ -281,18 +344,134 @@ mod tests {
         assert_eq!(error.to_string(), "2.part: it breaks off");
         site.checkpoints.give(CALL, 1, &site.job, "a").unwrap();
         assert!(!site.job.join("7-3.checkpoint/2.part").exists());
-        let error = site.checkpoints.give(CALL, 1, &site.job, "a").unwrap_err();
-        assert!(matches!(error, Unreadable::Io(_)), "{error}");
+        let error = site.checkpoints.give(CALL, 2, &site.job, "a").unwrap_err();
+        assert_eq!(error.to_string(), "its files are not there");
     }
 
     #[test]
     fn a_link_in_the_place_of_checkpoints_leads_nowhere() {
-        let site = site();
+        let (_folder, site) = site();
         let other = site.job.join("other");
         std::fs::create_dir(&other).unwrap();
         std::os::unix::fs::symlink(&other, site.job.join("7-3.checkpoint")).unwrap();
         assert!(site.checkpoints.take(CALL, &site.job, 0, "a").is_err());
         assert!(site.checkpoints.give(CALL, 1, &site.job, "a").is_err());
         assert!(other.exists());
+    }
+
+    #[test]
+    fn what_was_given_is_there_still_when_its_process_is_lost_with_all_that_it_has() {
+        let (_folder, mut site) = site();
+        site.made("1.whole", None);
+        site.made("2.part", Some(1));
+        site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
+        site.checkpoints.give(CALL, 2, &site.job, "a").unwrap();
+        std::fs::remove_dir_all(&site.job).unwrap();
+        site.next_job("second");
+        let left = site.checkpoints.keep(CALL, &site.job, 2, "a").unwrap();
+        assert_eq!(left.made, [0; 0]);
+        site.checkpoints.give(CALL, 2, &site.job, "a").unwrap();
+        assert!(site.job.join("7-3.checkpoint/2.part").exists());
+        // A state of another program takes nobody's place.
+        site.made("3.part", Some(2));
+        let left = site.checkpoints.keep(CALL, &site.job, 2, "a").unwrap();
+        assert_eq!(left.made, [3]);
+        site.checkpoints.drop_of(CALL, &site.job).unwrap();
+        assert_eq!(site.checkpoints.calls().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn one_of_the_same_number_takes_the_place_of_another_attempts() {
+        let (_folder, mut site) = site();
+        site.made("1.whole", None);
+        site.made("2.whole", None);
+        site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
+        let torn = site.checkpoints.root.join("7-3/2.whole");
+        std::fs::write(&torn, "").unwrap();
+        site.next_job("second");
+        site.checkpoints.give(CALL, 1, &site.job, "a").unwrap();
+        site.made("2.part", Some(1));
+        std::fs::write(&torn, "").unwrap();
+        site.made("2.whole", None);
+        let left = site.checkpoints.keep(CALL, &site.job, 1, "a").unwrap();
+        assert_eq!(left.made, [2]);
+        site.checkpoints.give(CALL, 2, &site.job, "a").unwrap();
+        assert!(site.job.join("7-3.checkpoint/2.whole").exists());
+    }
+
+    /// A file system of its own; unmounted when dropped.
+    struct SmallDisk(tempfile::TempDir);
+
+    impl SmallDisk {
+        fn mount(options: &str) -> Option<SmallDisk> {
+            let place = tempfile::tempdir().unwrap();
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]);
+            let mounted = mount.arg(place.path()).stderr(Stdio::null()).status();
+            let well = mounted.is_ok_and(|status| status.success());
+            well.then_some(SmallDisk(place))
+        }
+    }
+
+    impl Drop for SmallDisk {
+        fn drop(&mut self) {
+            let mut umount = Command::new("umount");
+            let _ = umount.arg("-l").arg(self.0.path()).status();
+        }
+    }
+
+    /// Fills what is left, by `one` more after the other.
+    fn fill(mut one: impl FnMut(u32) -> io::Result<()>) {
+        let full = (0..100_000).find_map(|number| one(number).err());
+        assert_eq!(full.unwrap().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn checkpoints_of_a_process_that_is_lost_need_no_room_on_a_full_disk() {
+        let test = "checkpoints_of_a_process_that_is_lost_need_no_room_on_a_full_disk";
+        let Some(disk) = SmallDisk::mount("size=256k") else {
+            return kumiko_testkit::skip(test, "the right to mount a small tmpfs (root)");
+        };
+        let mut site = Site::at(disk.0.path());
+        site.made("1.whole", None);
+        site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
+        site.checkpoints.give(CALL, 1, &site.job, "a").unwrap();
+        site.made("2.part", Some(1));
+        let filling = site.place.join("filling");
+        let mut file = std::fs::File::create(&filling).unwrap();
+        fill(|_| file.write_all(&[3; 4096]));
+        let left = site.checkpoints.keep(CALL, &site.job, 1, "a").unwrap();
+        assert_eq!(left.made, [2]);
+        site.next_job("second");
+        site.checkpoints.give(CALL, 2, &site.job, "a").unwrap();
+        assert!(site.job.join("7-3.checkpoint/2.part").exists());
+    }
+
+    #[test]
+    fn a_new_checkpoint_that_finds_no_room_leaves_the_earlier_ones_to_begin_at() {
+        let test = "a_new_checkpoint_that_finds_no_room_leaves_the_earlier_ones_to_begin_at";
+        // A name is an inode's worth there (tmpfs(5)).
+        let Some(disk) = SmallDisk::mount("size=1m,nr_inodes=64") else {
+            return kumiko_testkit::skip(test, "the right to mount a small tmpfs (root)");
+        };
+        let mut site = Site::at(disk.0.path());
+        site.made("1.whole", None);
+        site.made("2.part", Some(1));
+        site.checkpoints.take(CALL, &site.job, 0, "a").unwrap();
+        site.checkpoints.give(CALL, 2, &site.job, "a").unwrap();
+        site.made("3.whole", None);
+        site.made("4.whole", None);
+        let filling = site.place.join("filling");
+        std::fs::create_dir(&filling).unwrap();
+        fill(|number| std::fs::File::create(filling.join(number.to_string())).map(drop));
+        // There is room for one of the two.
+        std::fs::remove_file(filling.join("0")).unwrap();
+        let full = site.checkpoints.keep(CALL, &site.job, 2, "a").unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        std::fs::remove_dir_all(&filling).unwrap();
+        std::fs::remove_dir_all(&site.job).unwrap();
+        site.next_job("second");
+        site.checkpoints.give(CALL, 2, &site.job, "a").unwrap();
+        assert!(site.job.join("7-3.checkpoint/1.whole").exists());
     }
 }

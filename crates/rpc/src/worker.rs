@@ -485,7 +485,7 @@ impl<B: BatchSystem> Worker<B> {
         }
         self.lost = self.silence.is_lost();
         match self.lost {
-            true => Some(Done::Lost(self.copied(run).await)),
+            true => Some(Done::Lost(self.kept(run).await)),
             false => None,
         }
     }

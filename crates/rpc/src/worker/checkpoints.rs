@@ -38,8 +38,8 @@ impl<B: BatchSystem> Worker<B> {
     }
 
     /// Checkpoints of a process that may live still, and goes on in its folder if it does.
-    pub(super) async fn copied(&self, run: &Run) -> Vec<u64> {
-        self.left(run, Checkpoints::copy).await.made
+    pub(super) async fn kept(&self, run: &Run) -> Vec<u64> {
+        self.left(run, Checkpoints::keep).await.made
     }
 
     async fn left(&self, run: &Run, bring: Bring) -> Left {
