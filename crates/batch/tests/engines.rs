@@ -4,13 +4,13 @@
 
 mod common;
 
-use common::{CondorFixture, Fixture, OwnSlurm, Record, id, script, until};
+use common::{CondorFixture, Fixture, OwnCondor, OwnSlurm, Record, id, script, until};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, EngineCause, Outcome};
 use kumiko_job::contract::{BatchError, BatchSystem};
 use kumiko_job::description::Resources;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -212,6 +212,70 @@ async fn what_condor_does_to_a_running_attempt_is_told_apart() {
         .is_empty()
     })
     .await;
+}
+
+/// Its hosts hold jobs to the memory that they asked for, and what asks for a time limit has two seconds: less than a job can ask for is
+/// more than a minute (E5).
+const CONDOR_LIMITS: &str = "use POLICY : HOLD_IF_MEMORY_EXCEEDED
+WANT_VACATE = False
+JOB_TRANSFORM_NAMES = short
+JOB_TRANSFORM_short @=end
+  REQUIREMENTS AllowedJobDuration =!= undefined
+  SET AllowedJobDuration 2
+@end";
+/// It looks every second what jobs use.
+const SLURM_LIMITS: &str = "JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill";
+/// Three times what is asked for: tail(1) keeps in memory what it may have to print.
+const EATS: &str = "echo up; (head -c 400000000 /dev/zero; sleep 100) | tail -c 400000000";
+
+/// Of 128 MiB.
+fn small(top: &Path, job: u64, text: &str) -> AttemptSpec {
+    AttemptSpec {
+        resources: Resources {
+            memory_mib: Some(128),
+            ..Resources::default()
+        },
+        ..script(top, job, text)
+    }
+}
+
+/// What an engine ends for its memory is told apart from what fails by itself.
+async fn memory_is_told_apart(system: &impl BatchSystem, record: &Record, top: &Path) {
+    for (job, text) in [(1, EATS), (3, "echo up; exit 1")] {
+        system.start(small(top, job, text)).await.unwrap();
+    }
+    assert_eq!(record.ended(id(3)).await, Outcome::Exited { status: 1 });
+    ended_by(&record.ended(id(1)).await, EngineCause::Limit);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_condor_ends_for_being_over_a_limit_is_told_apart_from_what_failed_by_itself() {
+    let test = "what_condor_ends_for_being_over_a_limit_is_told_apart_from_what_failed_by_itself";
+    let Some(f) = OwnCondor::new(test, CONDOR_LIMITS) else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = f.open(record.clone());
+    let timed = AttemptSpec {
+        time_limit_ms: Some(1_000_000),
+        ..script(f.top(), 2, WAITS)
+    };
+    system.start(timed).await.unwrap();
+    memory_is_told_apart(&system, &record, f.top()).await;
+    ended_by(&record.ended(id(2)).await, EngineCause::Limit);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_slurm_ends_for_its_memory_is_told_apart_from_what_failed_by_itself() {
+    let test = "what_slurm_ends_for_its_memory_is_told_apart_from_what_failed_by_itself";
+    let Some(f) = OwnSlurm::new(test, &[("SLURM_SETTINGS", SLURM_LIMITS)]) else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = f.open(record.clone());
+    memory_is_told_apart(&system, &record, f.top()).await;
 }
 
 /// A small disk, which goes when this is dropped.

@@ -174,6 +174,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         "--exclusive",
         "--exclude=n1,n2.a",
         "--no-requeue",
+        "--error=/srv/a $b \"c\"/slurm.log",
     ] {
         assert!(line.iter().any(|given| given == word), "{word}: {line:?}");
     }
@@ -186,7 +187,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
     }
     assert_eq!(
         slurm::words::script(&all),
-        "#!/bin/sh\nexec '/opt/it'\\''s/kumiko-run' '/srv/a $b \"c\"'\n"
+        "#!/bin/sh\nexec '/opt/it'\\''s/kumiko-run' '/srv/a $b \"c\"' 2>/dev/null\n"
     );
     let pilot = Order {
         option: Some("--pilot"),
@@ -213,7 +214,10 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         step.contains("--nodes=2 --ntasks=2 --relative=1 --cpus-per-task=6"),
         "{step}"
     );
-    assert_eq!(first, "exec '/opt/it'\\''s/kumiko-run' '/srv/a $b \"c\"'");
+    assert_eq!(
+        first,
+        "exec '/opt/it'\\''s/kumiko-run' '/srv/a $b \"c\"' 2>/dev/null"
+    );
     let text = condor::words::submission(&all);
     for line in [
         "executable = /opt/it's/kumiko-run",

@@ -31,6 +31,7 @@ impl Engine for Commands {
         exclusive: true,
         hosts: true,
     };
+    const LOG: Option<&'static str> = Some(words::LOG);
 
     async fn submit(&self, order: &Order) -> Result<(), Trouble> {
         let said = ask(
@@ -102,6 +103,10 @@ impl Engine for Commands {
             // What else it complains of is jobs that wait no more; the others it has changed.
         }
         Ok(known)
+    }
+
+    fn read(&self, log: &[u8]) -> Option<Seen> {
+        words::said_on_host(log)
     }
 }
 

@@ -12,6 +12,26 @@ const MS_A_MINUTE: u64 = 60_000;
 /// bar; the reason is the last.
 pub const FORMAT: &str = "%i|%j|%T|%N|%L|%l|%r";
 
+/// The file in the spool that Slurm's own words on the host go to: that a job used more memory than it asked for stands nowhere
+/// else where no control group tells it (slurm.conf(5), OverMemoryKill).
+pub const LOG: &str = "slurm.log";
+
+/// What that file says.
+pub fn said_on_host(log: &[u8]) -> Option<Seen> {
+    let text = String::from_utf8_lossy(log);
+    let line = text.lines().find(|line| {
+        let line = line.to_ascii_lowercase();
+        line.starts_with("slurmstepd") && line.contains("exceeded") && line.contains("memory limit")
+    })?;
+    let words = line.trim().to_owned();
+    Some(Seen::Over(Verdict::Ended(EngineCause::Limit, words)))
+}
+
+/// A path without what `sbatch` would put something else in the place of.
+fn literal(path: &std::path::Path) -> String {
+    path.to_string_lossy().replace('%', "%%")
+}
+
 /// Arguments of `sbatch`. The script comes on its stdin.
 pub fn submission(order: &Order) -> Vec<String> {
     let mut line: Vec<String> = [
@@ -20,15 +40,15 @@ pub fn submission(order: &Order) -> Vec<String> {
         "--no-requeue",
         "--ntasks-per-node=1",
         "--chdir=/",
-        // Guests' output is the runner's business, and what it has to complain is in its log.
+        // Guests' output is the runner's business.
         "--input=/dev/null",
         "--output=/dev/null",
-        "--error=/dev/null",
         // The environment of this very command, which holds next to nothing. With NONE or NIL Slurm runs a login shell.
         "--export=ALL",
     ]
     .map(str::to_owned)
     .into();
+    line.push(format!("--error={}", literal(&order.spool.join(LOG))));
     line.push(format!("--nodes={}", order.hosts));
     line.push(format!("--ntasks={}", order.hosts));
     line.push(format!("--job-name={}", order.tag));
@@ -83,7 +103,7 @@ pub fn script(order: &Order) -> String {
             order.cpus
         ),
     };
-    format!("#!/bin/sh\n{step}exec {runner} {option}{spool}\n")
+    format!("#!/bin/sh\n{step}exec {runner} {option}{spool} 2>/dev/null\n")
 }
 
 /// One word of a shell.
@@ -167,7 +187,25 @@ pub fn is_unreachable(complaint: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_unreachable;
+    use super::*;
+
+    #[test]
+    fn what_slurm_ends_for_its_memory_it_says_on_the_host_only() {
+        for line in [
+            "slurmstepd: error: Exceeded job memory limit",
+            "slurmstepd: error: StepId=7.batch exceeded memory limit (149405696 > 134217728), being killed",
+        ] {
+            let log = format!("slurmstepd: error: something\n{line}\n");
+            let expected = Verdict::Ended(EngineCause::Limit, line.to_owned());
+            assert_eq!(said_on_host(log.as_bytes()), Some(Seen::Over(expected)));
+        }
+        for log in [
+            "",
+            "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-22T19:11:41 ***\n",
+        ] {
+            assert_eq!(said_on_host(log.as_bytes()), None);
+        }
+    }
 
     #[test]
     fn a_host_without_slurms_configuration_has_refused_nothing() {

@@ -5,6 +5,7 @@ use kumiko_batch::Tools;
 use kumiko_batch::condor::{self, Condor};
 use kumiko_batch::engine;
 use kumiko_batch::engine::Cluster;
+use kumiko_batch::engine::drained::Drained;
 use kumiko_batch::fork::Fork;
 use kumiko_batch::pilots::pool::Size;
 use kumiko_batch::pilots::{Piloted, Pilots};
@@ -14,6 +15,7 @@ use kumiko_job::contract::{AttemptSink, BatchSystem};
 use kumiko_job::description::{OutputMode, Resources, Stdin};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_testkit::engine::Engine;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -297,6 +299,15 @@ impl OwnSlurm {
         Slurm::new(commands, site, root, self.fixture.runner.clone(), sink)
     }
 
+    /// One whose hosts can be drained.
+    pub fn drainable(&self, sink: Arc<Record>) -> Cluster<Drained<slurm::Commands>> {
+        let root = self.fixture.top.path().join("spools");
+        let site = engine::site(&root).unwrap();
+        let commands = slurm::Commands(tools(&self.engine));
+        let drained = Drained::new(commands, BTreeSet::new());
+        Cluster::new(drained, site, root, self.fixture.runner.clone(), sink)
+    }
+
     pub fn piloted(&self, sink: Arc<Record>, pilots: Pilots) -> Cluster<Piloted<slurm::Commands>> {
         let root = self.fixture.top.path().join("spools");
         let site = engine::site(&root).unwrap();
@@ -304,6 +315,32 @@ impl OwnSlurm {
         let runner = self.fixture.runner.clone();
         let piloted = Piloted::new(commands, site.clone(), root.clone(), runner.clone(), pilots);
         Cluster::new(piloted, site, root, runner, sink)
+    }
+
+    pub fn top(&self) -> &Path {
+        self.fixture.top.path()
+    }
+}
+
+/// An HTCondor of this test's own, with settings of its own.
+pub struct OwnCondor {
+    pub engine: Engine,
+    fixture: FakeFixture,
+}
+
+impl OwnCondor {
+    pub fn new(test: &str, settings: &str) -> Option<Self> {
+        Some(Self {
+            fixture: FakeFixture::new(test)?,
+            engine: Engine::own("condor", &[("CONDOR_SETTINGS", settings)], test)?,
+        })
+    }
+
+    pub fn open(&self, sink: Arc<Record>) -> Condor {
+        let root = self.fixture.top.path().join("spools");
+        let site = engine::site(&root).unwrap();
+        let commands = condor::Commands(tools(&self.engine));
+        Condor::new(commands, site, root, self.fixture.runner.clone(), sink)
     }
 
     pub fn top(&self) -> &Path {
