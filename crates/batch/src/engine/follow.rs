@@ -259,6 +259,14 @@ impl Live {
                     }
                     _ => {}
                 }
+            } else if let Some(host) = self.leaving() {
+                // What has not begun there is to begin elsewhere (E22): the host may be a sick one.
+                if let Ok(left @ Left::NotBegun) = settle(&path).await {
+                    let words = format!("that it is on {host}, which is drained");
+                    let verdict = Verdict::Ended(EngineCause::Evicted, words);
+                    self.conclude(shared, left, Some(&verdict)).await;
+                    return self.drop_at_engine(shared).await;
+                }
             }
             let verdict = match self.word(shared, &path, &mut rope, since) {
                 Word::Over(verdict) => Some(verdict),
