@@ -174,6 +174,66 @@ fn a_share_of_processors_is_of_the_whole_job() {
     assert!(seconds < 2.0, "{seconds} s: {said}");
 }
 
+/// As launchers of MPI have one, which pass it on to their ranks and say so.
+#[test]
+fn a_launcher_that_waits_does_not_hear_that_its_job_was_stopped() {
+    if !possible("a_launcher_that_waits_does_not_hear_that_its_job_was_stopped") {
+        return;
+    }
+    let script = "trap 'echo heard' CONT; \
+                  for i in 1 2; do timeout 2 bash -c 'while :; do :; done' & done; \
+                  wait; wait; echo waited";
+    let output = sandbox(&["cpu=20%"], script).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "waited\n",
+        "{output:?}"
+    );
+}
+
+#[test]
+fn no_way_to_go_on_gives_a_job_more_of_a_processor() {
+    if !possible("no_way_to_go_on_gives_a_job_more_of_a_processor") {
+        return;
+    }
+    // Four seconds each, of which 0.2 are its share.
+    let cases = [
+        // A launcher, which is not stopped, lets go on what it launched.
+        "$SIG{CONT} = sub {}; @all = map { fork or burn() } 1, 2; \
+         while (time < $^T + 4) { select undef, undef, undef, 5e-4; kill CONT => @all }",
+        // A launcher that waits, and begins to use what its job may not.
+        "$SIG{CONT} = sub {}; fork or burn(); select undef, undef, undef, 2; 1 while time < $^T + 4",
+        // A process whose first thread has ended.
+        "if (!fork) { require threads; threads->create(\\&burn); syscall 60, 0 }",
+    ];
+    for case in cases {
+        let script = format!(
+            "exec perl -e 'sub burn {{ 1 while time < $^T + 4; exit }} {case}; 1 while wait > 0; \
+             $used += $_ for times; print $used'"
+        );
+        let output = sandbox(&["cpu=5%"], &script).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let seconds: f64 = said.parse().unwrap_or(f64::MAX);
+        assert!((0.02..0.6).contains(&seconds), "{case}: {output:?}");
+    }
+}
+
+#[test]
+fn a_job_that_cannot_be_held_by_stopping_it_ends() {
+    if !possible("a_job_that_cannot_be_held_by_stopping_it_ends") {
+        return;
+    }
+    // Timers that send SIGCONT, one after the other: timer_create and timer_settime (x86_64). Those that went off before the
+    // job ran again are lost when it is stopped, and set anew when it runs.
+    let script = "exec perl -e '$SIG{CONT} = sub {}; $event = pack q(x8 i2 x48), 18, 0; \
+        for (1 .. 64) { $id = pack q(i), 0; syscall(222, 1, $event, $id) and die $!; push @ids, unpack q(i), $id } \
+        until (time > $^T + 60) { for (@ids) { $at = pack q(q4), 0, 0, 0, 1e6 + 7e6 * $_; syscall 223, $_, 0, $at, 0 } }'";
+    let output = sandbox(&["cpu=2%"], script).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(137), "{said}");
+    assert!(said.contains("goes on when it is stopped"), "{said}");
+}
+
 /// Bytes that come within a second, as of the clock.
 fn rate(stream: &mut TcpStream, buffer: &mut [u8]) -> f64 {
     let begun = Instant::now();

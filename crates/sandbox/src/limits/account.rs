@@ -1,7 +1,7 @@
 //! What a job has used in all, though its processes come and go: a process that ends leaves what it used to who waits for
 //! it. What nobody waited for (orphans), and used since it was last looked at, is lost.
 
-use kumiko_linux::limits::usage::{self, Blocks};
+use kumiko_linux::limits::usage::{self, Blocks, Cpu};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,9 +15,8 @@ pub struct Used {
 
 /// What one process had told when it was last looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
-    own: Duration,
-    waited_for: Duration,
+pub struct Told {
+    pub cpu: Cpu,
     blocks: Blocks,
 }
 
@@ -33,8 +32,7 @@ impl Account {
         let told = all.iter().filter_map(|pid| {
             let cpu = usage::cpu(*pid).ok()?;
             let told = Told {
-                own: cpu.own,
-                waited_for: cpu.waited_for,
+                cpu,
                 // A process that has ended, and is not waited for, tells no more.
                 blocks: usage::blocks(*pid).unwrap_or_default(),
             };
@@ -47,14 +45,19 @@ impl Account {
         self.total
     }
 
+    /// Of one that was there at the last look.
+    pub fn told(&self, pid: i32) -> Option<&Told> {
+        self.tasks.get(&pid)
+    }
+
     fn add(&mut self, now: BTreeMap<i32, Told>) -> Used {
         let mut used = Used::default();
         let (mut waited, mut gone) = (Duration::ZERO, Duration::ZERO);
         let (mut read, mut written) = (0_u64, 0_u64);
         for (pid, told) in &now {
             let before = self.tasks.get(pid).copied().unwrap_or_default();
-            used.cpu += told.own.saturating_sub(before.own);
-            waited += told.waited_for.saturating_sub(before.waited_for);
+            used.cpu += told.cpu.own.saturating_sub(before.cpu.own);
+            waited += told.cpu.waited_for.saturating_sub(before.cpu.waited_for);
             read += told
                 .blocks
                 .read_bytes
@@ -67,7 +70,7 @@ impl Account {
         let (mut gone_read, mut gone_written) = (0_u64, 0_u64);
         for (pid, told) in &self.tasks {
             if !now.contains_key(pid) {
-                gone += told.own + told.waited_for;
+                gone += told.cpu.own + told.cpu.waited_for;
                 gone_read += told.blocks.read_bytes;
                 gone_written += told.blocks.written_bytes;
             }
@@ -90,8 +93,11 @@ mod tests {
 
     fn told(own_ms: u64, waited_ms: u64, written_bytes: u64) -> Told {
         Told {
-            own: Duration::from_millis(own_ms),
-            waited_for: Duration::from_millis(waited_ms),
+            cpu: Cpu {
+                own: Duration::from_millis(own_ms),
+                waited_for: Duration::from_millis(waited_ms),
+                ..Cpu::default()
+            },
             blocks: Blocks {
                 read_bytes: 0,
                 written_bytes,

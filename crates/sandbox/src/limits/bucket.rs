@@ -17,6 +17,7 @@ pub struct Bucket {
     balance: i128,
     /// A second, as of late.
     speed: i128,
+    recovers: bool,
 }
 
 impl Bucket {
@@ -27,6 +28,7 @@ impl Bucket {
             made_up,
             balance: 0,
             speed: 0,
+            recovers: true,
         }
     }
 
@@ -41,9 +43,10 @@ impl Bucket {
     /// `used` within `time`. However long ago it was looked at last, only what is left of both is bounded.
     pub fn pass(&mut self, time: Duration, used: u64) {
         let Some(rate) = self.rate else { return };
-        let used = i128::from(used);
+        let (used, filled) = (i128::from(used), amount(rate, time));
         let (least, most) = (-amount(rate, self.made_up), amount(rate, self.rest));
-        self.balance = (self.balance + amount(rate, time) - used).clamp(least, most);
+        self.balance = (self.balance + filled - used).clamp(least, most);
+        self.recovers = used.saturating_mul(2) <= filled;
         let nanoseconds = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX).max(1);
         let now = used.saturating_mul(1_000_000_000) / nanoseconds;
         self.speed = now.max(self.speed / i128::from(FADING));
@@ -51,6 +54,16 @@ impl Bucket {
 
     pub fn is_over(&self) -> bool {
         self.rate.is_some() && self.balance < 0
+    }
+
+    /// At the last look it had come up by half of what it could have, at least: nearly nothing was used.
+    pub fn recovers(&self) -> bool {
+        self.rate.is_none() || self.recovers
+    }
+
+    /// What is used a second, as of late: the fastest.
+    pub fn speed(&self) -> u64 {
+        u64::try_from(self.speed).unwrap_or(u64::MAX)
     }
 
     /// When it is to be looked at again: who waits may go on then; who uses would be as much below nothing as `slack` at
@@ -124,6 +137,18 @@ mod tests {
         assert_eq!(bucket.turns(MS), Some(2_000 * MS));
         bucket.pass(2_000 * MS, 0);
         assert!(!bucket.is_over());
+    }
+
+    #[test]
+    fn it_is_seen_whether_who_has_to_wait_does() {
+        let mut bucket = Bucket::new(50 * MS, Duration::MAX);
+        bucket.set(Some(1_000));
+        bucket.pass(10 * MS, 1_000);
+        assert!(bucket.is_over() && !bucket.recovers());
+        bucket.pass(10 * MS, 5);
+        assert!(bucket.is_over() && bucket.recovers());
+        bucket.pass(10 * MS, 6);
+        assert!(bucket.is_over() && !bucket.recovers());
     }
 
     #[test]

@@ -45,6 +45,10 @@ const REST: Duration = Duration::from_millis(500);
 /// minutes of a low rate, and is nothing that its job could help.
 const MADE_UP: Duration = Duration::from_secs(2);
 
+/// Of a limit's unit in what is counted: bytes, billionths of a processor.
+const KBYTE: u64 = 1_000;
+const CPU_PERCENT: u64 = 10_000_000;
+
 /// A job was over a limit that ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
@@ -52,12 +56,18 @@ pub struct Exceeded {
     pub limit: u64,
     /// In the limit's unit.
     pub used: u64,
+    /// It is a rate that the job was stopped for, and it went on.
+    pub unheld: bool,
 }
 
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = Limits::words(self.limited, self.limit);
-        write!(f, "{limit}: it came to {}", self.used)
+        write!(f, "{limit}: it came to {}", self.used)?;
+        match self.unheld {
+            true => write!(f, ", and it goes on when it is stopped for that (SIGCONT)"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -126,15 +136,14 @@ impl Limiter {
 
     /// Other limits from now on.
     pub fn set(&mut self, limits: &Limits) {
-        let rate = |kbyte_s: Option<u64>| kbyte_s.map(|rate| rate.saturating_mul(1_000));
+        let rate = |kbyte_s: Option<u64>| kbyte_s.map(|rate| rate.saturating_mul(KBYTE));
         self.limits = limits.clone();
         self.bound_groups();
-        // Billionths of a processor.
         let percent = limits
             .cpu_percent
             .filter(|_| !self.groups.keep(Controller::Cpu));
         self.cpu
-            .set(percent.map(|percent| percent.saturating_mul(10_000_000)));
+            .set(percent.map(|percent| percent.saturating_mul(CPU_PERCENT)));
         self.read.set(rate(limits.disk_kbyte_s));
         self.written.set(rate(limits.disk_kbyte_s));
         if let Some(inside) = &self.inside {
@@ -155,7 +164,7 @@ impl Limiter {
 
     /// When [`Limiter::tick`] is to be called; None: there is nothing to keep.
     pub fn due(&self) -> Option<Instant> {
-        let idle = self.limits == Limits::default() && self.stopped.is_empty();
+        let idle = self.limits == Limits::default() && !self.stopped.is_on();
         (!idle || self.pacer.has_paced()).then_some(self.due)
     }
 
@@ -175,21 +184,30 @@ impl Limiter {
         self.written.pass(passed, used.written_bytes);
         let received = self.pacer.look(now, &all);
         self.received.pass(passed, received);
-        let was_stopped = !self.stopped.is_empty();
-        let is_over = self.buckets().iter().any(|bucket| bucket.is_over());
-        if is_over {
-            self.stopped.stop(&all, || tasks_of(&self.helpers));
+        let was_stopped = self.stopped.is_on();
+        let over = self.over();
+        if let Some(recovers) = over {
+            let again = || tasks_of(&self.helpers);
+            self.stopped.stop(&all, &self.account, recovers, again);
         } else if !suspended {
             self.stopped.go_on();
         }
         let exceeded = self.exceeded(now, &all);
-        self.due = now + self.until_due(now.elapsed(), is_over, was_stopped);
+        self.due = now + self.until_due(now.elapsed(), over.is_some(), was_stopped);
         exceeded
     }
 
     /// What a job is stopped for.
     fn buckets(&self) -> [&Bucket; 4] {
         [&self.cpu, &self.read, &self.written, &self.received]
+    }
+
+    /// The job is over a rate; and, as it seems, uses next to nothing of what it is over.
+    fn over(&self) -> Option<bool> {
+        let all = self.buckets();
+        let mut over = all.iter().filter(|bucket| bucket.is_over()).peekable();
+        over.peek()?;
+        Some(over.all(|bucket| bucket.recovers()))
     }
 
     /// Of a job that is over, when it may go on; of one that uses much, when it will be over.
@@ -228,7 +246,7 @@ impl Limiter {
                 Controller::Disk,
                 self.limits
                     .disk_kbyte_s
-                    .map(|rate| rate.saturating_mul(1_000)),
+                    .map(|rate| rate.saturating_mul(KBYTE)),
             ),
         ];
         for (controller, most) in bounds {
@@ -274,12 +292,31 @@ impl Limiter {
             limited: Limited::Memory,
             limit,
             used: limit,
+            unheld: false,
+        })
+    }
+
+    /// Stopping the job is in vain: there is no other way to keep its rates.
+    fn unheld(&self) -> Option<Exceeded> {
+        let rates = [
+            (Limited::Cpu, &self.cpu, CPU_PERCENT),
+            (Limited::Disk, &self.read, KBYTE),
+            (Limited::Disk, &self.written, KBYTE),
+            (Limited::Network, &self.received, KBYTE),
+        ];
+        let (limited, bucket, unit) = rates.into_iter().find(|(_, bucket, _)| bucket.is_over())?;
+        let limit = self.limits.get(limited)?;
+        self.stopped.is_in_vain().then(|| Exceeded {
+            limited,
+            limit,
+            used: bucket.speed() / unit,
+            unheld: true,
         })
     }
 
     fn exceeded(&mut self, now: Instant, all: &[i32]) -> Option<Exceeded> {
-        if let Some(killed) = self.killed() {
-            return Some(killed);
+        if let Some(ended) = self.killed().or_else(|| self.unheld()) {
+            return Some(ended);
         }
         let over = |limited: Limited, used: u64| {
             let limit = self.limits.get(limited)?;
@@ -287,6 +324,7 @@ impl Limiter {
                 limited,
                 limit,
                 used,
+                unheld: false,
             })
         };
         let total = self.account.total();
@@ -312,6 +350,7 @@ impl Limiter {
             limited: Limited::Memory,
             limit,
             used,
+            unheld: false,
         })
     }
 }
