@@ -323,6 +323,31 @@ fn mechanisms() -> impl Iterator<Item = &'static str> {
         .map(kumiko_policy::MechanismKind::name)
 }
 
+/// Sends datagrams of 1,000 bytes from outside to whom tells its port, each millisecond, until it says something more.
+fn pour(running: &mut Running) -> String {
+    let mut out = BufReader::new(running.0.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let port: u16 = line.trim().parse().unwrap();
+    let said = std::thread::spawn(move || {
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    });
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let begun = Instant::now();
+    while !said.is_finished() && begun.elapsed() < DEADLINE {
+        let _ = socket.send_to(&[7; 1000], ("127.0.0.1", port)); // refused once it has ended
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = running.0.kill();
+    said.join().unwrap()
+}
+
+/// In perl: a socket of datagrams, which tells its port.
+const HEARING: &str = "$| = 1; socket(S, AF_INET, SOCK_DGRAM, 0); bind(S, pack_sockaddr_in(0, INADDR_LOOPBACK)) or die $!; \
+    ($port) = unpack_sockaddr_in(getsockname S); print \"$port\\n\";";
+
 #[test]
 fn what_is_not_tcp_is_free_and_said_to_be() {
     if !possible("what_is_not_tcp_is_free_and_said_to_be") {
@@ -330,18 +355,50 @@ fn what_is_not_tcp_is_free_and_said_to_be() {
     }
     let heard = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = heard.local_addr().unwrap().port();
-    // At its rate it would take a quarter of an hour.
-    let script = format!(
+    // At its rate it would take a quarter of an hour to send, and two minutes to hear.
+    let sends = format!(
         "perl -MSocket -e 'socket(S, AF_INET, SOCK_DGRAM, 0); $to = pack_sockaddr_in({port}, INADDR_LOOPBACK); \
          for (1 .. 900) {{ send(S, \"x\" x 1000, 0, $to) or die $! }} print \"sent\"'"
     );
+    let hears = format!(
+        "perl -MSocket -e '{HEARING} for (1 .. 120) {{ recv(S, $x, 9000, 0) // die $! }} print \"heard\\n\"'"
+    );
     for mechanism in mechanisms() {
-        let output = sandbox_by(mechanism, &["net=1KB/s"], &script)
+        let output = sandbox_by(mechanism, &["net=1KB/s"], &sends)
             .output()
             .unwrap();
         let [said, told] = [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
         assert_eq!(said, "sent", "{mechanism}: {told}");
         assert!(told.contains("what is not TCP"), "{mechanism}: {told}");
+        let mut command = sandbox_by(mechanism, &["net=1KB/s"], &hears);
+        let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+        assert_eq!(pour(&mut running), "heard", "{mechanism}");
+    }
+}
+
+#[test]
+fn datagrams_are_held_to_the_rate_by_a_limiter_in_the_guest() {
+    let heard = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = heard.local_addr().unwrap().port();
+    // A second's worth is a hundred of them; both are over within a moment, where nobody holds them.
+    let took = "printf qq(%.3f\\n), Time::HiRes::time() - $begun";
+    let sends = format!(
+        "perl -MSocket -MTime::HiRes -e '$| = 1; print \"{port}\\n\"; socket(S, AF_INET, SOCK_DGRAM, 0); \
+         $to = pack_sockaddr_in({port}, INADDR_LOOPBACK); $begun = Time::HiRes::time(); \
+         for (1 .. 250) {{ send(S, \"x\" x 1000, 0, $to) or die $! }} {took}'"
+    );
+    let hears = format!(
+        "perl -MSocket -MTime::HiRes -e '{HEARING} recv(S, $x, 9000, 0) // die $!; $begun = Time::HiRes::time(); \
+         for (1 .. 250) {{ recv(S, $x, 9000, 0) // die $! }} {took}'"
+    );
+    for limiter in ["deadline", "paper"] {
+        for script in [&sends, &hears] {
+            let Some((mut running, _stderr)) = inside(limiter, "net=100KB/s", script) else {
+                return;
+            };
+            let took: f64 = pour(&mut running).parse().unwrap();
+            assert!((2.0..50.0).contains(&took), "{limiter}: {took} s: {script}");
+        }
     }
 }
 
@@ -418,6 +475,58 @@ fn a_paced_job_does_not_set_its_own_pace() {
 }
 
 #[test]
+fn no_thread_of_a_paced_job_has_descriptors_of_its_own() {
+    if !possible("no_thread_of_a_paced_job_has_descriptors_of_its_own") {
+        return;
+    }
+    // unshare(CLONE_FILES), close_range(50, 60, CLOSE_RANGE_UNSHARE), and clone(CLONE_THREAD), which is no thread natively.
+    let script = "perl -e 'print syscall(272, 0x400) ? q(refused ) : q(done ); \
+        print syscall(436, 50, 60, 2) ? q(refused ) : q(done ); syscall(56, 0x10000, 0); print $! + 0'";
+    for mechanism in mechanisms() {
+        for (limit, expected) in [
+            ("net=1GB/s", "refused refused 1"),
+            ("cpu=1000%", "done done 22"),
+        ] {
+            let output = sandbox_by(mechanism, &[limit], script).output().unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                expected,
+                "{mechanism}, {limit}: {output:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_socket_is_found_though_the_first_thread_of_its_process_has_ended() {
+    const NAME: &str = "a_socket_is_found_though_the_first_thread_of_its_process_has_ended";
+    if !possible(NAME) {
+        return;
+    }
+    if kumiko_linux::process::threadfd(std::process::id() as i32).is_err() {
+        return eprintln!("SKIP {NAME}: missing descriptors of threads (Linux 6.9)");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "exec perl -MSocket -e 'require threads; threads->create(sub {{ select undef, undef, undef, 0.5; \
+         socket(S, AF_INET, SOCK_STREAM, 0); connect(S, pack_sockaddr_in({port}, INADDR_LOOPBACK)) or die $!; \
+         1 while syswrite(S, \"x\" x 65536) }}); syscall 60, 0'"
+    );
+    let _running = Running(sandbox(&["net=1MB/s"], &script).spawn().unwrap());
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let (begun, mut buffer) = (Instant::now(), vec![0; 1 << 20]);
+    loop {
+        let rate = rate(&mut stream, &mut buffer);
+        if rate < 1.3e6 {
+            return;
+        }
+        assert!(begun.elapsed() < DEADLINE / 4, "{rate} bytes a second");
+    }
+}
+
+#[test]
 fn a_socket_has_a_pace_when_it_is_connected_or_bound_where_that_is_asked_for() {
     if !possible("a_socket_has_a_pace_when_it_is_connected_or_bound_where_that_is_asked_for") {
         return;
@@ -470,6 +579,7 @@ fn inside(limiter: &str, rate: &str, script: &str) -> Option<(Running, impl Read
         .arg(policy.path())
         .args(["--limit", rate, "--", "bash", "-c", script])
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut running = Running(command.spawn().unwrap());
     let mut said = String::new();

@@ -19,6 +19,13 @@ pub fn pidfd(pid: i32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
+/// As [`pidfd`], of any thread: to reach its descriptors (PIDFD_THREAD, Linux 6.9).
+pub fn threadfd(tid: i32) -> io::Result<OwnedFd> {
+    let tid = Pid::from_raw(tid).ok_or(io::ErrorKind::InvalidInput)?;
+    let flags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+    Ok(rustix::process::pidfd_open(tid, flags)?)
+}
+
 /// Takes the end of a child; None: it runs. The zombie is gone afterwards.
 pub fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<End>> {
     take(pidfd, WaitIdOptions::EXITED | WaitIdOptions::NOHANG)

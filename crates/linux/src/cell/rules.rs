@@ -90,8 +90,12 @@ const USER_MODE_ONLY: u32 = 1;
 /// level's option of this number (MCAST_LEAVE_SOURCE_GROUP) is missed.
 const PACE: [u32; 1] = [libc::SO_MAX_PACING_RATE as u32];
 
+/// close_range(2).
+const CLOSE_RANGE_UNSHARE: u32 = 2;
+
 /// The filter of every guest. Without `further_processes`, threads can be made and processes cannot (EAGAIN, as at a
-/// limit on processes). `paced`: a guest does not set the pace of its sockets (EPERM).
+/// limit on processes). `paced`: a guest does not set the pace of its sockets, and no thread
+/// has descriptors of its own, where they would not be found (EPERM).
 pub fn guest_filter(further_processes: bool, paced: bool) -> Filter {
     let eperm = Verdict::Fail(libc::EPERM);
     let mut filter = Filter::new(LAST_KNOWN_CALL);
@@ -113,7 +117,12 @@ pub fn guest_filter(further_processes: bool, paced: bool) -> Filter {
             Verdict::Fail(libc::EAFNOSUPPORT),
         );
     if paced {
-        filter = filter.on_values(libc::SYS_setsockopt, 2, &PACE, eperm);
+        let own = [libc::CLONE_THREAD as u32, libc::CLONE_FILES as u32];
+        filter = filter
+            .on_values(libc::SYS_setsockopt, 2, &PACE, eperm)
+            .on_bits(libc::SYS_unshare, 0, libc::CLONE_FILES as u32, eperm)
+            .on_bits(libc::SYS_close_range, 2, CLOSE_RANGE_UNSHARE, eperm)
+            .on_bit_without(libc::SYS_clone, 0, own, eperm);
     }
     if !further_processes {
         let again = Verdict::Fail(libc::EAGAIN);

@@ -155,6 +155,23 @@ impl Filter {
         self
     }
 
+    /// The call, when this bit is set in the low word of the argument, and that one is not.
+    pub fn on_bit_without(
+        mut self,
+        call: i64,
+        argument: u32,
+        [set, unset]: [u32; 2],
+        verdict: Verdict,
+    ) -> Filter {
+        self.push(EQUAL, 0, 5, number(call));
+        self.push(LOAD, 0, 0, ARGUMENTS + 8 * argument);
+        self.push(ANY_BIT, 0, 2, set);
+        self.push(ANY_BIT, 1, 0, unset);
+        self.verdict(verdict);
+        self.push(LOAD, 0, 0, NUMBER);
+        self
+    }
+
     /// The call, when an argument is an address (both its words; null is none).
     pub fn unless_null(mut self, call: i64, argument: u32, verdict: Verdict) -> Filter {
         let at = ARGUMENTS + 8 * argument;
@@ -473,6 +490,22 @@ mod tests {
         let told = |arguments| run(&filter, ARCHITECTURE, 44, arguments);
         assert_eq!(told([0; 6]), libc::SECCOMP_RET_ALLOW);
         assert_eq!(told([0, 0, 0, 0, 9, 0]), libc::SECCOMP_RET_USER_NOTIF);
+    }
+
+    #[test]
+    fn one_bit_is_looked_at_where_another_is_not_set() {
+        let refused = Verdict::Fail(libc::EPERM);
+        let filter = Filter::new(400)
+            .on_bit_without(56, 0, [0x10, 0x4], refused)
+            .on(57, refused)
+            .finish();
+        let told = |call, flags| run(&filter, ARCHITECTURE, call, [flags, 0, 0, 0, 0, 0]);
+        assert_eq!(told(56, 0x13), fails(libc::EPERM));
+        for flags in [0x17, 0x4, 0x3] {
+            assert_eq!(told(56, flags), libc::SECCOMP_RET_ALLOW, "{flags}");
+        }
+        assert_eq!(told(57, 0x17), fails(libc::EPERM));
+        assert_eq!(told(58, 0x10), libc::SECCOMP_RET_ALLOW);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! copies of its descriptors (pidfd_getfd(2)) that live for microseconds.
 //! No call of the process is touched. Not here: what each is given.
 
-use super::tasks::place;
+use super::tasks::{place, survivor};
 use crate::process;
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,38 +38,39 @@ pub struct Sent {
     pub apart: bool,
 }
 
-/// A process whose sockets can be reached.
+/// A process whose sockets can be reached, by one of its threads: all have the same descriptors.
 #[derive(Debug)]
 pub struct Owner {
-    pid: i32,
-    pidfd: OwnedFd,
+    thread: OwnedFd,
+    sockets: BTreeMap<u64, i32>,
 }
 
 impl Owner {
+    /// With the sockets that it has now.
+    ///
+    /// # Errors
+    /// It has ended, or is not to be looked at.
     pub fn new(pid: i32) -> io::Result<Owner> {
-        let pidfd = process::pidfd(pid)?;
-        Ok(Owner { pid, pidfd })
+        let owner = match sockets(pid) {
+            Ok(sockets) if !sockets.is_empty() => {
+                return Ok(Owner::by(process::pidfd(pid)?, sockets));
+            }
+            told => told,
+        };
+        // The first thread has none any more when it has ended; others may.
+        match survivor(pid) {
+            Some(tid) => Ok(Owner::by(process::threadfd(tid)?, sockets(tid)?)),
+            None => Ok(Owner::by(process::pidfd(pid)?, owner?)),
+        }
+    }
+
+    fn by(thread: OwnedFd, sockets: BTreeMap<u64, i32>) -> Owner {
+        Owner { thread, sockets }
     }
 
     /// Its sockets: the number of each in the kernel (inode), and by which descriptor it has it.
-    pub fn sockets(&self) -> io::Result<BTreeMap<u64, i32>> {
-        let mut all = BTreeMap::new();
-        for entry in fs::read_dir(place(self.pid).join("fd"))?.flatten() {
-            let Ok(link) = fs::read_link(entry.path()) else {
-                continue;
-            };
-            let inode = link
-                .to_str()
-                .and_then(|link| link.strip_prefix("socket:["))
-                .and_then(|link| link.strip_suffix(']'))
-                .and_then(|inode| inode.parse().ok());
-            let number = entry.file_name();
-            let number = number.to_str().and_then(|number| number.parse().ok());
-            if let (Some(inode), Some(number)) = (inode, number) {
-                all.insert(inode, number);
-            }
-        }
-        Ok(all)
+    pub fn sockets(&self) -> &BTreeMap<u64, i32> {
+        &self.sockets
     }
 
     /// Paces a socket, and tells how it does. None: it is no TCP socket, and cannot be paced.
@@ -77,7 +78,7 @@ impl Owner {
     /// # Errors
     /// The descriptor is closed by now, or the process is not ours to look into.
     pub fn pace(&self, descriptor: i32, bytes_a_second: u64) -> io::Result<Option<Sent>> {
-        let socket = process::descriptor_of(self.pidfd.as_fd(), descriptor)?;
+        let socket = process::descriptor_of(self.thread.as_fd(), descriptor)?;
         let Some(sent) = sent(socket.as_fd()) else {
             return Ok(None);
         };
@@ -90,7 +91,7 @@ impl Owner {
     /// # Errors
     /// As [`Owner::pace`].
     pub fn look(&self, descriptor: i32) -> io::Result<Option<Sent>> {
-        let socket = process::descriptor_of(self.pidfd.as_fd(), descriptor)?;
+        let socket = process::descriptor_of(self.thread.as_fd(), descriptor)?;
         Ok(sent(socket.as_fd()))
     }
 
@@ -100,7 +101,7 @@ impl Owner {
     /// # Errors
     /// As [`Owner::pace`], or it is no TCP socket.
     pub fn bound_window(&self, descriptor: i32, bytes: u32) -> io::Result<()> {
-        let socket = process::descriptor_of(self.pidfd.as_fd(), descriptor)?;
+        let socket = process::descriptor_of(self.thread.as_fd(), descriptor)?;
         let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
         // SAFETY: the pointer and the length are those of the live local `bytes`; rustix has no wrapper for this option.
         let result = unsafe {
@@ -117,6 +118,27 @@ impl Owner {
             _ => Err(io::Error::last_os_error()),
         }
     }
+}
+
+/// Those of a thread.
+fn sockets(tid: i32) -> io::Result<BTreeMap<u64, i32>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(place(tid).join("fd"))?.flatten() {
+        let Ok(link) = fs::read_link(entry.path()) else {
+            continue;
+        };
+        let inode = link
+            .to_str()
+            .and_then(|link| link.strip_prefix("socket:["))
+            .and_then(|link| link.strip_suffix(']'))
+            .and_then(|inode| inode.parse().ok());
+        let number = entry.file_name();
+        let number = number.to_str().and_then(|number| number.parse().ok());
+        if let (Some(inode), Some(number)) = (inode, number) {
+            all.insert(inode, number);
+        }
+    }
+    Ok(all)
 }
 
 /// The most that a socket sends, bytes a second; sockets that it accepts have the same.
@@ -176,11 +198,11 @@ mod tests {
 
     #[test]
     fn a_tcp_socket_is_paced_from_outside_and_tells_what_it_sent() {
-        let owner = Owner::new(std::process::id() as i32).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        let sockets = owner.sockets().unwrap();
+        let owner = Owner::new(std::process::id() as i32).unwrap();
+        let sockets = owner.sockets();
         let number = near.as_raw_fd();
         assert!(sockets.values().any(|descriptor| *descriptor == number));
         near.write_all(&[7; 1000]).unwrap();

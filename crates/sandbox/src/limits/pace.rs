@@ -65,8 +65,9 @@ impl Pacer {
         let owners: Vec<Owner> = all.iter().filter_map(|pid| Owner::new(*pid).ok()).collect();
         let mut places = BTreeMap::new();
         for owner in &owners {
-            for (inode, descriptor) in owner.sockets().unwrap_or_default() {
-                places.insert(inode, Place { owner, descriptor });
+            for (inode, descriptor) in owner.sockets() {
+                let descriptor = *descriptor;
+                places.insert(*inode, Place { owner, descriptor });
             }
         }
         let Some(rate) = self.rate else {

@@ -12,6 +12,8 @@ const NEW_NAMESPACES: u32 = 0x7E02_0000;
 const NEW_TIME: u32 = 0x80;
 const CLONE_UNTRACED: u32 = 0x0080_0000;
 const CLONE_THREAD: u32 = 0x0001_0000;
+const CLONE_FILES: u32 = 0x400;
+const CLOSE_RANGE_UNSHARE: u32 = 2;
 /// Input put into a terminal (ioctl_tty(2)); what changes files that are open to be read: attributes (ioctl_iflags(2)),
 /// snapshots and volumes of btrfs.
 const FORBIDDEN_REQUESTS: [u32; 11] = [
@@ -117,7 +119,12 @@ pub(super) fn filter(
         .unless_bits(call("userfaultfd"), 0, USER_MODE_ONLY, eperm);
     let none = fail(Errno::EAFNOSUPPORT);
     if paced {
-        filter = filter.on_values(call("setsockopt"), 2, &[PACE], eperm);
+        // No thread has descriptors of its own, where they would not be found.
+        filter = filter
+            .on_values(call("setsockopt"), 2, &[PACE], eperm)
+            .on_bits(call("unshare"), 0, CLONE_FILES, eperm)
+            .on_bits(call("close_range"), 2, CLOSE_RANGE_UNSHARE, eperm)
+            .on_bit_without(call("clone"), 0, [CLONE_THREAD, CLONE_FILES], eperm);
     }
     if addresses || paced {
         // Connects by sending, over an address that is looked at when a datagram is sent.
