@@ -206,10 +206,12 @@ fn a_waiting_client_hears_of_the_end_though_the_site_was_killed() {
     };
     let site = user.site();
     let rsl = "&(executable=/bin/sh)(arguments=-c \"touch up; until test -e go; do sleep 0.02; done; exit 6\")";
-    let client = user
-        .tool("globusrun", ["-r", &site, rsl])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+    let told_to = user.person.kumiko_home().join("told");
+    let file = std::fs::File::create(&told_to).unwrap();
+    let mut client = user
+        .tool("stdbuf", ["-oL", "globusrun", "-r", &site, rsl])
+        .stderr(file.try_clone().unwrap())
+        .stdout(file)
         .spawn()
         .unwrap();
     let directory = user.person.kumiko_home().join("state/jobs");
@@ -217,19 +219,16 @@ fn a_waiting_client_hears_of_the_end_though_the_site_was_killed() {
         let mut found = std::fs::read_dir(&directory).ok()?;
         found.next().map(|entry| entry.unwrap().path())
     };
-    until("it runs", || {
-        job().is_some_and(|job| job.join("up").exists())
+    let told = || std::fs::read_to_string(&told_to).unwrap();
+    until("it runs, and the client knows it", || {
+        job().is_some_and(|job| job.join("up").exists()) && told().contains("ACTIVE")
     });
     user.person.kill_site();
     std::fs::write(job().unwrap().join("go"), "").unwrap();
     user.start_site_again();
-    let output = kumiko_e2e::collect(client);
-    assert!(
-        stdout(&output).contains("exit code: 6"),
-        "{}\n{}",
-        told(&output),
-        user.log()
-    );
+    until("the client ends", || client.try_wait().unwrap().is_some());
+    let (told, log) = (told(), user.log());
+    assert!(told.contains("exit code: 6"), "{told}\n{log}");
 }
 
 #[test]
