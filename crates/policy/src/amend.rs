@@ -280,7 +280,8 @@ impl Policy {
                 Access::Hidden => "hidden",
                 Access::Temporary { .. } => "temporary",
             };
-            format!("{} {access}", rule.path)
+            let not = if rule.execute { "" } else { ", not executed" };
+            format!("{} {access}{not}", rule.path)
         });
         let network = self.network.map(|network| match network {
             Network::Host => "network host".to_owned(),

@@ -60,6 +60,7 @@ impl Default for Policy {
                     },
                     optional: true,
                 },
+                execute: true,
                 path,
                 origin: origin.clone(),
             });
@@ -69,6 +70,7 @@ impl Default for Policy {
             .map(|path| Rule {
                 path,
                 access: Access::Temporary { size_mib: None },
+                execute: true,
                 origin: origin.clone(),
             });
         let mut paths: Vec<Rule> = shown.chain(temporary).collect();

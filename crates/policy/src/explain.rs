@@ -9,6 +9,8 @@ use crate::types::{Access, Origin, Policy, Real, Rule};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub seen: Seen,
+    /// May what is shown there be executed (P23)?
+    pub execute: bool,
     /// The path of the rule that decided.
     pub by: GuestPath,
     pub origin: Origin,
@@ -51,6 +53,7 @@ impl Policy {
         let Some(rule) = rule else {
             return Decision {
                 seen: Seen::Absent,
+                execute: true,
                 by: root(),
                 origin: always("not listed"),
             };
@@ -71,6 +74,7 @@ impl Policy {
         };
         Decision {
             seen,
+            execute: rule.execute,
             by: rule.path.clone(),
             origin: rule.origin.clone(),
         }
@@ -131,6 +135,7 @@ fn built_in(path: &GuestPath) -> Option<Decision> {
                 real: Real::Job { beneath },
                 writable: true,
             },
+            execute: true,
             by: root().join(&JOB_DIRECTORY[1..]),
             origin: always("every guest's own directory"),
         });
@@ -138,6 +143,7 @@ fn built_in(path: &GuestPath) -> Option<Decision> {
     let top = ["/proc", "/dev"].into_iter().find(|top| at(top))?;
     Some(Decision {
         seen: Seen::Made,
+        execute: true,
         by: root().join(&top[1..]),
         origin: always("made for every guest"),
     })

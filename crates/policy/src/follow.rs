@@ -15,6 +15,10 @@ pub enum Now {
     AsBegun,
     /// As it began, but not to be written to any more.
     ReadOnly,
+    /// As it began, but not to be executed any more.
+    NotExecuted,
+    /// Neither written to nor executed any more.
+    ReadAlone,
     /// There, and cannot be opened.
     Denied,
     /// An empty directory or file.
@@ -24,6 +28,16 @@ pub enum Now {
 impl Now {
     pub fn is_closed(self) -> bool {
         matches!(self, Now::Denied | Now::Hidden)
+    }
+
+    /// May what could be written to be written to?
+    pub fn writes(self) -> bool {
+        matches!(self, Now::AsBegun | Now::NotExecuted)
+    }
+
+    /// May what could be executed be executed?
+    pub fn executes(self) -> bool {
+        matches!(self, Now::AsBegun | Now::ReadOnly)
     }
 }
 
@@ -120,41 +134,65 @@ fn host_path(real: &Real) -> Option<GuestPath> {
 }
 
 fn at(began: &Policy, now: &Policy, path: &GuestPath) -> Now {
-    let (real, writable) = match began.explain(path).seen {
+    let begun = began.explain(path);
+    let (real, writable) = match begun.seen {
         Seen::Shown { real, writable } => (Some(real), writable),
         Seen::Temporary => (None, true),
         // Nothing to be narrowed.
         Seen::Denied | Seen::Hidden | Seen::Absent | Seen::Made => return Now::AsBegun,
     };
-    let shown = match (now.explain(path).seen, &real) {
+    let given = now.explain(path);
+    let rights = |writable| Rights {
+        writable,
+        execute: given.execute,
+    };
+    let shown = match (given.seen, &real) {
         (Seen::Denied, _) => return Now::Denied,
         (Seen::Hidden, _) => return Now::Hidden,
         // The job's own, or nobody's.
-        (_, None | Some(Real::Job { .. })) => Some(true),
-        (Seen::Shown { real, writable }, Some(begun)) if real.is_same(begun) => Some(writable),
+        (_, None | Some(Real::Job { .. })) => Some(rights(true)),
+        (Seen::Shown { real, writable }, Some(begun)) if real.is_same(begun) => {
+            Some(rights(writable))
+        }
         (_, Some(begun)) => elsewhere(now, begun),
     };
-    match shown {
-        None => Now::Hidden,
-        Some(false) if writable => Now::ReadOnly,
-        Some(_) => Now::AsBegun,
+    let Some(shown) = shown else {
+        return Now::Hidden;
+    };
+    match (writable && !shown.writable, begun.execute && !shown.execute) {
+        (false, false) => Now::AsBegun,
+        (true, false) => Now::ReadOnly,
+        (false, true) => Now::NotExecuted,
+        (true, true) => Now::ReadAlone,
     }
 }
 
-/// Is the file shown by any name, and writable by one? What its own name is was for the job to say.
-fn elsewhere(now: &Policy, real: &Real) -> Option<bool> {
+struct Rights {
+    writable: bool,
+    execute: bool,
+}
+
+/// Is the file shown by any name, writable by one, and executed by one? What its own name is was for the job to say.
+fn elsewhere(now: &Policy, real: &Real) -> Option<Rights> {
     let path = host_path(real)?;
     let names = now.paths.iter().filter_map(|rule| {
         let rest = path.below(&host(&rule.access)?)?.to_owned();
-        match now.explain(&rule.path.join(&rest)).seen {
+        let decision = now.explain(&rule.path.join(&rest));
+        match decision.seen {
             Seen::Shown {
                 real: shown,
                 writable,
-            } if shown.is_same(real) => Some(writable),
+            } if shown.is_same(real) => Some(Rights {
+                writable,
+                execute: decision.execute,
+            }),
             _ => None,
         }
     });
-    names.max()
+    names.reduce(|one, other| Rights {
+        writable: one.writable || other.writable,
+        execute: one.execute || other.execute,
+    })
 }
 
 fn reach(now: &Policy) -> Vec<Reach> {

@@ -160,7 +160,10 @@ fn lay(base: &Policy, rule: &Rule) -> Result<Vec<Rule>, NarrowError> {
         Access::Read { real, optional } => (real, *optional, false),
         Access::Write { real, optional } => (real, *optional, true),
         Access::Denied | Access::Hidden | Access::Temporary { .. } => {
-            return Ok(vec![rule.clone()]);
+            return Ok(vec![Rule {
+                execute: rule.execute && executes(base, &rule.path),
+                ..rule.clone()
+            }]);
         }
     };
     let asked = in_view(asked);
@@ -170,7 +173,8 @@ fn lay(base: &Policy, rule: &Rule) -> Result<Vec<Rule>, NarrowError> {
         real: asked.clone(),
         origin: origin(),
     };
-    let access = match base.explain(&asked).seen {
+    let given = base.explain(&asked);
+    let access = match given.seen {
         crate::Seen::Shown {
             writable: false, ..
         } if write => {
@@ -194,6 +198,7 @@ fn lay(base: &Policy, rule: &Rule) -> Result<Vec<Rule>, NarrowError> {
     let mut laid = vec![Rule {
         path: rule.path.clone(),
         access,
+        execute: rule.execute && given.execute,
         origin: rule.origin.clone(),
     }];
     for above in base.paths.iter().filter(|above| above.path != asked) {
@@ -207,13 +212,25 @@ fn lay(base: &Policy, rule: &Rule) -> Result<Vec<Rule>, NarrowError> {
             },
             other => other.clone(),
         };
+        let path = rule.path.join(rest);
+        let is_file = matches!(access, Access::Read { .. } | Access::Write { .. });
         laid.push(Rule {
-            path: rule.path.join(rest),
+            execute: rule.execute && above.execute && (is_file || executes(base, &path)),
+            path,
             access,
             origin: above.origin.clone(),
         });
     }
     Ok(laid)
+}
+
+/// May what lies there, and what any rule has below it, be executed? So may what is made in a place of nobody's there.
+fn executes(base: &Policy, path: &GuestPath) -> bool {
+    let mut below = base
+        .paths
+        .iter()
+        .filter(|above| above.path.below(path).is_some());
+    base.explain(path).execute && below.all(|above| above.execute)
 }
 
 /// What a policy's text calls a real path is, for a lower policy, a path of the view above it.

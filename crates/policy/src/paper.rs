@@ -172,6 +172,7 @@ impl Reader<'_> {
         let rule = Rule {
             path,
             access,
+            execute: true, // the notation has no word for it
             origin,
         };
         add(&mut self.policy, rule).map_err(|problem| self.error(number, place.0, problem))

@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 const KEYS: &str =
     "mechanism, network, further_processes, strict, complete, limiter, vo, paths, limits";
-const RULE_KEYS: &str = "access, real, optional, size_mib";
+const RULE_KEYS: &str = "access, real, optional, size_mib, execute";
 const NETWORK_KEYS: &str = "access, allow, deny";
 const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib, processes, open_files, cpu_time_s, \
                           wall_time_s, written_mib";
@@ -225,14 +225,17 @@ impl Reader<'_> {
                     "size_mib" => {
                         said.size_mib = Some((self.number((name, value), MAX_MIB)?, name.span()))
                     }
+                    "execute" => said.execute = Some((self.boolean((name, value))?, name.span())),
                     other => return Err(self.unknown(name, other, RULE_KEYS)),
                 }
             }
         }
+        let execute = said.execute.as_ref().is_none_or(|(execute, _)| *execute);
         let access = self.access(&path, said, value.span())?;
         Ok(Rule {
             path,
             access,
+            execute,
             origin,
         })
     }
@@ -278,6 +281,13 @@ impl Reader<'_> {
                     .as_ref()
                     .map(|(_, span)| span.clone())
                     .filter(|_| access != "temporary"),
+            ),
+            (
+                "execute",
+                said.execute
+                    .as_ref()
+                    .map(|(_, span)| span.clone())
+                    .filter(|_| !shows && access != "temporary"),
             ),
         ];
         for (key, span) in misplaced {
@@ -439,4 +449,5 @@ struct Said<'a> {
     real: Option<(GuestPath, Range<usize>)>,
     optional: Option<(bool, Range<usize>)>,
     size_mib: Option<(u64, Range<usize>)>,
+    execute: Option<(bool, Range<usize>)>,
 }

@@ -111,8 +111,19 @@ pub struct Rule {
     /// As the guest names it.
     pub path: GuestPath,
     pub access: Access,
+    /// May what lies there be executed? More than read, less than all that can be done with what is read (P23).
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub execute: bool,
     /// Where it says so.
     pub origin: Origin,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(yes: &bool) -> bool {
+    *yes
 }
 
 /// What the guest finds at a path and below it, unless a longer path says otherwise.

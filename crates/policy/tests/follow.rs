@@ -75,6 +75,25 @@ fn a_guest_follows_what_is_taken_away_and_given_back_and_no_more() {
         Now::ReadOnly,
     );
     check(named, "\"/else\" = \"write\"", "/mnt/x", Now::Hidden);
+    // What was executed.
+    let still = "\"/data\" = { access = \"write\", execute = false }";
+    check(data, still, "/data/x", Now::NotExecuted);
+    check(still, data, "/data/x", Now::AsBegun);
+    check(still, still, "/data/x", Now::AsBegun);
+    check(still, "\"/data\" = \"read\"", "/data/x", Now::ReadOnly);
+    check(named, still, "/mnt/x", Now::NotExecuted);
+    let read = "\"/data\" = { access = \"read\", execute = false }";
+    check(data, read, "/data/x", Now::ReadAlone);
+    let tools = format!("{read}\n\"/data/bin\" = \"read\"");
+    check(data, &tools, "/data/bin/x", Now::ReadOnly);
+    let other = format!("{read}\n\"/tools\" = {{ access = \"read\", real = \"/data\" }}");
+    check(named, &other, "/mnt/x", Now::ReadOnly);
+    check(
+        "\"/tmp\" = \"temporary\"",
+        "\"/tmp\" = { access = \"temporary\", execute = false }",
+        "/tmp/x",
+        Now::NotExecuted,
+    );
     // Another file by the same name.
     check(
         "\"/etc/passwd\" = \"read\"",
@@ -187,22 +206,35 @@ fn no_running_guest_sees_what_the_policy_of_now_does_not_show() {
         let (began, now) = (drawn(&mut random), drawn(&mut random));
         let followed = follow(&began, &now);
         assert_eq!(follow(&began, &began).paths, [], "{began:?}");
-        // Which files are shown by any name, and written to by one.
-        let mut shown: BTreeMap<GuestPath, bool> = BTreeMap::new();
+        // Which files are shown by any name, written to by one, and executed by one.
+        let mut shown: BTreeMap<GuestPath, (bool, bool)> = BTreeMap::new();
         for name in &names {
-            if let Seen::Shown { real, writable } = now.explain(name).seen {
-                *shown.entry(file(&real)).or_default() |= writable;
+            let decision = now.explain(name);
+            if let Seen::Shown { real, writable } = decision.seen {
+                let (written, executed) = shown.entry(file(&real)).or_default();
+                *written |= writable;
+                *executed |= decision.execute;
             }
         }
         for at in &places {
-            let Seen::Shown { real, writable } = began.explain(at).seen else {
+            let begun = began.explain(at);
+            let Seen::Shown { real, writable } = begun.seen else {
                 continue;
             };
             let allowed = shown.get(&file(&real)).copied();
             let told = || format!("{began:?}\n{now:?}\n{at}: {:?}", followed.paths);
             match followed.at(at) {
-                Now::AsBegun => assert!(allowed >= Some(writable), "{}", told()),
-                Now::ReadOnly => assert!(writable && allowed.is_some(), "{}", told()),
+                kept @ (Now::AsBegun | Now::ReadOnly | Now::NotExecuted | Now::ReadAlone) => {
+                    let (written, executed) = allowed.unwrap_or_else(|| panic!("{}", told()));
+                    assert!(!(writable && kept.writes()) || written, "{}", told());
+                    assert!(
+                        !(begun.execute && kept.executes()) || executed,
+                        "{}",
+                        told()
+                    );
+                    assert!(kept.writes() || writable, "{}", told());
+                    assert!(kept.executes() || begun.execute, "{}", told());
+                }
                 Now::Denied => assert_eq!(now.explain(at).seen, Seen::Denied, "{}", told()),
                 Now::Hidden => {
                     let by_name = now.explain(at).seen == Seen::Hidden;

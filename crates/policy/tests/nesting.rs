@@ -47,8 +47,15 @@ fn whole(real: &Real) -> GuestPath {
     }
 }
 
-/// Does the policy show this real path under any name, and to write to if that is asked?
-fn shows(policy: &Policy, real: &GuestPath, to_write: bool) -> bool {
+/// What is done with what is shown.
+#[derive(Clone, Copy)]
+struct Done {
+    written: bool,
+    executed: bool,
+}
+
+/// Does the policy show this real path under any name, for that to be done with it?
+fn shows(policy: &Policy, real: &GuestPath, done: Done) -> bool {
     policy.paths.iter().any(|rule| {
         let (Access::Read { real: root, .. } | Access::Write { real: root, .. }) = &rule.access
         else {
@@ -57,11 +64,15 @@ fn shows(policy: &Policy, real: &GuestPath, to_write: bool) -> bool {
         let Some(rest) = real.below(&whole(root)) else {
             return false;
         };
-        match policy.explain(&rule.path.join(rest)).seen {
+        let decision = policy.explain(&rule.path.join(rest));
+        match decision.seen {
             Seen::Shown {
                 real: seen,
                 writable,
-            } => whole(&seen) == *real && (writable || !to_write),
+            } => {
+                let done = (writable || !done.written) && (decision.execute || !done.executed);
+                whole(&seen) == *real && done
+            }
             _ => false,
         }
     })
@@ -70,10 +81,22 @@ fn shows(policy: &Policy, real: &GuestPath, to_write: bool) -> bool {
 /// Says what is wider.
 fn wider(above: &Policy, below: &Policy, probes: &[GuestPath]) -> Option<String> {
     for at in probes {
-        if let Seen::Shown { real, writable } = below.explain(at).seen {
+        let decision = below.explain(at);
+        if let Seen::Shown { real, writable } = &decision.seen {
             let own = matches!(real, Real::Job { .. });
-            if !own && !shows(above, &whole(&real), writable) {
-                return Some(format!("{at} shows {}", whole(&real)));
+            let done = Done {
+                written: *writable,
+                executed: false,
+            };
+            if !own && !shows(above, &whole(real), done) {
+                return Some(format!("{at} shows {}", whole(real)));
+            }
+            let done = Done {
+                written: false,
+                executed: decision.execute,
+            };
+            if !own && !shows(above, &whole(real), done) {
+                return Some(format!("{at} executes {}", whole(real)));
             }
         }
     }
@@ -132,6 +155,16 @@ fn the_effective_policy_is_never_wider_than_any_above_it() {
         }
         let seen = |at: &&GuestPath| matches!(effective.explain(at).seen, Seen::Shown { .. });
         shown += probes.iter().filter(seen).count();
+        // What is made in an empty place, which is no file above.
+        let last = above.last().unwrap_or(effective);
+        for at in &probes {
+            let decision = effective.explain(at);
+            let made = decision.seen == Seen::Temporary && decision.execute;
+            assert!(
+                !made || last.explain(at).execute,
+                "chain {seed}: {at} {last:#?}"
+            );
+        }
         for policy in above {
             if let Some(what) = wider(policy, effective, &probes) {
                 panic!("chain {seed}: {what} is wider: {policy:#?} above {effective:#?}");
@@ -188,6 +221,65 @@ fn below_a_site_nobody_asks_for_what_is_no_wall_but_where_the_site_does() {
     check(Some(""), Err("auto"));
     check(Some("mechanism = 'notify'"), Err("notify"));
     check(Some("mechanism = 'library'"), Ok(()));
+}
+
+#[test]
+fn what_is_not_executed_above_is_executed_by_no_name_below() {
+    let check = |site: &str, job: &str, at: &str, expected: bool| {
+        let text = |lines: &str, source| parse(&format!("[paths]\n{lines}"), source).unwrap();
+        let (above, below) = (text(site, "site"), text(job, "job"));
+        let got = nest([(Layer::Site, &above), (Layer::Job, &below)]).unwrap();
+        assert_eq!(
+            got.explain(&path(at)).execute,
+            expected,
+            "{site}\n{job}\n{at}"
+        );
+    };
+    let data = "'/data' = {access='write', execute=false}";
+    check(data, "", "/data/x", false);
+    check(data, "", "/usr/bin/x", true);
+    check(data, "'/data' = 'write'", "/data/x", false);
+    check(data, "'/data/bin' = 'read'", "/data/bin/x", false);
+    check(
+        data,
+        "'/bin2' = {access='read', real='/data/bin'}",
+        "/bin2/x",
+        false,
+    );
+    check("'/data' = 'write'", data, "/data/x", false);
+    check("'/data' = 'write'", "", "/data/x", true);
+    // A longer rule of the same layer decides, and comes along.
+    let tools = "'/data' = {access='write', execute=false}\n'/data/bin' = 'read'";
+    check(tools, "", "/data/bin/x", true);
+    check(
+        tools,
+        "'/m' = {access='read', real='/data'}",
+        "/m/bin/x",
+        true,
+    );
+    check(tools, "'/m' = {access='read', real='/data'}", "/m/x", false);
+    check(tools, "'/data' = 'read'", "/data/bin/x", true);
+    check(tools, "'/data' = 'read'", "/data/x", false);
+    // What counts is the file.
+    check(
+        tools,
+        "'/data/own' = {access='read', real='/usr'}",
+        "/data/own/x",
+        true,
+    );
+    let still = "'/m' = {access='read', real='/data', execute=false}";
+    check(tools, still, "/m/bin/x", false);
+    // Places that may stand anywhere.
+    let temp = "'/tmp' = {access='temporary', execute=false}";
+    check(temp, "'/tmp' = 'temporary'", "/tmp/x", false);
+    check(temp, "'/tmp/in' = 'temporary'", "/tmp/in/x", false);
+    check(
+        "'/a/b' = {access='temporary', execute=false}",
+        "'/a' = 'temporary'",
+        "/a/x",
+        false,
+    );
+    check(temp, "'/else' = 'temporary'", "/else/x", true);
 }
 
 const SITE: &str =

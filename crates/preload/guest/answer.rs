@@ -16,6 +16,7 @@ const AT_NO_AUTOMOUNT: u64 = 0x800;
 const AT_EMPTY_PATH: u64 = 0x1000;
 /// AT_STATX_FORCE_SYNC, AT_STATX_DONT_SYNC.
 const AT_SYNC: u64 = 0x6000;
+const MAY_EXECUTE: u64 = 1;
 const MAY_WRITE: u64 = 2;
 
 const ENOENT: i64 = -2;
@@ -344,6 +345,9 @@ fn access(directory: u64, path: u64, mode: u64, flags: u64) -> Done {
     }
     by_path(directory, path, flags & AT_NOFOLLOW == 0, |fd, slot| {
         if mode & MAY_WRITE != 0 && slot.flags & table::WRITABLE == 0 {
+            return ASK;
+        }
+        if mode & MAY_EXECUTE != 0 && slot.flags & table::NOT_EXECUTED != 0 {
             return ASK;
         }
         let flags = flags & AT_EFFECTIVE | AT_EMPTY_PATH;

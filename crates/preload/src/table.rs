@@ -11,6 +11,8 @@ pub const WRITABLE: u32 = 2;
 pub const DEVICES: u32 = 4;
 /// Its path on the host is that of another place too.
 pub const AMBIGUOUS: u32 = 8;
+/// What lies there is not executed.
+pub const NOT_EXECUTED: u32 = 16;
 
 /// Odd, with bits everywhere (of the golden ratio): words are mixed into a hash by multiplication.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

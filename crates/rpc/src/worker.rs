@@ -648,6 +648,7 @@ pub(crate) fn with_arguments(policy: &Policy, folder: &Path) -> io::Result<Polic
             },
             optional: false,
         },
+        execute: true,
         origin: Origin {
             source: "arguments of calls".to_owned(),
             line: 0,

@@ -48,6 +48,7 @@ fn list_networks(policy: &mut Policy) {
         let rule = Rule {
             path,
             access: Access::Temporary { size_mib: None },
+            execute: true,
             origin: Origin {
                 source: "MPI over hosts".to_owned(),
                 line: 0,

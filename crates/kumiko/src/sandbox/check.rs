@@ -5,7 +5,7 @@ use crate::fail::{Failure, While};
 use crate::output::{self, Show, say};
 use kumiko_entry::sandbox;
 use kumiko_identity::{TrustStore, places::Places, signed};
-use kumiko_policy::{GuestPath, Limits, Network, Policy, Real, Seen, parse_vo};
+use kumiko_policy::{Decision, GuestPath, Limits, Network, Policy, Real, Seen, parse_vo};
 use kumiko_sandbox::{Machine, choose};
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
@@ -137,7 +137,7 @@ fn path(policy: &Policy, path: &GuestPath) -> Decided {
     let decision = policy.explain(path);
     Decided {
         what: path.as_str().to_owned(),
-        decision: words(&decision.seen),
+        decision: words(&decision),
         by: decision.by.as_str().to_owned(),
         origin: decision.origin.to_string(),
     }
@@ -151,8 +151,13 @@ fn network(policy: &Policy) -> &'static str {
     }
 }
 
-fn words(seen: &Seen) -> String {
-    match seen {
+fn words(decision: &Decision) -> String {
+    let not = if decision.execute {
+        ""
+    } else {
+        ", not executed"
+    };
+    match &decision.seen {
         Seen::Shown { real, writable } => {
             let real = match real {
                 Real::Host { root, beneath } => root.join(beneath).as_str().to_owned(),
@@ -163,12 +168,30 @@ fn words(seen: &Seen) -> String {
                 ),
             };
             let access = if *writable { "read and write" } else { "read" };
-            format!("{access} {real}")
+            format!("{access} {real}{not}")
         }
-        Seen::Temporary => "an empty, private, writable place".to_owned(),
+        Seen::Temporary => format!("an empty, private, writable place{not}"),
         Seen::Denied => "denied".to_owned(),
         Seen::Hidden => "hidden".to_owned(),
         Seen::Absent => "absent".to_owned(),
         Seen::Made => "made by the sandbox".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_executed_is_told() {
+        let text = "[paths]\n'/d' = {access='read', execute=false}\n'/d/bin' = 'write'\n\
+                    '/t' = {access='temporary', execute=false}";
+        let policy = kumiko_policy::parse(text, "text").unwrap();
+        let check = |at: &str, told: &str| {
+            assert_eq!(path(&policy, &GuestPath::new(at).unwrap()).decision, told);
+        };
+        check("/d/x", "read /d/x, not executed");
+        check("/d/bin/x", "read and write /d/bin/x");
+        check("/t/x", "an empty, private, writable place, not executed");
     }
 }

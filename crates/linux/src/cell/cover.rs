@@ -23,14 +23,30 @@ pub struct Cover {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum With {
-    /// What is there, not to be written to.
-    ReadOnly,
+    /// What is there.
+    Same(Without),
     /// Nothing, as a file or a directory, whichever is there. `open`: what stays to be seen in it.
     Nothing {
         directory_mode: CString,
         file_mode: u32,
         open: Vec<Open>,
     },
+}
+
+/// What is not to be done any more with what stays to be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Without {
+    pub writing: bool,
+    pub executing: bool,
+}
+
+impl Without {
+    fn attributes(self) -> MountAttrFlags {
+        let mut all = MountAttrFlags::empty();
+        all.set(MountAttrFlags::MOUNT_ATTR_RDONLY, self.writing);
+        all.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, self.executing);
+        all
+    }
 }
 
 /// A name within a covered directory that stays.
@@ -42,7 +58,7 @@ pub struct Open {
     pub parents: Vec<CString>,
     /// Relative to the cover.
     pub name: CString,
-    pub read_only: bool,
+    pub without: Without,
 }
 
 /// A cover that is there: goes when the cell does, or by [`Cell::cover`].
@@ -159,9 +175,9 @@ fn lay(cover: &Cover, index: usize) -> Result<OwnedFd, Failure> {
     let place = Failure::step(Stage::Place, index);
     let mounting = Failure::step(Stage::Mount, index);
     match &cover.with {
-        With::ReadOnly => {
+        With::Same(without) => {
             let tree = copy(&cover.at).map_err(place)?;
-            attribute_tree(&tree, MountAttrFlags::MOUNT_ATTR_RDONLY).map_err(mounting)?;
+            attribute_tree(&tree, without.attributes()).map_err(mounting)?;
             put(&tree, &cover.at, index)?;
             Ok(tree)
         }
@@ -194,9 +210,7 @@ fn lay(cover: &Cover, index: usize) -> Result<OwnedFd, Failure> {
             put(&empty, &cover.at, index)?;
             for (open, slot) in open.iter().zip(&kept) {
                 let Some(tree) = slot else { continue };
-                if open.read_only {
-                    attribute_tree(tree, MountAttrFlags::MOUNT_ATTR_RDONLY).map_err(&mounting)?;
-                }
+                attribute_tree(tree, open.without.attributes()).map_err(&mounting)?;
                 let path = OFlags::PATH | OFlags::CLOEXEC;
                 let name = open.name.as_c_str();
                 let stands = rustix::fs::openat2(&empty, name, path, Mode::empty(), beneath());

@@ -23,7 +23,7 @@ mod rules;
 mod seccomp;
 mod view;
 
-pub use cover::{Cover, Covered, Open, With};
+pub use cover::{Cover, Covered, Open, With, Without};
 pub use program::{Program, Streams};
 pub(crate) use report::Reports;
 pub use report::{Failure, Stage};

@@ -41,6 +41,7 @@ pub enum Step {
         source: Source,
         writable: bool,
         devices: bool,
+        execute: bool,
     },
     /// An empty directory or file of this mode, which cannot be changed.
     Blank {
@@ -52,6 +53,7 @@ pub enum Step {
     Temporary {
         at: CString,
         size: CString,
+        execute: bool,
     },
     /// What is mounted there cannot be written to from now on.
     Seal {
@@ -113,10 +115,15 @@ pub(super) fn build(
             source,
             writable,
             devices,
+            execute,
             ..
         } = step
         {
-            *slot = Some(copy(source, *writable, *devices, index)?);
+            let mut without = MountAttrFlags::MOUNT_ATTR_NOSUID;
+            without.set(MountAttrFlags::MOUNT_ATTR_RDONLY, !writable);
+            without.set(MountAttrFlags::MOUNT_ATTR_NODEV, !devices);
+            without.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, !execute);
+            *slot = Some(copy(source, without, index)?);
         }
     }
     new_root().map_err(Failure::at(Stage::Root))?;
@@ -141,7 +148,7 @@ pub(super) fn build(
     leave().map_err(Failure::at(Stage::Pivot))
 }
 
-fn copy(source: &Source, writable: bool, devices: bool, index: usize) -> Result<OwnedFd, Failure> {
+fn copy(source: &Source, without: MountAttrFlags, index: usize) -> Result<OwnedFd, Failure> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
@@ -166,14 +173,7 @@ fn copy(source: &Source, writable: bool, devices: bool, index: usize) -> Result<
         rustix::mount::open_tree(&place, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)
             .map_err(Failure::step(Stage::Tree, index))?
     };
-    let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID;
-    if !writable {
-        attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
-    }
-    if !devices {
-        attributes |= MountAttrFlags::MOUNT_ATTR_NODEV;
-    }
-    attribute_tree(&tree, attributes).map_err(Failure::step(Stage::Tree, index))?;
+    attribute_tree(&tree, without).map_err(Failure::step(Stage::Tree, index))?;
     Ok(tree)
 }
 
@@ -229,9 +229,11 @@ fn carry_out(
             directory,
             mode,
         } => blank(at, *directory, *mode, index),
-        Step::Temporary { at, size } => {
+        Step::Temporary { at, size, execute } => {
             let options = [(c"size", size.as_c_str()), (c"mode", c"1777")];
-            let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+            let mut attributes =
+                MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+            attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, !execute);
             let fresh = filesystem(c"tmpfs", &options, attributes).map_err(mounting)?;
             put(&fresh, at, index)
         }

@@ -20,10 +20,10 @@ pub enum Grant {
     Execute,
     /// Listed.
     List,
-    /// Read, listed, executed.
-    Read,
+    /// Read and listed.
+    Read { execute: bool },
     /// All that the account may.
-    Write,
+    Write { execute: bool },
 }
 
 /// Which Landlock this kernel has; 0: none.
@@ -108,12 +108,15 @@ impl GuestRules {
         grant: Grant,
     ) -> Result<(), Errno> {
         let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::Execute;
-        let rights = match grant {
+        let mut rights = match grant {
             Grant::Execute => read,
             Grant::List => AccessFs::ReadDir.into(),
-            Grant::Read => read | AccessFs::ReadDir | AccessFs::IoctlDev,
-            Grant::Write => AccessFs::from_all(KNOWN),
+            Grant::Read { .. } => read | AccessFs::ReadDir | AccessFs::IoctlDev,
+            Grant::Write { .. } => AccessFs::from_all(KNOWN),
         };
+        if let Grant::Read { execute: false } | Grant::Write { execute: false } = grant {
+            rights.remove(AccessFs::Execute);
+        }
         // A file takes no rights of directories.
         let rights = if directory {
             rights

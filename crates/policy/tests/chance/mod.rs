@@ -49,6 +49,7 @@ impl Random {
             policy.paths.retain(|rule| rule.path != place);
             policy.paths.push(Rule {
                 path: place,
+                execute: matches!(access, Access::Denied | Access::Hidden) || !self.one_in(4),
                 access,
                 origin: Origin {
                     source: "chance".to_owned(),

@@ -3,7 +3,7 @@
 use crate::limits::Inside;
 use crate::supervised::view::{Kind, Mount, View};
 use kumiko_linux::supervise::calls;
-use kumiko_preload::table::{self, ASK, DEVICES, WRITABLE};
+use kumiko_preload::table::{self, ASK, DEVICES, NOT_EXECUTED, WRITABLE};
 use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -62,6 +62,7 @@ impl Contents {
                     real: mount.real.clone(),
                     flags: flag(ASK, asked)
                         | flag(WRITABLE, mount.writable)
+                        | flag(NOT_EXECUTED, !mount.execute)
                         | flag(DEVICES, root && !without_devices(mount)),
                 }
             })

@@ -1,7 +1,7 @@
 //! From what the policies leave of a running guest's view (kumiko-policy) to covers for its places (P78). Not in it: how
 //! they are laid (kumiko-linux's cells).
 
-use kumiko_linux::cell::{Cover, Open, Step, With};
+use kumiko_linux::cell::{Cover, Open, Step, With, Without};
 use kumiko_policy::{Followed, GuestPath, JOB_DIRECTORY, Now};
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -38,7 +38,7 @@ pub(super) fn covers(steps: &[Step], followed: &Followed) -> Vec<Cover> {
     let covers = visible.filter_map(|(path, now)| {
         let with = match now {
             Now::AsBegun => return None,
-            Now::ReadOnly => With::ReadOnly,
+            Now::ReadOnly | Now::NotExecuted | Now::ReadAlone => With::Same(without(*now)),
             Now::Denied | Now::Hidden => nothing(path, *now, &all)?,
         };
         Some(Cover {
@@ -71,7 +71,7 @@ fn nothing(path: &GuestPath, now: Now, all: &BTreeMap<GuestPath, Now>) -> Option
                 at: relative(below)?,
                 parents: parents.collect(),
                 name: CString::new(rest).ok()?,
-                read_only: *holds == Now::ReadOnly,
+                without: without(*holds),
             });
         }
     }
@@ -86,6 +86,13 @@ fn nothing(path: &GuestPath, now: Now, all: &BTreeMap<GuestPath, Now>) -> Option
         file_mode,
         open,
     })
+}
+
+fn without(now: Now) -> Without {
+    Without {
+        writing: !now.writes(),
+        executing: !now.executes(),
+    }
 }
 
 fn relative(path: &GuestPath) -> Option<CString> {
@@ -103,6 +110,7 @@ mod tests {
         let tree = |at: &str| Step::Temporary {
             at: text(at),
             size: text("1"),
+            execute: true,
         };
         let steps = [
             tree("usr"),
@@ -115,7 +123,7 @@ mod tests {
             paths: vec![
                 (path("/"), Now::Hidden),
                 (path("/data/in"), Now::Hidden),
-                (path("/data/pub/a"), Now::ReadOnly),
+                (path("/data/pub/a"), Now::ReadAlone),
                 (path("/data/pub/a/own"), Now::Denied),
                 (path("/usr"), Now::AsBegun),
                 (path("/usr/share"), Now::ReadOnly),
@@ -134,7 +142,10 @@ mod tests {
                 at: text("data/pub/a"),
                 parents: vec![text("pub")],
                 name: text("pub/a"),
-                read_only: true,
+                without: Without {
+                    writing: true,
+                    executing: true,
+                },
             }]
         );
     }

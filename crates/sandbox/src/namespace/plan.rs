@@ -55,13 +55,20 @@ pub(crate) struct Planner {
     rules: Vec<Rule>,
 }
 
+/// What may be done with what is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rights {
+    pub writable: bool,
+    pub execute: bool,
+}
+
 /// What a path below it must reckon with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Cover {
     /// A real tree: places must be there already.
     Real {
         real: Real,
-        writable: bool,
+        rights: Rights,
     },
     /// A tmpfs of the guest's own: places can be made.
     Temporary,
@@ -82,13 +89,16 @@ impl Planner {
         let cover = self.cover(&rule.path);
         match &rule.access {
             Access::Read { real, optional } | Access::Write { real, optional } => {
-                let writable = matches!(rule.access, Access::Write { .. });
+                let rights = Rights {
+                    writable: matches!(rule.access, Access::Write { .. }),
+                    execute: rule.execute,
+                };
                 about.real = self.in_words(real);
                 if let Some((
                     above,
                     Cover::Real {
                         real: above_real,
-                        writable: above_writable,
+                        rights: above_rights,
                     },
                 )) = &cover
                 {
@@ -96,7 +106,7 @@ impl Planner {
                         .path
                         .below(above)
                         .is_some_and(|rest| above_real.join(rest).is_same(real));
-                    if same && writable == *above_writable {
+                    if same && rights == *above_rights {
                         return Ok(()); // seen through the rule above already
                     }
                 }
@@ -121,13 +131,13 @@ impl Planner {
                         );
                         Ok(())
                     }
-                    None => self.tree(&rule.path, real, writable, kind, &about),
+                    None => self.tree(&rule.path, real, rights, kind, &about),
                 }
             }
             Access::Temporary { size_mib } => {
                 self.parents(&rule.path, &about)?;
                 self.covers.push((rule.path.clone(), Cover::Temporary));
-                self.temporary(relative(&rule.path), *size_mib, &about)
+                self.temporary(relative(&rule.path), *size_mib, rule.execute, &about)
             }
             Access::Denied => self.denied(rule, cover, &about),
             Access::Hidden => self.hidden(rule, cover, &about),
@@ -179,7 +189,7 @@ impl Planner {
             .any(|other| other.path != rule.path && other.path.below(&rule.path).is_some());
         if kind == Kind::Directory && rules_below {
             self.covers.push((rule.path.clone(), Cover::Sealed));
-            return self.temporary(relative(&rule.path), None, about);
+            return self.temporary(relative(&rule.path), None, rule.execute, about);
         }
         let mode = if kind == Kind::Directory {
             0o555
@@ -205,7 +215,7 @@ impl Planner {
         cover: Option<&(GuestPath, Cover)>,
         about: &About,
     ) -> Result<Place, SandboxError> {
-        let Some((above, Cover::Real { real, writable })) = cover else {
+        let Some((above, Cover::Real { real, rights })) = cover else {
             return match cover {
                 Some((_, Cover::Link)) => {
                     Err(about.place("a symbolic link leads there".to_owned()))
@@ -221,7 +231,7 @@ impl Planner {
             }
             Ok((kind, _)) => Ok(Place::Real(kind)),
             // Cannot be made by the guest.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !writable => {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !rights.writable => {
                 Ok(Place::Missing)
             }
             Err(error) => Err(about.place(error.to_string())),
@@ -232,7 +242,7 @@ impl Planner {
         &mut self,
         path: &GuestPath,
         real: &Real,
-        writable: bool,
+        rights: Rights,
         kind: Kind,
         about: &About,
     ) -> Result<(), SandboxError> {
@@ -275,15 +285,16 @@ impl Planner {
             path.clone(),
             Cover::Real {
                 real: real.clone(),
-                writable,
+                rights,
             },
         ));
         self.push(
             Step::Tree {
                 at: place(path)?,
                 source,
-                writable,
+                writable: rights.writable,
                 devices,
+                execute: rights.execute,
             },
             about,
         );
@@ -324,7 +335,8 @@ impl Planner {
                     root: by.path.clone(),
                     beneath: String::new(),
                 };
-                (by.path != rule.path && real.is_same(&own)).then(|| target.to_owned())
+                let same = real.is_same(&own) && by.execute == rule.execute;
+                (by.path != rule.path && same).then(|| target.to_owned())
             }
             _ => None,
         }
@@ -445,6 +457,7 @@ impl Planner {
         &mut self,
         at: &str,
         size_mib: Option<u64>,
+        execute: bool,
         about: &About,
     ) -> Result<(), SandboxError> {
         let path = GuestPath::root().join(at);
@@ -469,6 +482,7 @@ impl Planner {
             Step::Temporary {
                 at: c_string(at)?,
                 size: c_string(&size)?,
+                execute,
             },
             about,
         );

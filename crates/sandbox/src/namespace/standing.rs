@@ -1,6 +1,6 @@
 //! What a plan holds whatever the rules say (P10), and the rule for "/" taken apart.
 
-use super::plan::{About, Planner, c_string};
+use super::plan::{About, Planner, Rights, c_string};
 use crate::error::SandboxError;
 use kumiko_linux::cell::{Source, Step};
 use kumiko_linux::dir::{Dir, Kind};
@@ -63,6 +63,7 @@ impl Planner {
                     source,
                     writable: false,
                     devices: true,
+                    execute: true,
                 },
                 &about,
             );
@@ -83,7 +84,7 @@ impl Planner {
             },
             &about,
         );
-        self.temporary("dev/shm", None, &about)?;
+        self.temporary("dev/shm", None, true, &about)?;
         let job = GuestPath::root().join(JOB_DIRECTORY.trim_start_matches('/'));
         let about = About {
             path: job.to_string(),
@@ -105,7 +106,10 @@ impl Planner {
             &Real::Job {
                 beneath: String::new(),
             },
-            true,
+            Rights {
+                writable: true,
+                execute: true,
+            },
             Kind::Directory,
             &about,
         )
@@ -173,6 +177,7 @@ pub(super) fn expanded(policy: &Policy) -> Result<Vec<Rule>, SandboxError> {
         rules.push(Rule {
             path,
             access,
+            execute: root.execute,
             origin: root.origin.clone(),
         });
     }

@@ -1,6 +1,7 @@
 //! Calls that read and change what files are said to be (stat(2), chmod(2), xattr(7), ...), in a guest's place.
 
 use super::caller::Caller;
+use super::execute;
 use super::processes;
 use super::resolve::{End, join};
 use super::view::{Kind, c_string, flag};
@@ -18,6 +19,7 @@ pub(super) const OF_STATX: u64 = flag::AT_EMPTY_PATH | flag::AT_NOFOLLOW | 0x800
 
 /// access(2).
 const WRITE: i32 = 2;
+const EXECUTE: i32 = 1;
 
 /// UTIME_OMIT of utimensat(2).
 const OMITTED: i64 = 0x3fff_fffe;
@@ -77,6 +79,9 @@ impl Caller<'_> {
             return Err(Errno::EINVAL);
         }
         let (fd, place) = self.subject(directory, path, flags)?;
+        if mode & EXECUTE != 0 && calls::about(fd.as_fd())?.kind() == FileKind::Regular {
+            execute::is_allowed(self, &fd, place.as_deref())?;
+        }
         calls::access(fd.as_fd(), mode, (flags & 0x200) as i32)?; // AT_EACCESS
         if let (Some(place), true) = (place, mode & WRITE != 0) {
             match calls::about(fd.as_fd())?.kind() {

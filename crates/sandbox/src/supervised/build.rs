@@ -75,6 +75,7 @@ impl Found {
 struct Rights {
     writable: bool,
     devices: bool,
+    execute: bool,
     kind: Kind,
     blank: bool,
 }
@@ -84,6 +85,7 @@ impl Rights {
         Rights {
             writable: false,
             devices: false,
+            execute: true,
             kind: Kind::Tree,
             blank: false,
         }
@@ -126,11 +128,13 @@ impl Builder {
                 source,
                 writable,
                 devices,
+                execute,
             } => {
                 let root = open_source(source, index)?;
                 let rights = Rights {
                     writable: *writable,
                     devices: *devices,
+                    execute: *execute,
                     ..none
                 };
                 self.put(place, Found::of(root).map_err(mounting)?, rights, index)
@@ -147,7 +151,9 @@ impl Builder {
                 };
                 self.put(place, blank, rights, index)
             }
-            Step::Temporary { at: place, .. } => {
+            Step::Temporary {
+                at: place, execute, ..
+            } => {
                 let temporary = match place.to_bytes() {
                     SHARED_MEMORY => self.own(true, 0o1777),
                     _ => {
@@ -158,6 +164,7 @@ impl Builder {
                 };
                 let rights = Rights {
                     writable: true,
+                    execute: *execute,
                     ..none
                 };
                 self.put(place, temporary.map_err(mounting)?, rights, index)
@@ -272,6 +279,7 @@ impl Builder {
             directory: found.kind == FileKind::Directory,
             writable: rights.writable,
             devices: rights.devices,
+            execute: rights.execute,
             kind: rights.kind,
             blank: rights.blank,
         });

@@ -122,7 +122,7 @@ fn by_number(caller: &Caller<'_>, number: i32, words: &[u8]) -> Result<Vec<u8>, 
 /// What one of the guest's descriptors stands for; it has no place.
 fn held(caller: &Caller<'_>, number: i32) -> Result<(Vec<u8>, OwnedFd), Errno> {
     let file = caller.descriptor(number)?;
-    may_be_executed(caller, &file)?;
+    may_be_executed(caller, &file, None)?;
     calls::access(file.as_fd(), MAY_EXECUTE, EFFECTIVE)?;
     Ok((Vec::new(), file))
 }
@@ -138,9 +138,13 @@ fn executable(
             place,
             handle,
             directory: false,
+        } => {
+            may_be_executed(caller, &handle, Some(&place))?;
+            calls::access(handle.as_fd(), MAY_EXECUTE, EFFECTIVE)?;
+            Ok((place, handle))
         }
-        | End::Alone { place, handle } => {
-            may_be_executed(caller, &handle)?;
+        End::Alone { place, handle } => {
+            may_be_executed(caller, &handle, None)?;
             calls::access(handle.as_fd(), MAY_EXECUTE, EFFECTIVE)?;
             Ok((place, handle))
         }
@@ -154,7 +158,8 @@ fn executable(
 }
 
 /// A file that is shown, or was until it lost its name, or memory: not what a guest was given and is not shown.
-fn may_be_executed(caller: &Caller<'_>, file: &OwnedFd) -> Result<(), Errno> {
+fn may_be_executed(caller: &Caller<'_>, file: &OwnedFd, place: Option<&[u8]>) -> Result<(), Errno> {
+    is_allowed(caller, file, place)?;
     let real = calls::read_link(&calls::own_path(file.as_fd()))?;
     let is_shown = processes::is_shown(caller.view, &real);
     if is_shown && calls::about(file.as_fd())?.kind() == FileKind::Regular {
@@ -162,6 +167,22 @@ fn may_be_executed(caller: &Caller<'_>, file: &OwnedFd) -> Result<(), Errno> {
     } else {
         Err(Errno::EACCES)
     }
+}
+
+/// Does the policy let what is shown be executed? Without a place of its own it is if it is by one of its names.
+pub(super) fn is_allowed(
+    caller: &Caller<'_>,
+    file: &OwnedFd,
+    place: Option<&[u8]>,
+) -> Result<(), Errno> {
+    let allowed = match place {
+        Some(place) => caller.view.mount_of(place)?.0.execute,
+        None => {
+            let real = calls::read_link(&calls::own_path(file.as_fd()))?;
+            processes::may_execute(caller.view, &real) || !processes::is_shown(caller.view, &real)
+        }
+    };
+    if allowed { Ok(()) } else { Err(Errno::EACCES) }
 }
 
 /// Nothing of a file that cannot be read: the kernel can, and it is then no script that could be run.

@@ -48,7 +48,8 @@ impl View {
             at: mount.at.clone(),
             real: mount.real.clone(),
             root: mount.root.try_clone()?,
-            writable: mount.writable && now == Now::AsBegun,
+            writable: mount.writable && now.writes(),
+            execute: mount.execute && now.executes(),
             ..*mount
         })
     }
@@ -73,7 +74,8 @@ impl View {
             real: join(&mount.real, rest),
             root,
             directory,
-            writable: mount.writable && now == Now::AsBegun,
+            writable: mount.writable && now.writes(),
+            execute: mount.execute && now.executes(),
             ..*mount
         }))
     }
@@ -112,6 +114,7 @@ impl View {
             directory,
             writable: false,
             devices: false,
+            execute: true,
             kind: Kind::Tree,
             blank: true,
         })

@@ -170,10 +170,14 @@ pub(super) fn is_made_of_shown(view: &View, tid: i32) -> bool {
         let at = line.windows(2).position(|part| part == b" /")?;
         line.get(at + 1..)
     });
-    files.all(|file| is_shown(view, file))
+    files.all(|file| may_execute(view, file))
 }
 
-/// May a file be executed that has this path on the host?
+/// May a file be executed that has this path on the host, by whatever name it has in the view?
+pub(super) fn may_execute(view: &View, real: &[u8]) -> bool {
+    real.starts_with(MEMORY) || view.may_execute(real)
+}
+
 pub(super) fn is_shown(view: &View, real: &[u8]) -> bool {
     real.starts_with(MEMORY) || view.place_of(real).is_some()
 }
@@ -263,12 +267,17 @@ pub(super) fn made(view: &View, mount: &Mount, rest: &[u8]) -> Result<Vec<u8>, E
     mounts.sort_by(|a, b| a.at.cmp(&b.at));
     let lines = mounts.into_iter().enumerate().map(|(index, mount)| {
         let at = String::from_utf8_lossy(&mount.at).replace(' ', "\\040");
-        let rights = if mount.writable { "rw" } else { "ro" };
+        let rights = match (mount.writable, mount.execute) {
+            (true, true) => "rw,nosuid",
+            (true, false) => "rw,nosuid,noexec",
+            (false, true) => "ro,nosuid",
+            (false, false) => "ro,nosuid,noexec",
+        };
         let kind = kind(mount);
         match name {
-            b"mounts" => format!("{kind} {at} {kind} {rights},nosuid 0 0\n"),
+            b"mounts" => format!("{kind} {at} {kind} {rights} 0 0\n"),
             b"mountinfo" => format!(
-                "{} 1 0:{} / {at} {rights},nosuid - {kind} {kind} {rights}\n",
+                "{} 1 0:{} / {at} {rights} - {kind} {kind} {rights}\n",
                 index + 2,
                 index + 2
             ),

@@ -146,6 +146,8 @@ fn change_bytes(followed: &Followed) -> Vec<u8> {
         let letter = match now {
             Now::AsBegun => 'b',
             Now::ReadOnly => 'r',
+            Now::NotExecuted => 'n',
+            Now::ReadAlone => 'a',
             Now::Denied => 'd',
             Now::Hidden => 'h',
         };
@@ -174,6 +176,8 @@ pub(super) fn read_change(bytes: &[u8]) -> Option<Followed> {
         let now = match letter {
             "b" => Now::AsBegun,
             "r" => Now::ReadOnly,
+            "n" => Now::NotExecuted,
+            "a" => Now::ReadAlone,
             "d" => Now::Denied,
             "h" => Now::Hidden,
             _ => return None,
@@ -258,6 +262,8 @@ mod tests {
                 path("/usr", Now::AsBegun),
                 path("/usr/share/ü", Now::Denied),
                 path("/var", Now::ReadOnly),
+                path("/var/a", Now::NotExecuted),
+                path("/var/b", Now::ReadAlone),
             ],
             reach: vec![
                 layer(None, &["*:25"]),

@@ -22,12 +22,15 @@ pub(super) fn domain(view: &View, by: By, terminal: Option<&OwnedFd>) -> io::Res
     }
     let mut rules = GuestRules::new()?;
     for mount in view.trees() {
+        let execute = mount.execute;
         let grant = match (by, mount.writable) {
+            (By::Listener | By::Library, _) if !execute => continue,
             (By::Listener | By::Library, _) => Grant::Execute,
-            (By::Tracer, false) => Grant::Read,
-            (By::Tracer, true) => Grant::Write,
+            (By::Tracer, false) => Grant::Read { execute },
+            (By::Tracer, true) => Grant::Write { execute },
         };
-        // What lies over this tree, and so is not to be reached through it.
+        // What lies over this tree, and so is not to be reached through it. (What is only not executed is: to leave it out
+        // would keep all that is made beside it from being executed, and whoever reads it may execute a copy.)
         let over: Vec<Vec<u8>> = view
             .mounts()
             .filter(|other| !std::ptr::eq(*other, mount))
@@ -54,22 +57,26 @@ pub(super) fn domain(view: &View, by: By, terminal: Option<&OwnedFd>) -> io::Res
             view.terminal_list().to_path_buf(),
         ] {
             let fd = calls::open_host(&c_string(own.as_os_str().as_bytes())?, flag::PATH)?;
-            rules.grant(fd.as_fd(), true, Grant::Read)?;
+            rules.grant(fd.as_fd(), true, Grant::Read { execute: true })?;
         }
         // /dev/tty is always the guest's own; other terminals it has by descriptor.
         for (path, directory) in [(c"/proc", true), (c"/dev/tty", false), (TERMINALS, false)] {
             if let Ok(fd) = calls::open_host(path, flag::PATH) {
-                rules.grant(fd.as_fd(), directory, Grant::Write)?;
+                rules.grant(fd.as_fd(), directory, Grant::Write { execute: true })?;
             }
         }
         if let Some(terminal) = terminal {
-            rules.grant(terminal.as_fd(), false, Grant::Write)?;
+            rules.grant(terminal.as_fd(), false, Grant::Write { execute: true })?;
         }
         for device in view
             .mounts()
             .filter(|mount| mount.devices && mount.kind == Kind::Tree)
         {
-            rules.grant(device.root(), device.directory, Grant::Write)?;
+            rules.grant(
+                device.root(),
+                device.directory,
+                Grant::Write { execute: true },
+            )?;
         }
     }
     Ok(rules.finish())

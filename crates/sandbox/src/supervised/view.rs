@@ -44,6 +44,8 @@ pub(crate) struct Mount {
     pub directory: bool,
     pub writable: bool,
     pub devices: bool,
+    /// What lies there may be executed (P23).
+    pub execute: bool,
     pub kind: Kind,
     /// Closed by the policy: nothing of the host.
     pub blank: bool,
@@ -234,24 +236,12 @@ impl View {
     pub(super) fn place_of(&self, real: &[u8]) -> Option<Vec<u8>> {
         let mut prefix = real;
         loop {
-            let rest = real.get(prefix.len()..).unwrap_or_default();
-            let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-            let mut shown: Option<(bool, Vec<u8>)> = None;
-            for index in self.real.get(prefix).into_iter().flatten() {
-                let Some(mount) = self.mounts.get(*index) else {
-                    continue;
-                };
-                if !mount.directory && !rest.is_empty() {
-                    continue;
-                }
-                let place = join(&mount.at, rest);
-                // Not where something else lies over it.
-                let on_top = self
-                    .mount_of(&place)
-                    .is_ok_and(|(found, _)| std::ptr::eq(found, mount));
-                let same = place == real;
-                if on_top && shown.as_ref().is_none_or(|(best, _)| same && !best) {
-                    shown = Some((same, place));
+            let mut shown: Option<((bool, bool), Vec<u8>)> = None;
+            for (mount, place) in self.shown_by(prefix, real) {
+                // Who has it open may have it by the name that gives more.
+                let rank = (place == real, mount.execute);
+                if shown.as_ref().is_none_or(|(best, _)| rank > *best) {
+                    shown = Some((rank, place));
                 }
             }
             if let Some((_, place)) = shown {
@@ -262,6 +252,34 @@ impl View {
             }
             prefix = parent(prefix);
         }
+    }
+
+    /// Has a host path a place in the view where it may be executed?
+    pub(super) fn may_execute(&self, real: &[u8]) -> bool {
+        let above =
+            std::iter::successors(Some(real), |path| (path.len() > 1).then(|| parent(path)));
+        let mut shown = above.flat_map(|prefix| self.shown_by(prefix, real));
+        shown.any(|(mount, _)| mount.execute)
+    }
+
+    /// The places that a host path has by the mounts whose root is `prefix`.
+    fn shown_by<'a>(
+        &'a self,
+        prefix: &[u8],
+        real: &'a [u8],
+    ) -> impl Iterator<Item = (&'a Mount, Vec<u8>)> + 'a {
+        let rest = real.get(prefix.len()..).unwrap_or_default();
+        let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+        let indices = self.real.get(prefix).into_iter().flatten();
+        let mounts = indices.filter_map(|index| self.mounts.get(*index));
+        let places = mounts
+            .filter(move |mount| mount.directory || rest.is_empty())
+            .map(move |mount| (mount, join(&mount.at, rest)));
+        // Not where something else lies over it.
+        places.filter(|(mount, place)| {
+            let top = self.mount_of(place);
+            top.is_ok_and(|(found, _)| std::ptr::eq(found, *mount))
+        })
     }
 
     /// The host path of a place.

@@ -12,14 +12,14 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// A shell that does what it is told, line by line.
-struct Told {
+pub struct Told {
     room: Box<dyn Room>,
     lines: File,
     answers: BufReader<File>,
 }
 
 impl Told {
-    fn begin(policy: &Policy, host: &Scratch) -> Told {
+    pub fn begin(policy: &Policy, host: &Scratch) -> Told {
         let mut room = room(policy, &host.0.join("job")).unwrap();
         let (stdin, lines) = pipe().unwrap();
         let (answers, stdout) = pipe().unwrap();
@@ -45,7 +45,7 @@ impl Told {
     }
 
     /// What it prints for a line of shell.
-    fn ask(&mut self, line: &str) -> String {
+    pub fn ask(&mut self, line: &str) -> String {
         writeln!(self.lines, "{line}").unwrap();
         let mut all = String::new();
         loop {
@@ -59,7 +59,7 @@ impl Told {
     }
 
     /// Once the change is heard of, and ever after: `rows` of lines and what they print then.
-    fn follows(&mut self, now: &Policy, rows: &[(&str, &str)]) -> Vec<String> {
+    pub fn follows(&mut self, now: &Policy, rows: &[(&str, &str)]) -> Vec<String> {
         let not = self.room.follow(now).unwrap();
         let (line, expected) = rows[0];
         let until = Instant::now() + DEADLINE;

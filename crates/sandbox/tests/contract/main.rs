@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod execute;
 mod follow;
 mod life;
 mod starts;
