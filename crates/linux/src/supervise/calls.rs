@@ -159,10 +159,27 @@ pub fn own_path_of(fd: BorrowedFd<'_>, name: &CStr) -> CString {
 
 /// What a descriptor stands for.
 pub fn about(fd: BorrowedFd<'_>) -> Result<About, Errno> {
+    // SAFETY: `to` is live and of the type that is filled in.
+    filled(|to| unsafe { libc::fstat(fd.as_raw_fd(), to) })
+}
+
+/// What stands at a path now. Links on its way are followed, wherever they lead: what is opened there is looked at again.
+pub fn about_at(directory: BorrowedFd<'_>, path: &CStr) -> Result<About, Errno> {
+    // SAFETY: a zero-terminated string; `to` as above.
+    filled(|to| unsafe {
+        libc::fstatat(
+            directory.as_raw_fd(),
+            path.as_ptr(),
+            to,
+            libc::AT_SYMLINK_NOFOLLOW,
+        )
+    })
+}
+
+fn filled(fill: impl FnOnce(*mut libc::stat) -> libc::c_int) -> Result<About, Errno> {
     // SAFETY: all zeros is a valid stat, which the kernel overwrites.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: a live local of the type that is filled in.
-    check(unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) }.into())?;
+    check(fill(&raw mut stat).into())?;
     Ok(About {
         device: stat.st_dev,
         inode: stat.st_ino,

@@ -171,6 +171,14 @@ impl Listener {
         }
     }
 
+    /// As [`Listener::give`], but the thread goes on when nobody else has it open any more: of a pipe it counts who does. (The
+    /// call is not broken off in between: from here on only what kills ends it.)
+    pub fn give_away(&self, id: u64, fd: OwnedFd, close_on_exec: bool) {
+        let number = self.add(id, fd.as_fd(), close_on_exec, 0);
+        drop(fd);
+        self.answer(id, number.map(i64::from));
+    }
+
     /// Puts a descriptor of this beside those of the thread, which goes on waiting; tells its number there.
     pub fn lend(&self, id: u64, fd: BorrowedFd<'_>) -> Result<i32, Errno> {
         self.add(id, fd, true, 0)

@@ -308,6 +308,7 @@ fn tell(listener: &Listener, id: u64, outcome: Result<Outcome, Errno>) {
         Ok(Outcome::Value(value)) => listener.answer(id, Ok(value)),
         Ok(Outcome::Native) => listener.carry_on(id),
         Ok(Outcome::Give { fd, close_on_exec }) => listener.give(id, fd.as_fd(), close_on_exec),
+        Ok(Outcome::GiveAway { fd, close_on_exec }) => listener.give_away(id, fd, close_on_exec),
         Ok(_) => listener.answer(id, Err(Errno::EIO)),
         Err(errno) => listener.answer(id, Err(errno)),
     }

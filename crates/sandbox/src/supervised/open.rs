@@ -5,7 +5,7 @@ use super::processes;
 use super::resolve::{End, join, last_name, parent};
 use super::serve::Outcome;
 use super::view::{Kind, Mount, c_string, flag};
-use kumiko_linux::supervise::calls::{self, FileKind};
+use kumiko_linux::supervise::calls::{self, About, FileKind};
 use kumiko_linux::supervise::{Errno, arguments, memory};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -209,10 +209,12 @@ fn plain<'a>(caller: &Caller<'a>, wanted: &Wanted) -> Option<(&'a Mount, Vec<u8>
 fn at_once(caller: &Caller<'_>, wanted: &Wanted) -> Option<OwnedFd> {
     let (mount, rest) = plain(caller, wanted)?;
     let flags = wanted.flags;
+    // Whoever waits for the other end of a pipe would go on, were it opened for a moment; some devices begin something.
+    is_plain(calls::about_at(mount.root(), &c_string(&rest).ok()?).ok()?)?;
     let fd = mount
         .open(&rest, flags | flag::NONBLOCK | flag::NO_TERMINAL, 0)
         .ok()?;
-    is_plain(&fd)?;
+    is_plain(calls::about(fd.as_fd()).ok()?)?;
     if flags & flag::NONBLOCK == 0 {
         calls::now_blocking(fd.as_fd(), flags).ok()?;
     }
@@ -222,12 +224,13 @@ fn at_once(caller: &Caller<'_>, wanted: &Wanted) -> Option<OwnedFd> {
 /// The path on the host of what is plainly there, for a guest that opens it itself by its own flags.
 pub(super) fn plain_real(caller: &Caller<'_>, wanted: &Wanted) -> Option<Vec<u8>> {
     let (mount, rest) = plain(caller, wanted)?;
-    is_plain(&mount.open(&rest, flag::PATH, 0).ok()?)?;
+    let handle = mount.open(&rest, flag::PATH, 0).ok()?;
+    is_plain(calls::about(handle.as_fd()).ok()?)?;
     Some(join(&mount.real, &rest))
 }
 
-fn is_plain(fd: &OwnedFd) -> Option<()> {
-    match calls::about(fd.as_fd()).ok()?.kind() {
+fn is_plain(about: About) -> Option<()> {
+    match about.kind() {
         FileKind::Regular | FileKind::Directory => Some(()),
         _ => None,
     }
@@ -348,14 +351,18 @@ fn there(
 /// Opens what was found. A pipe with a name waits for its other end: that is left to a thread of its own.
 fn anew(handle: OwnedFd, flags: i32, close_on_exec: bool) -> Result<Outcome, Errno> {
     let flags = flags | flag::NO_TERMINAL;
-    let waits =
-        calls::about(handle.as_fd())?.kind() == FileKind::Pipe && flags & flag::NONBLOCK == 0;
-    if waits {
-        return Ok(Outcome::Slow(Box::new(move || {
-            calls::reopen(handle.as_fd(), flags).map(|fd| Outcome::Give { fd, close_on_exec })
-        })));
+    let is_pipe = calls::about(handle.as_fd())?.kind() == FileKind::Pipe;
+    let open = move || {
+        let fd = calls::reopen(handle.as_fd(), flags)?;
+        Ok(match is_pipe {
+            true => Outcome::GiveAway { fd, close_on_exec },
+            false => Outcome::Give { fd, close_on_exec },
+        })
+    };
+    match is_pipe && flags & flag::NONBLOCK == 0 {
+        true => Ok(Outcome::Slow(Box::new(open))),
+        false => open(),
     }
-    calls::reopen(handle.as_fd(), flags).map(|fd| Outcome::Give { fd, close_on_exec })
 }
 
 /// What a guest was given, and is not shown by any name, it may open again with the rights that it has; what has lost

@@ -23,6 +23,11 @@ pub(super) enum Outcome {
         fd: OwnedFd,
         close_on_exec: bool,
     },
+    /// As above, of what nobody else may have open then.
+    GiveAway {
+        fd: OwnedFd,
+        close_on_exec: bool,
+    },
     /// As this says, which may take as long as somebody else likes.
     Slow(Slow),
     /// A socket is to be connected to this address, which is no file's.

@@ -411,7 +411,9 @@ impl Tracing {
                 let path = self.put_path(tid, &execution.program.real)?;
                 instead(words::put(caller, before, &execution, path)?)
             }
-            Outcome::Give { .. } | Outcome::Path { .. } => Err(Errno::EIO),
+            Outcome::Give { .. } | Outcome::GiveAway { .. } | Outcome::Path { .. } => {
+                Err(Errno::EIO)
+            }
         }
     }
 
