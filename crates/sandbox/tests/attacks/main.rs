@@ -5,6 +5,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod entries;
+mod executed;
+mod floods;
 mod lost_names;
 mod races;
 
@@ -470,6 +472,7 @@ int main(void) {
     let test = "one_sandbox_in_another_is_told_what_it_cannot_have";
     let native = "trace 0 listener 0 filter 0 domain 0";
     for (mechanism, guest) in [
+        ("namespace", "trace 0 listener 0 filter 0 domain 0"),
         ("notify", "trace 0 listener 16 filter 0 domain 95"),
         ("ptrace", "trace 1 listener 16 filter 0 domain 95"),
         ("library", "trace 1 listener 16 filter 0 domain 95"),

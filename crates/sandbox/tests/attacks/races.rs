@@ -236,3 +236,51 @@ fn words_that_change_while_they_are_looked_at_connect_to_nothing_that_is_not_sho
         );
     }
 }
+
+/// Another thread changes the words; what answers within the process shares its memory. Between the two names there are
+/// those of other lengths, and words that no zero ends.
+const THREAD: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static const char right[] = "{dir}/shown/open/key", wrong[] = "{dir}/other/longest/key";
+static volatile char path[256];
+static volatile int over;
+static void put(const char *words, int size) { for (int at = 0; at < size; at++) path[at] = words[at]; }
+static void *change(void *none) {
+  while (!over) put(wrong, sizeof wrong), put(right, sizeof right);
+  return 0;
+}
+int main(int c, char **v) {
+  pthread_t other;
+  struct stat about;
+  int seen = 0, known = 0, got = 0;
+  put(right, sizeof right);
+  pthread_create(&other, 0, change, 0);
+  for (int i = 0; !got || (c > 1 ? !seen || !known : i < 800); i++) {
+    char text[16] = {0};
+    int fd = i % 2 ? open((char *)path, O_RDONLY) : syscall(SYS_open, path, O_RDONLY);
+    if (fd >= 0 && read(fd, text, 15) > 0) seen |= !strcmp(text, "secret"), got |= !strcmp(text, "shown");
+    close(fd);
+    known |= !stat((char *)path, &about) && about.st_size == 6;
+  }
+  over = 1;
+  pthread_join(other, 0);
+  printf("%s%s%s", got ? "shown " : "", seen ? "secret " : "", known ? "known" : "");
+}
+"#;
+
+#[test]
+fn words_that_another_thread_changes_open_nothing_that_is_not_shown() {
+    let test = "words_that_another_thread_changes_open_nothing_that_is_not_shown";
+    for mechanism in MECHANISMS {
+        let hidden = |scratch: &Scratch| scratch.put("other/longest/key", "secret");
+        let native = Some("shown secret known");
+        check_where(mechanism, test, THREAD, "", native, "shown ", hidden);
+    }
+}
