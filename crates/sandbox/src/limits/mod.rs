@@ -139,9 +139,7 @@ impl Limiter {
         let rate = |kbyte_s: Option<u64>| kbyte_s.map(|rate| rate.saturating_mul(KBYTE));
         self.limits = limits.clone();
         self.bound_groups();
-        let percent = limits
-            .cpu_percent
-            .filter(|_| !self.groups.keep(Controller::Cpu));
+        let percent = limits.cpu_percent;
         self.cpu
             .set(percent.map(|percent| percent.saturating_mul(CPU_PERCENT)));
         self.read.set(rate(limits.disk_kbyte_s));
@@ -172,14 +170,23 @@ impl Limiter {
     /// `suspended`: somebody else has stopped it, so it is not to go on.
     pub fn tick(&mut self, now: Instant, suspended: bool) -> Option<Exceeded> {
         let passed = now.saturating_duration_since(self.last);
+        let is_first = self.last == self.begun;
         self.last = now;
-        let all = tasks_of(&self.helpers);
+        let mut all = tasks_of(&self.helpers);
         self.bound(&all);
+        if is_first {
+            // Those that were started beside a group by whom was just put into it.
+            all = tasks_of(&self.helpers);
+            self.bound(&all);
+        }
         let used = self.account.look(&all);
-        self.cpu.pass(
-            passed,
-            u64::try_from(used.cpu.as_nanos()).unwrap_or(u64::MAX),
-        );
+        // A group's quota knows nothing of what was used before it: that is made up for as where there is none.
+        let cpu = match is_first || !self.groups.keep(Controller::Cpu) {
+            true => used.cpu,
+            false => Duration::ZERO,
+        };
+        let cpu = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
+        self.cpu.pass(passed, cpu);
         self.read.pass(passed, used.read_bytes);
         self.written.pass(passed, used.written_bytes);
         let received = self.pacer.look(now, &all);
