@@ -38,10 +38,10 @@ fn a_call_whose_runner_and_guest_are_killed_goes_on_elsewhere_and_loses_one_step
     caller.checkpoints(AT + 1);
     started(&caller, 1);
     // Pilots too: nothing of the host is left.
-    let (pilots, mut host) = runners::pilots_and_runners(&caller.person);
-    host.extend(pilots);
+    let (mut host, runners) = runners::pilots_and_runners(&caller.person);
+    host.extend(runners);
     host.push(caller.routine_pid(&[]));
-    // None ends another before it is killed itself.
+    // None ends another before it is killed itself; without its pilot, Slurm would.
     host.iter().for_each(|pid| kill(*pid, "STOP"));
     host.iter().rev().for_each(|pid| kill(*pid, "KILL"));
     let (last, checkpoint) = right(&caller, call);
