@@ -218,20 +218,24 @@ fn newest(dir: &Dir) -> io::Result<Vec<Name>> {
 
 /// A file of the process's gets its name here too, in the place of another of that name.
 fn name_also(from: &Dir, dir: &Dir, name: &str) -> io::Result<()> {
-    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-    match from.link(name, dir, name) {
+    let linked = match from.link(name, dir, name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => replaced(from, dir, name),
+        linked => linked,
+    };
+    match linked {
         // The process has made newer ones, and needs this one no longer.
-        Err(error) if missing(&error) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if from.stat(name)?.inode == dir.stat(name)?.inode {
-                return Ok(());
-            }
-            dir.remove_all(NEW)?;
-            from.link(name, dir, NEW)?;
-            dir.rename(NEW, dir, name)
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         linked => linked,
     }
+}
+
+fn replaced(from: &Dir, dir: &Dir, name: &str) -> io::Result<()> {
+    if from.stat(name)?.inode == dir.stat(name)?.inode {
+        return Ok(());
+    }
+    dir.remove_all(NEW)?;
+    from.link(name, dir, NEW)?;
+    dir.rename(NEW, dir, name)
 }
 
 fn scan(dir: &Dir) -> io::Result<Kept> {
