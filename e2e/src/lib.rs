@@ -246,6 +246,16 @@ pub fn kill(pid: u32, signal: &str) {
     assert!(status.success(), "kill -{signal} {pid}");
 }
 
+/// Has stopped processes go on until all have ended: the first that goes on may end the others.
+pub fn go_on_to_the_end(pids: &[u32]) {
+    for pid in pids.iter().map(u32::to_string) {
+        Command::new("kill").args(["-CONT", &pid]).output().unwrap();
+    }
+    until("those that were stopped end", || {
+        !pids.iter().any(|pid| alive(*pid))
+    });
+}
+
 /// Is there a process of this number that is not a zombie.
 pub fn alive(pid: u32) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).is_ok_and(

@@ -7,7 +7,7 @@ mod engines;
 mod routines;
 mod runners;
 
-use kumiko_e2e::{alive, finish, kill, told, until};
+use kumiko_e2e::{finish, go_on_to_the_end, kill, told, until};
 use routines::{Caller, npy, npy_of_whole};
 use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
@@ -99,16 +99,7 @@ fn a_call_whose_host_falls_silent_is_computed_elsewhere_and_has_one_result() {
         count("\"epoch\":2,\"host\"") == 1
     });
     assert_eq!(count("host_lost"), 1);
-    for pid in host.iter().map(u32::to_string) {
-        // The first that goes on ends the others.
-        let goes_on = std::process::Command::new("kill")
-            .args(["-CONT", &pid])
-            .output();
-        goes_on.unwrap();
-    }
-    until("the older attempt is ended", || {
-        !host.iter().any(|pid| alive(*pid))
-    });
+    go_on_to_the_end(&host);
     assert_eq!(caller.end(call), json!({"done": [700]}));
     assert_eq!((count("\"planned\""), count("\"finished\"")), (2, 1));
 

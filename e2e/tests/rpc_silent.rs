@@ -7,7 +7,7 @@ mod engines;
 mod routines;
 mod runners;
 
-use kumiko_e2e::{alive, kill, until};
+use kumiko_e2e::{go_on_to_the_end, kill, until};
 use routines::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -57,15 +57,6 @@ fn a_big_answer_to_a_host_that_falls_silent_is_given_to_the_next_and_asked_for_o
     let sum = 131_000u64 * 130_999 / 2;
     assert_eq!(rest, format!("sum {sum}, asked 1 times\n"));
     assert!(call.wait().unwrap().success());
-    for pid in host.iter().map(u32::to_string) {
-        // The first that goes on ends the others.
-        let goes_on = std::process::Command::new("kill")
-            .args(["-CONT", &pid])
-            .output();
-        goes_on.unwrap();
-    }
-    until("the older attempt is ended", || {
-        !host.iter().any(|pid| alive(*pid))
-    });
+    go_on_to_the_end(&host);
     caller.nothing_is_left();
 }
