@@ -56,6 +56,8 @@ pub struct Attempt {
     pub made: u64,
     pub started: bool,
     pub suspect: bool,
+    /// It is to end, and the next to go on.
+    pub leaving: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +177,7 @@ pub fn apply(id: CallId, call: Option<&Call>, event: &CallEvent) -> Result<Call,
                 made: 0,
                 started: false,
                 suspect: false,
+                leaving: false,
             });
         }
         (Stage::Computing(attempt), event) => match event {
@@ -195,6 +198,12 @@ pub fn apply(id: CallId, call: Option<&Call>, event: &CallEvent) -> Result<Call,
                 living(attempt, *epoch)?;
                 if !std::mem::replace(&mut attempt.suspect, false) {
                     return Err("it is not suspect");
+                }
+            }
+            CallEvent::MigrateRequested { epoch } => {
+                living(attempt, *epoch)?;
+                if std::mem::replace(&mut attempt.leaving, true) || call.cancelled {
+                    return Err("an attempt leaves once, of a call that is wanted");
                 }
             }
             CallEvent::Checkpointed { checkpoint } => {

@@ -21,6 +21,8 @@ pub enum Action {
     },
     /// Tell the attempt to end.
     Cancel { attempt: AttemptId, host: String },
+    /// Tell the attempt to end, so that the next goes on elsewhere; whatever else it had ended by, it ends as preempted.
+    Leave { attempt: AttemptId, host: String },
     /// Nobody may come: after so long without a word of the client's, record `Expired`.
     Expire { call: CallId, after_ms: u64 },
     /// Arguments, checkpoints and result may go.
@@ -48,12 +50,16 @@ pub fn decide(call: &Call) -> Vec<Action> {
                 attempt: id,
                 host: host.clone(),
             });
+            let leave = attempt.leaving.then(|| Action::Leave {
+                attempt: id,
+                host: host.clone(),
+            });
             let run = Action::Run {
                 attempt: id,
                 host: host.clone(),
                 checkpoint: attempt.checkpoint,
             };
-            std::iter::once(run).chain(cancel).collect()
+            [Some(run), leave, cancel].into_iter().flatten().collect()
         }
         Stage::Done { .. } => vec![Action::Erase { call: call.id }],
     }

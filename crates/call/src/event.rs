@@ -48,6 +48,8 @@ pub enum CallEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
     },
+    /// The client wants it computed elsewhere: this attempt is to end, and the next goes on from its newest checkpoint.
+    MigrateRequested { epoch: u32 },
     /// The client does not want it any more.
     CancelRequested,
     /// The client has its result, or knows of its failure.
@@ -187,6 +189,7 @@ impl CallEvent {
             CallEvent::Suspected { .. } => "suspected",
             CallEvent::Trusted { .. } => "trusted",
             CallEvent::AttemptEnded { .. } => "attempt_ended",
+            CallEvent::MigrateRequested { .. } => "migrate_requested",
             CallEvent::CancelRequested => "cancel_requested",
             CallEvent::Acknowledged => "acknowledged",
             CallEvent::Expired => "expired",

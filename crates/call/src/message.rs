@@ -36,6 +36,11 @@ pub enum FromClient {
     Cancel {
         call: CallId,
     },
+    /// It is to go on elsewhere, if it is this attempt that computes.
+    Migrate {
+        call: CallId,
+        epoch: u32,
+    },
 }
 
 impl FromClient {
@@ -47,7 +52,8 @@ impl FromClient {
             | FromClient::Ask { call }
             | FromClient::Fetch { call, .. }
             | FromClient::Acknowledge { call }
-            | FromClient::Cancel { call } => Some(*call),
+            | FromClient::Cancel { call }
+            | FromClient::Migrate { call, .. } => Some(*call),
         }
     }
 }
@@ -155,6 +161,10 @@ pub enum ToHost {
         checkpoint: Option<CheckpointId>,
     },
     Cancel {
+        attempt: AttemptId,
+    },
+    /// It is to end, for another goes on.
+    Leave {
         attempt: AttemptId,
     },
     /// It is not, or no longer, the attempt that counts: end it, and forget what it made

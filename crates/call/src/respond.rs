@@ -124,6 +124,15 @@ pub fn to_client(ledger: &Ledger, subject: &str, message: &FromClient) -> Answer
             events: vec![of(id, CallEvent::CancelRequested)],
             say: status(computing(attempt)),
         },
+        // Said again of an attempt that has left it moves nobody twice.
+        (FromClient::Migrate { epoch, .. }, Stage::Computing(attempt))
+            if *epoch == attempt.epoch && !attempt.leaving && !call.cancelled =>
+        {
+            Answer {
+                events: vec![of(id, CallEvent::MigrateRequested { epoch: *epoch })],
+                say: status(computing(attempt)),
+            }
+        }
         _ => say(status(status_of(call))),
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_call::call::Call;
+use kumiko_call::decide::{Action, decide};
 use kumiko_call::event::{CallEvent, End, Event, Failure, Invocation, Record};
 use kumiko_call::id::{AttemptId, CallId};
 use kumiko_call::ledger::Ledger;
@@ -409,6 +410,44 @@ fn silence_makes_a_host_suspect_then_lost_and_a_word_makes_it_trusted() {
     let checkpoints = call.checkpoints.iter();
     let checkpoints: Vec<_> = checkpoints.map(|one| (one.epoch, one.number)).collect();
     assert_eq!(checkpoints, [(1, 2), (1, 3)]);
+}
+
+#[test]
+fn a_call_that_migrates_goes_on_at_its_newest_checkpoint_and_is_moved_once() {
+    let migrate = |epoch| FromClient::Migrate { call: ID, epoch };
+    let mut server = Server::computing();
+    server.hears_host(&FromHost::Checkpoint {
+        attempt: attempt(1),
+        number: 4,
+    });
+    server.hears(&migrate(2));
+    assert!(!server.call().attempt().unwrap().leaving);
+    server.hears(&migrate(1));
+    assert!(server.call().attempt().unwrap().leaving);
+    let leave = |call: &Call| {
+        let leaves = |one: &Action| matches!(one, Action::Leave { .. });
+        decide(call).iter().filter(|one| leaves(one)).count()
+    };
+    assert_eq!(leave(server.call()), 1);
+    let before = server.call().clone();
+    server.hears(&migrate(1));
+    assert_eq!(*server.call(), before);
+    server.hears_host(&ends(1, End::Preempted));
+    assert_eq!(
+        (server.status(), server.call().fruitless),
+        (Status::Waiting, 0)
+    );
+    let planned = respond::placed(server.call(), "b").unwrap();
+    server.record(&[planned]);
+    // What comes late of the attempt before moves nobody.
+    server.hears(&migrate(1));
+    let living = server.call().attempt().unwrap();
+    assert_eq!((living.epoch, living.leaving), (2, false));
+    assert_eq!(living.checkpoint.map(|one| one.number), Some(4));
+    // Who does not want it any more has it moved nowhere.
+    server.hears(&FromClient::Cancel { call: ID });
+    server.hears(&migrate(2));
+    assert!(!server.call().attempt().unwrap().leaving);
 }
 
 #[test]

@@ -191,6 +191,38 @@ impl Calls {
         Ok(all)
     }
 
+    /// Has a call that computes go on elsewhere. The epoch of the attempt that ends for that; None: it does not compute, or ended just now.
+    ///
+    /// # Errors
+    /// It is not known there, is another's, or its routine makes no checkpoints; or the link is lost.
+    pub async fn migrate(&self, call: CallId) -> Result<Option<u32>, RpcError> {
+        let mut stream = self.stream().await?;
+        let mut message = FromClient::Ask { call };
+        let mut asked = None;
+        let epoch = loop {
+            say(&mut stream.sender, about(message)).await?;
+            let status = loop {
+                match hear(&mut stream.receiver).await? {
+                    FromSite::Status { call: of, status } if of == call => break status,
+                    FromSite::Refused { refusal, .. } => return Err(refusal.into()),
+                    // Of a call before on this stream, or the result of this one.
+                    FromSite::Status { .. } | FromSite::Part { .. } | FromSite::Asks { .. } => {}
+                    _ => return Err(RpcError::Unexpected),
+                }
+            };
+            match status {
+                Status::Computing { epoch, .. } if asked.is_none() => {
+                    asked = Some(epoch);
+                    message = FromClient::Migrate { call, epoch };
+                }
+                Status::Computing { epoch, .. } if asked == Some(epoch) => break asked,
+                _ => break None,
+            }
+        };
+        // What the site still says of the call on it is nobody else's to hear: it is not kept.
+        Ok(epoch)
+    }
+
     async fn stream(&self) -> Result<Busy<'_>, RpcError> {
         let place = self.inner.streams.acquire().await;
         // It is never closed.

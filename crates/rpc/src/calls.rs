@@ -10,7 +10,7 @@ use crate::book::{Book, Pending, Told, Unrecorded, VOLATILE};
 use crate::callbacks::Asked;
 use crate::log::LogError;
 use crate::orders::Orders;
-use crate::pool::Pool;
+use crate::pool::{Ask, Pool};
 use crate::registry::{Registry, Routine};
 use crate::store::{Arriving, Held, Store};
 use crate::talk::goes_without_saying;
@@ -485,6 +485,12 @@ impl<B: BatchSystem> Inner<B> {
                     live.cancelled.send_replace(true);
                 }
             }
+            Action::Leave { attempt, host } => {
+                if let Some(number) = host_number(&host) {
+                    // A worker that has gone has ended what it had.
+                    let _ = self.shop.pool.ask(number, Ask::Migrate(attempt));
+                }
+            }
             // By the running time of the site, now and then.
             Action::Expire { .. } => {}
             Action::Erase { call } => self.erase(call),
@@ -557,12 +563,17 @@ impl Live {
         &self.arriving
     }
 
+    /// Another attempt begins where the one before it was, and not anew.
+    pub(crate) fn goes_on(&self) -> bool {
+        let order = self.order.as_ref();
+        order.is_some_and(|order| order.routine.signature.checkpoint)
+    }
+
     /// Neither arguments nor a result, answers of callbacks or checkpoints.
     fn has_no_files(&self) -> bool {
-        let order = self.order.as_ref();
         !self.arriving.is_file()
             && matches!(*lock(&self.result), Some(Held::Memory(_)) | None)
             && self.asked.kept_nothing()
-            && !order.is_some_and(|order| order.routine.signature.checkpoint)
+            && !self.goes_on()
     }
 }

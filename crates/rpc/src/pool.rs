@@ -3,6 +3,7 @@
 
 use crate::registry::Routine;
 use crate::worker::{Order, Run};
+use kumiko_call::id::AttemptId;
 use kumiko_policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,8 @@ pub enum Ask {
     Leave {
         any: bool,
     },
+    /// This attempt is to go on elsewhere.
+    Migrate(AttemptId),
 }
 
 #[derive(Debug)]

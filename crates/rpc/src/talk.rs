@@ -185,6 +185,7 @@ impl<B: BatchSystem> Talk<B> {
         let prepared = match &message {
             FromClient::Invoke { invocation, .. } => self.invoked(id, invocation),
             FromClient::Block { number, .. } => self.block(id, *number, data).await,
+            FromClient::Migrate { .. } => self.may_migrate(id),
             _ => Ok(()),
         };
         if let Err(refusal) = prepared {
@@ -209,6 +210,22 @@ impl<B: BatchSystem> Talk<B> {
                     false => self.answer([answer]).await,
                 }
             }
+        }
+    }
+
+    /// What makes no checkpoints would only begin anew.
+    fn may_migrate(&self, id: CallId) -> Result<(), Refusal> {
+        let owned = self.calls.book(id.client).subject(id.client);
+        match self.calls.live(id) {
+            Some(live) if owned.as_ref() == Some(&self.peer.subject) && !live.goes_on() => {
+                Err(Refusal::new(
+                    "rpc_no_checkpoints",
+                    format!(
+                        "call {id} cannot migrate: its routine makes no checkpoints, so it would begin anew; make it by `kumiko rpc gen --checkpoint`"
+                    ),
+                ))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -70,6 +70,8 @@ pub struct Run {
     /// Its routine makes checkpoints; and the one to begin at.
     pub checkpoints: bool,
     pub checkpoint: Option<CheckpointId>,
+    /// It was told to go on elsewhere: by an older process of the site, or before its worker heard of it.
+    pub leaving: bool,
     /// The result may stay in memory.
     pub in_memory: bool,
     /// The result is to outlive the machine.
@@ -198,7 +200,11 @@ pub fn attempt(number: u64) -> AttemptId {
 
 /// Whether it asks for the end of this call here, which goes on elsewhere then.
 fn is_to_leave(ask: &Ask, run: &Run) -> bool {
-    matches!(ask, Ask::Leave { any } if *any || run.checkpoints)
+    match ask {
+        Ask::Leave { any } => *any || run.checkpoints,
+        Ask::Migrate(attempt) => *attempt == run.attempt,
+        Ask::Run(_) | Ask::End => false,
+    }
 }
 
 /// Waits until the call is not wanted any more; false: that is never heard, for the site goes down.
@@ -269,7 +275,7 @@ impl<B: BatchSystem> Worker<B> {
                         idle = Instant::now();
                     }
                     // Having nothing to do it is told to end.
-                    Some(Ask::Leave { .. }) => {}
+                    Some(Ask::Leave { .. } | Ask::Migrate(_)) => {}
                     Some(Ask::End) | None => break,
                 },
                 report = self.reports.recv() => self.note(report),
@@ -397,8 +403,14 @@ impl<B: BatchSystem> Worker<B> {
 
     /// A runner says that it has started on each new connection: what went over the one before may be lost (spec/jobs R23, R25), also
     /// that it is to end.
-    async fn say_again(&mut self, cancelled: bool) {
-        if self.words.go_back() && cancelled {
+    async fn say_again(&mut self, is_to_end: bool) {
+        if self.words.go_back() {
+            self.cancel_if(is_to_end).await;
+        }
+    }
+
+    async fn cancel_if(&self, is_to_end: bool) {
+        if is_to_end {
             let grace_ms = self.shop.grace_ms;
             self.command(AttemptCommand::Cancel { grace_ms }).await;
         }
@@ -408,7 +420,8 @@ impl<B: BatchSystem> Worker<B> {
         let mut started = Box::pin(tokio::time::sleep(STARTED_AFTER));
         let mut told = false;
         let mut cancelling = false;
-        let mut leaving = false;
+        let mut leaving = run.leaving;
+        self.cancel_if(leaving).await;
         self.silence.begin();
         loop {
             match self.hear(&run) {
@@ -461,8 +474,7 @@ impl<B: BatchSystem> Worker<B> {
                 ask = self.asked.recv() => {
                     if is_to_leave(&ask?, &run) && !leaving && !cancelling {
                         leaving = true;
-                        let grace_ms = self.shop.grace_ms;
-                        self.command(AttemptCommand::Cancel { grace_ms }).await;
+                        self.cancel_if(leaving).await;
                     }
                 }
                 () = &mut started, if !told && self.words.are_taken() => {
@@ -471,8 +483,8 @@ impl<B: BatchSystem> Worker<B> {
                     let _ = std::mem::replace(&mut run.started, unused).send(());
                 }
             }
-            let cancelled = *run.cancelled.borrow();
-            self.say_again(cancelled).await;
+            let is_to_end = leaving || *run.cancelled.borrow();
+            self.say_again(is_to_end).await;
             self.free();
         }
     }
@@ -500,7 +512,8 @@ impl<B: BatchSystem> Worker<B> {
         // Whether it waits for its caller's function is not known either: the next one has the answers that were given.
         let told = told && !run.plan.places.contains(&Placed::Callback);
         let mut cancelling = false;
-        let mut leaving = false;
+        let mut leaving = run.leaving;
+        self.cancel_if(leaving).await;
         self.silence = Silence::expecting(self.shop.elsewhere && told);
         loop {
             match self.find_answer(&run) {
@@ -549,8 +562,7 @@ impl<B: BatchSystem> Worker<B> {
                     None => return,
                     Some(ask) if is_to_leave(&ask, &run) && !leaving && !cancelling => {
                         leaving = true;
-                        let grace_ms = self.shop.grace_ms;
-                        self.command(AttemptCommand::Cancel { grace_ms }).await;
+                        self.cancel_if(leaving).await;
                     }
                     Some(_) => {}
                 },

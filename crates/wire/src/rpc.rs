@@ -19,6 +19,7 @@ pub mod kind {
     pub const CANCEL: u8 = 0x47;
     pub const RECORD: u8 = 0x48;
     pub const SAID: u8 = 0x49;
+    pub const MIGRATE: u8 = 0x4a;
     pub const REGISTERED: u8 = 0x60;
     pub const ROUTINE: u8 = 0x61;
     pub const STATUS: u8 = 0x62;
@@ -210,6 +211,11 @@ impl ToSite {
             FromClient::Fetch { call, number } => of(kind::FETCH, call, &[number]),
             FromClient::Acknowledge { call } => of(kind::ACKNOWLEDGE, call, &[]),
             FromClient::Cancel { call } => of(kind::CANCEL, call, &[]),
+            FromClient::Migrate { call, epoch } => {
+                let (kind, mut out) = of(kind::MIGRATE, call, &[]);
+                out.put_u32_le(epoch);
+                (kind, out)
+            }
         };
         one(kind, out)
     }
@@ -276,6 +282,10 @@ impl ToSite {
             },
             kind::CANCEL => FromClient::Cancel {
                 call: input.call()?,
+            },
+            kind::MIGRATE => FromClient::Migrate {
+                call: input.call()?,
+                epoch: u32::from_le_bytes(input.take("epoch")?),
             },
             kind => return Err(RpcError::Kind { kind }),
         };

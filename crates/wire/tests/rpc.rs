@@ -112,6 +112,13 @@ fn messages_of_clients_are_the_bytes_of_the_vectors() {
         ),
         ("acknowledge", call(FromClient::Acknowledge { call: CALL })),
         ("cancel", call(FromClient::Cancel { call: CALL })),
+        (
+            "migrate",
+            call(FromClient::Migrate {
+                call: CALL,
+                epoch: 2,
+            }),
+        ),
         ("record", ToSite::Record { call: CALL }),
         (
             "said",
@@ -254,6 +261,11 @@ fn what_is_no_message_is_refused_by_the_field_where_it_fails() {
             "said-short",
             numbers(0x49, &[7, 3], &[2, 0, 0, 0, 5]),
             "ends before its number",
+        ),
+        (
+            "migrate-short",
+            numbers(0x4a, &[7, 3], &[2, 0]),
+            "ends before its epoch",
         ),
         (
             "ask-long",

@@ -2,10 +2,11 @@
 
 use crate::net::{Block, Net, Packet};
 use crate::random::{Random, mix};
+use crate::world::QUIET;
 use kumiko_call::client::{ClientAction, ClientCall, NoResult};
 use kumiko_call::event::Invocation;
 use kumiko_call::id::CallId;
-use kumiko_call::message::{FromClient, ToClient};
+use kumiko_call::message::{FromClient, Status, ToClient};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Had {
@@ -162,6 +163,9 @@ impl Client {
             self.number.get_or_insert(*client);
             return;
         }
+        if now < QUIET {
+            self.migrate(now, random, net, message);
+        }
         for wish in &mut self.wishes {
             let Some(live) = &mut wish.live else { continue };
             let before = live.clone();
@@ -190,6 +194,23 @@ impl Client {
                 wish.spoken = now;
                 speak(live, &wish.arguments, now, random, net, self.index);
             }
+        }
+    }
+}
+
+impl Client {
+    /// Now and then; perhaps what is an attempt of before when it is heard.
+    fn migrate(&self, now: u64, random: &mut Random, net: &mut Net, message: &ToClient) {
+        let ToClient::Status {
+            call,
+            status: Status::Computing { epoch, .. },
+        } = *message
+        else {
+            return;
+        };
+        if random.in_thousand(50) {
+            let message = FromClient::Migrate { call, epoch };
+            net.send(now, random, Packet::FromClient(self.index, message, None));
         }
     }
 }

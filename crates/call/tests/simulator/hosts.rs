@@ -92,6 +92,11 @@ impl Host {
                     run.ended.get_or_insert((End::Cancelled, None));
                 }
             }
+            ToHost::Leave { attempt } => {
+                if let Some(run) = self.runs.get_mut(attempt) {
+                    run.ended.get_or_insert((End::Preempted, None));
+                }
+            }
             ToHost::Fence { attempt } => {
                 if self.runs.remove(attempt).is_some() {
                     self.fenced += 1;

@@ -302,7 +302,14 @@ impl Server {
                 let words = ToHost::Cancel { attempt };
                 net.send(now, random, Packet::ToHost(host(&name), words, None));
             }
-            Action::Run { .. } | Action::Cancel { .. } => {}
+            Action::Leave {
+                attempt,
+                host: name,
+            } if now % 3 == 0 => {
+                let words = ToHost::Leave { attempt };
+                net.send(now, random, Packet::ToHost(host(&name), words, None));
+            }
+            Action::Run { .. } | Action::Cancel { .. } | Action::Leave { .. } => {}
             Action::Expire { call: id, .. } => {
                 let since = *self.asked.entry(id).or_insert(now);
                 let absent_ms = (now - since) * crate::world::TICK_MS;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub const TICK_MS: u64 = 500;
 pub const BLOCK_BYTES: u64 = 8;
 /// From then on nothing fails.
-const QUIET: u64 = 240;
+pub const QUIET: u64 = 240;
 /// And by then everything is over: each of some calls may lose hosts for so long as eight attempts take.
 const END: u64 = QUIET + 2000;
 

@@ -45,6 +45,13 @@ pub enum Rpc {
         #[command(flatten)]
         target: Target,
     },
+    /// Have a call that computes go on elsewhere, from its newest checkpoint.
+    Migrate {
+        /// As `call` named it, e.g. 7-3.
+        call: String,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Take the result of a call that was begun here before.
     Attach {
         /// As `call` named it, e.g. 7-3.
@@ -140,6 +147,26 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
             Ok(0)
         }
         Rpc::Call(arguments) => call::call(arguments, format, home).await,
+        Rpc::Migrate { call, target } => {
+            let id = call::parse(&call)?;
+            let site = target.site.as_deref();
+            let epoch = connect::with(site, home, async |client| {
+                let calls = Calls::new(client.clone(), Settings::default());
+                Ok(calls.migrate(id).await?)
+            })
+            .await?;
+            match epoch {
+                Some(epoch) => {
+                    say!(
+                        "attempt {epoch} of call {id} ends, and the next goes on from its newest checkpoint: `kumiko rpc show {id}` tells"
+                    )?;
+                    Ok(0)
+                }
+                None => Err(Failure::from_text(format!(
+                    "call {id} is not computing: there is nothing to migrate; `kumiko rpc show {id}` tells how it is"
+                ))),
+            }
+        }
         Rpc::Attach {
             call,
             results,

@@ -64,6 +64,9 @@ fn words(event: &CallEvent) -> String {
                 Some(failure) => format!("attempt {epoch} {end}: the call {}", failed(failure)),
             }
         }
+        CallEvent::MigrateRequested { epoch } => {
+            format!("attempt {epoch} is to go on elsewhere, as its caller asked")
+        }
         CallEvent::CancelRequested => "its caller does not want it any more".to_owned(),
         CallEvent::Acknowledged => "its caller has the outcome".to_owned(),
         CallEvent::Expired => "nobody came for it in time".to_owned(),

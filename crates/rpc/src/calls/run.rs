@@ -231,6 +231,10 @@ impl<B: BatchSystem> Inner<B> {
                     let living = call.attempt().filter(|one| one.epoch == attempt.epoch);
                     living.and_then(|one| one.checkpoint)
                 }),
+                leaving: self.book(client).call(attempt.call).is_some_and(|call| {
+                    let living = call.attempt().filter(|one| one.epoch == attempt.epoch);
+                    living.is_some_and(|one| one.leaving)
+                }),
                 in_memory: !self.book(client).is_logged(),
                 sync: self.is_synced(client),
                 asks: asking,
