@@ -106,6 +106,46 @@ fn a_host_of_slurm_is_drained_and_no_job_is_lost() {
     }
 }
 
+/// Counts its starts, and ends in its second one, or when it is told.
+const AGAIN: &str = "echo start >> starts; wc -l < starts; test $(wc -l < starts) -ge 2 && exit 5; until test -e go; do sleep 0.02; done";
+
+#[test]
+fn what_may_run_again_leaves_a_host_that_is_drained_now_though_the_site_is_killed() {
+    let test = "what_may_run_again_leaves_a_host_that_is_drained_now_though_the_site_is_killed";
+    let Some(person) = engines::person("slurm", test) else {
+        return;
+    };
+    let again = submit(&person, &["--rerun", "--cpus", "2"], AGAIN);
+    begun(&person, &again);
+    let host = host_of(&person, &format!("{again}.1"));
+    person.ok(["site", "drain", other(&host)]);
+    let stays = submit(&person, &[], COUNTED);
+    begun(&person, &stays);
+    person.ok(["site", "drain", "--undo", other(&host)]);
+    person.ok(["site", "drain", "--now", &host]);
+    let named = format!("host {host}   draining: 1 job of the engine is left (job {stays} comes");
+    until("it was told to leave", || {
+        let told = person.ok(["job", "explain", &again]);
+        told.contains(&format!("on {host}, which is drained"))
+    });
+    person.kill_site();
+    person.ok(start("slurm"));
+    let waited = person.run(["job", "wait", &again]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    assert_eq!(host_of(&person, &format!("{again}.2")), other(&host));
+    assert_eq!(person.ok(["job", "log", &again]), "2\n");
+    let story = person.ok(["job", "explain", &again]);
+    for words in [
+        "it may run again from its start",
+        "the job runs again, from its start",
+    ] {
+        assert!(story.contains(words), "{story}");
+    }
+    says(&person, &named);
+    let_go(&person, &stays);
+    says(&person, &format!("host {host}   drained"));
+}
+
 #[test]
 fn a_pilot_on_a_drained_host_gives_its_slot_back_once_it_is_idle() {
     let test = "a_pilot_on_a_drained_host_gives_its_slot_back_once_it_is_idle";

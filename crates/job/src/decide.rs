@@ -35,6 +35,8 @@ pub enum Action {
     Discard { job: JobId },
     /// Tell the attempt, which is held, to begin.
     Release(AttemptId),
+    /// Tell the attempt to end, as its description says, for its job is to run again elsewhere.
+    Requeue(AttemptId),
     /// Tell the attempt to end.
     Cancel { attempt: AttemptId, grace_ms: u64 },
     /// The attempt's end is recorded: its runner may go.
@@ -62,7 +64,12 @@ pub fn decide(job: &Job) -> Vec<Action> {
             actions
         }
         // Its first attempt is planned by whoever knows what is left (`admission`).
-        Stage::Waiting { .. } => attended(job).into_iter().chain(reminder(job)).collect(),
+        Stage::Waiting { last_epoch } => {
+            let again = job.description.rerun && *last_epoch > 0;
+            let over = again.then(|| Action::Settle(job.attempt_id(*last_epoch)));
+            let others = attended(job).into_iter().chain(reminder(job));
+            over.into_iter().chain(others).collect()
+        }
         Stage::Planned(attempt) | Stage::Running(attempt, _) => {
             let attempt = job.attempt_id(attempt.epoch);
             let mut actions = vec![Action::Run(attempt)];
@@ -70,6 +77,8 @@ pub fn decide(job: &Job) -> Vec<Action> {
                 job.cancel_grace_ms
                     .map(|grace_ms| Action::Cancel { attempt, grace_ms }),
             );
+            let leaves = matches!(&job.stage, Stage::Running(_, run) if run.leaves.is_some());
+            actions.extend(leaves.then_some(Action::Requeue(attempt)));
             let released = job.hold.released && job.hold.epoch == attempt.epoch;
             actions.extend(released.then_some(Action::Release(attempt)));
             let number = job.limits.number;

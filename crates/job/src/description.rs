@@ -89,6 +89,9 @@ pub struct JobDescription {
     /// It is started together with others, or not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Box<Together>>,
+    /// It may run again from its start.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub rerun: bool,
 }
 
 fn one() -> u32 {
@@ -127,6 +130,7 @@ impl JobDescription {
             grace_ms: None,
             placement: None,
             together: None,
+            rerun: false,
         }
     }
 }

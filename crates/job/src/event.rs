@@ -100,6 +100,11 @@ pub enum Event {
         epoch: u32,
         not: Vec<String>,
     },
+    /// The attempt is to leave its host, which is drained: it is ended, and its job runs again elsewhere from its start.
+    Requeued {
+        epoch: u32,
+        host: String,
+    },
     Suspended {
         epoch: u32,
     },
@@ -208,6 +213,7 @@ impl Event {
             Event::LimitsSet { .. } => "limits_set",
             Event::Narrowed { .. } => "narrowed",
             Event::Unfollowed { .. } => "unfollowed",
+            Event::Requeued { .. } => "requeued",
             Event::Suspended { .. } => "suspended",
             Event::Resumed { .. } => "resumed",
             Event::Unattended { .. } => "unattended",
@@ -230,6 +236,8 @@ impl Event {
                 | Event::LimitsSet { .. }
                 | Event::Narrowed { .. }
                 | Event::Released {}
+                // Forgotten, the attempt that ends by it would have been cancelled by nobody.
+                | Event::Requeued { .. }
                 | Event::CancelRequested { .. }
                 | Event::Removed { .. }
         )

@@ -95,6 +95,9 @@ pub fn event(event: &Event) -> String {
             "attempt {epoch} does not follow all of the policies that hold by now: {}",
             not.join("; ")
         ),
+        Event::Requeued { epoch, host } => format!(
+            "attempt {epoch} is on {host}, which is drained: it is told to end, and its job runs again elsewhere"
+        ),
         Event::Suspended { epoch } => format!("attempt {epoch} is stopped by a signal"),
         Event::Resumed { epoch } => format!("attempt {epoch} goes on"),
         Event::Unattended { after_s } => format!(
@@ -110,7 +113,11 @@ pub fn event(event: &Event) -> String {
             cost,
             ..
         } => {
-            let again = if *retry { "; it is tried again" } else { "" };
+            let again = match (retry, how) {
+                (false, _) => "",
+                (true, Outcome::NeverStarted { .. }) => "; it is tried again",
+                (true, _) => "; the job runs again, from its start",
+            };
             let cost = cost.map_or(String::new(), |cost| format!("; {}", cost.words()));
             format!("attempt {epoch}: {}{again}{cost}", outcome(how))
         }
@@ -171,6 +178,8 @@ pub fn outcome(outcome: &Outcome) -> String {
     }
 }
 
+const MAY_RUN_AGAIN: &str = "it may run again from its start";
+
 /// The job's whole story, and last what it waits for or why it ended.
 pub fn job(job: &Job, records: &[Record]) -> Vec<String> {
     let since = |record: &Record| record.at_ms.saturating_sub(job.submitted_ms);
@@ -180,9 +189,11 @@ pub fn job(job: &Job, records: &[Record]) -> Vec<String> {
         if let Event::Submitted { description, .. } = &record.event {
             let placement = description.placement.iter().flat_map(|one| one.words());
             let together = description.together.iter().map(|one| one.words());
+            let rerun = description.rerun.then(|| MAY_RUN_AGAIN.to_owned());
             lines.extend(
                 placement
                     .chain(together)
+                    .chain(rerun)
                     .map(|words| format!("{:13}{words}", "")),
             );
         }
@@ -229,6 +240,9 @@ fn conclusion(job: &Job, unattended_s: Option<u64>) -> String {
             "It is stopped: signal CONT lets it go on.".to_owned()
         }
         Stage::Running(..) if cancelling => "It runs, and was told to end.".to_owned(),
+        Stage::Running(_, run) if run.leaves.is_some() => {
+            "It is told to end where it is, and runs again elsewhere then.".to_owned()
+        }
         Stage::Running(..) => "It runs.".to_owned(),
         Stage::Ended(end) => match (&end.outcome, &end.run, unattended_s) {
             (Outcome::Lost { .. }, Some(_), _) => format!(

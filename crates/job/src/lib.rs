@@ -17,6 +17,7 @@ pub mod hold;
 pub mod id;
 pub mod limits;
 pub mod placement;
+pub mod rerun;
 pub mod respond;
 pub mod rsl;
 pub mod staging;

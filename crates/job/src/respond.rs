@@ -10,7 +10,7 @@ use crate::state::{Attempt, Job, Stage, apply};
 use std::sync::Arc;
 
 /// Attempts of one job, all together. An attempt that never began costs nothing, but a site that dies each time before it
-/// can start one must not go on for ever.
+/// can start one must not go on for ever, nor a job that is the death of each host that it runs on.
 pub const MAX_ATTEMPTS: u32 = 5;
 
 /// A person needs some minutes to make a new proxy and renew (as `kumiko` says it of a caller's own).
@@ -129,6 +129,8 @@ pub enum NoRedirect {
     Ended,
     #[error("its output is not kept but flows to whoever attached")]
     Flows,
+    #[error("it may run again from its start, and its output with it")]
+    Rerun,
 }
 
 /// The events of a new destination for one or both streams; none, if nothing changes.
@@ -142,6 +144,9 @@ pub fn redirect(
     }
     if job.description.output == OutputMode::Flow {
         return Err(NoRedirect::Flows);
+    }
+    if job.description.rerun {
+        return Err(NoRedirect::Rerun);
     }
     let same = |stream, list: &Option<Vec<Destination>>| {
         list.as_deref()
@@ -291,7 +296,6 @@ fn ended(
     let not_begun_indeed =
         not_begun && matches!(job.stage, Stage::Planned(_)) && attempt.boot == here.boot;
     let cancelled = job.cancel_grace_ms.is_some();
-    let retry = not_begun_indeed && !cancelled && epoch < MAX_ATTEMPTS;
     let outcome = match outcome {
         // What never began and was to be ended has been ended, as asked.
         _ if not_begun_indeed && cancelled => Outcome::Cancelled,
@@ -302,6 +306,8 @@ fn ended(
         },
         outcome => outcome,
     };
+    let again = not_begun_indeed || job.runs_again_after(&outcome);
+    let retry = again && !cancelled && epoch < MAX_ATTEMPTS;
     let staging_out = !retry && !staging::items_out(job, &outcome).is_empty();
     let mut events = vec![Event::AttemptEnded {
         epoch,

@@ -108,6 +108,8 @@ pub struct Run {
     /// What it does not follow of the policies that hold by now.
     pub unfollowed: Vec<String>,
     pub suspended: bool,
+    /// The host that it is to leave, to run again elsewhere.
+    pub leaves: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! what to try. Not here: what the site's policy allows (policy), whether files exist (only the guest's view can tell).
 
 use crate::contract::Refusal;
-use crate::description::{JobDescription, Stdin};
+use crate::description::{JobDescription, OutputMode, Stdin};
 use crate::url::UrlError;
 use kumiko_policy::Limited;
 
@@ -268,7 +268,7 @@ impl JobDescription {
         if let Some(together) = &self.together {
             together.validate()?;
         }
-        Ok(())
+        self.validate_rerun()
     }
 }
 
@@ -291,6 +291,27 @@ impl JobDescription {
                 what: "is \":\", behind which mpiexec reads another program",
                 hint: "for several programs start mpiexec as the executable, without mpi",
             }),
+        }
+    }
+
+    /// What somebody has of it while it runs cannot begin anew.
+    fn validate_rerun(&self) -> Result<(), DescriptionError> {
+        let not_with = [
+            ("stdin live", self.stdin == Stdin::Live),
+            ("output flow", self.output == OutputMode::Flow),
+            ("terminal", self.terminal.is_some()),
+            ("attended_s", self.attended_s.is_some()),
+            ("stdout", !self.stdout.is_empty()),
+            ("stderr", !self.stderr.is_empty()),
+            ("together", self.together.is_some()),
+        ];
+        match not_with.into_iter().find(|(_, asked)| *asked) {
+            Some((other, _)) if self.rerun => Err(DescriptionError::Conflict {
+                path: "rerun",
+                other,
+                hint: "what somebody has of a job while it runs does not begin anew",
+            }),
+            _ => Ok(()),
         }
     }
 

@@ -130,7 +130,8 @@ pub struct Drain {
     /// Not any more.
     #[arg(long)]
     pub undo: bool,
-    /// Calls of routines go on elsewhere at once; without it those do whose routines make checkpoints.
+    /// Jobs that were submitted with --rerun are ended and run again elsewhere, and calls of routines go on elsewhere at once; without
+    /// it those calls do whose routines make checkpoints.
     #[arg(long, requires = "host", conflicts_with = "undo")]
     pub now: bool,
 }
@@ -290,6 +291,9 @@ pub struct Submit {
     /// Wall-clock limit, e.g. 90s, 30m, 2h.
     #[arg(long = "time", value_parser = duration)]
     pub time: Option<Duration>,
+    /// It may run again from its start, if its host is lost or drained now.
+    #[arg(long)]
+    pub rerun: bool,
     #[command(flatten)]
     pub instances: crate::job::Instances,
     #[command(flatten)]

@@ -90,6 +90,8 @@ impl Cell {
                 face.ready = false;
                 face.stdin_taken = 0;
                 face.stdin_closed = false;
+                face.stdout_bytes = 0;
+                face.stderr_bytes = 0;
                 face.cost = None;
             }
             face.job = job;

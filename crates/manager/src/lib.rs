@@ -30,8 +30,10 @@ use files::{Files, Uploads};
 use keeper::{Ask, Counts, Keeper, Memory};
 use kumiko_job::admission::Ledger;
 use kumiko_job::contract::BatchSystem;
+use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::rerun;
 use log::{Log, Reader};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -188,6 +190,31 @@ impl<B: BatchSystem> Manager<B> {
     /// The same, told whenever anything is recorded.
     pub fn watch_stats(&self) -> tokio::sync::watch::Receiver<Stats> {
         self.stats.clone()
+    }
+
+    /// Jobs whose attempt is on a drained host, which `leaves` names and says whether it is to be left now, leave it if they may
+    /// run again. By host, those that stay to their end.
+    pub fn leave(
+        &self,
+        leaves: impl Fn(AttemptId) -> Option<(String, bool)>,
+    ) -> BTreeMap<String, Vec<JobId>> {
+        let mut staying: BTreeMap<String, Vec<JobId>> = BTreeMap::new();
+        for cell in self.cells.all() {
+            let job = cell.job();
+            let Some(attempt) = job.attempt() else {
+                continue;
+            };
+            match leaves(attempt) {
+                Some((host, true)) if rerun::leaves(&job) => {
+                    // The keeper is gone only when the site goes down: the next one asks.
+                    let _ = self.asks.send(Ask::Requeue { attempt, host });
+                }
+                Some((host, _)) => staying.entry(host).or_default().push(job.id),
+                None => {}
+            }
+        }
+        staying.values_mut().for_each(|jobs| jobs.sort());
+        staying
     }
 
     /// Takes no new jobs from now on, and returns when none lives.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kumiko_job::attempt::OutputStream;
 use kumiko_job::contract::{BatchSystem, OutputReader, Refusal};
 use kumiko_job::description::OutputMode;
-use kumiko_job::id::AttemptId;
+use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::state::Stage;
 use kumiko_linux::spooling;
 use std::fs::File;
@@ -30,6 +30,8 @@ pub struct Output<B> {
     /// What reads along ends with the program; who attached hears of the job's end right after its output.
     with_program: bool,
     open: Option<(AttemptId, File)>,
+    /// Whose bytes it has given.
+    given: Option<AttemptId>,
 }
 
 /// What to do next, as the face says.
@@ -57,6 +59,7 @@ impl<B: BatchSystem> Output<B> {
             flow,
             with_program: false,
             open: None,
+            given: None,
         }
     }
 
@@ -81,6 +84,10 @@ impl<B: BatchSystem> Output<B> {
         let length = face.length(self.stream);
         if matches!(face.job.stage, Stage::Removed { .. }) {
             return Err(no_such_job(face.job.id));
+        }
+        let last = face.job.last_attempt();
+        if self.given.is_some() && self.given != last {
+            return Err(anew(face.job.id));
         }
         if self.offset < length {
             if let Some(attempt) = face.job.last_attempt() {
@@ -153,6 +160,7 @@ impl<B: BatchSystem> OutputReader for Output<B> {
                         unreadable(&path, &error)
                     })?;
                     self.offset += data.len() as u64;
+                    self.given = Some(attempt);
                     return Ok(Some((offset, Bytes::from(data))));
                 }
                 Next::End => return Ok(None),
@@ -164,6 +172,16 @@ impl<B: BatchSystem> OutputReader for Output<B> {
             }
         }
     }
+}
+
+fn anew(job: JobId) -> Refusal {
+    Refusal::new(
+        "output_anew",
+        format!(
+            "job {job} runs again from its start, and what was read of its output is of an attempt before that: read from its \
+             beginning, `kumiko job log {job}` does"
+        ),
+    )
 }
 
 /// Where the data begins; all of a file that holds none was freed.

@@ -64,7 +64,7 @@ fn status(code: &str) -> StatusCode {
         "bad_method" => StatusCode::METHOD_NOT_ALLOWED,
         "body_stalled" => StatusCode::REQUEST_TIMEOUT,
         "job_live" | "key_reused" => StatusCode::CONFLICT,
-        "output_freed" => StatusCode::GONE,
+        "output_freed" | "output_anew" => StatusCode::GONE,
         "body_too_large" | "archive_too_large" => StatusCode::PAYLOAD_TOO_LARGE,
         "too_many_live_jobs" | "too_many_kept_jobs" | "too_many_uploads" | "too_many_transfers" => {
             StatusCode::TOO_MANY_REQUESTS

@@ -213,6 +213,7 @@ pub(super) fn stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 not_enforced: not_enforced.clone(),
                 unfollowed: Vec::new(),
                 suspended: false,
+                leaves: None,
             };
             Ok(Stage::Running(attempt.clone(), run))
         }
@@ -233,6 +234,17 @@ pub(super) fn stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             let mut run = run.clone();
             run.unfollowed.clone_from(not);
             Ok(Stage::Running(attempt.clone(), run))
+        }
+        (Stage::Running(attempt, run), Event::Requeued { epoch, host }) => {
+            job.may_be_requeued(attempt, run, *epoch)?;
+            let leaves = Some(host.clone());
+            Ok(Stage::Running(
+                attempt.clone(),
+                Run {
+                    leaves,
+                    ..run.clone()
+                },
+            ))
         }
         (Stage::Running(attempt, run), Event::Suspended { epoch } | Event::Resumed { epoch }) => {
             let suspended = matches!(record.event, Event::Suspended { .. });
@@ -278,7 +290,7 @@ pub(super) fn stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 Stage::Running(_, run) => Some(run.clone()),
                 _ => None,
             };
-            if *retry && run.is_some() {
+            if *retry && run.is_some() && !job.description.rerun {
                 return Err("a guest that began is not tried again");
             }
             if *retry {

@@ -3,6 +3,7 @@
 use super::{ATTENDED, HELD, STAGED, TRUSTED, World, staging};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
+use kumiko_job::rerun;
 use kumiko_job::respond::{self, Here, NoRelease, NoRenewal};
 use kumiko_job::state::{Job, Stage};
 use kumiko_job::together::Together;
@@ -39,6 +40,7 @@ impl World {
         });
         let trusted = index == TRUSTED;
         description.credential = trusted.then(|| "first".to_owned());
+        description.rerun = trusted;
         let description = Arc::new(description);
         let ends_ms = trusted.then_some(self.now_ms);
         let events = match known {
@@ -55,6 +57,15 @@ impl World {
             );
             client.acknowledged = Some(id);
         }
+    }
+
+    /// The host of its attempt is drained, and is to be left now.
+    pub fn drain_host_of(&mut self, index: usize) {
+        let Some(job) = self.job_of(index) else {
+            return;
+        };
+        let events = rerun::requeue(&job, job.last_epoch(), "n1");
+        self.record(job.id, events);
     }
 
     pub fn job_of(&mut self, index: usize) -> Option<Arc<Job>> {

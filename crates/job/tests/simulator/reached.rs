@@ -8,6 +8,8 @@ use kumiko_job::state::Stage;
 pub struct Reached {
     ran: u64,
     tried_again: u64,
+    ran_again: u64,
+    requeued: u64,
     lost: u64,
     cancelled: u64,
     unattended: u64,
@@ -23,6 +25,8 @@ impl Reached {
         self.ran += world.began.len() as u64;
         let jobs = world.up().jobs.clone();
         for job in jobs.values() {
+            self.ran_again += u64::from(world.began.get(&job.id).is_some_and(|began| *began > 1));
+            self.requeued += u64::from(world.was_requeued(job.id));
             self.tried_again += u64::from(job.last_epoch() > 1);
             let Stage::Ended(end) = &job.stage else {
                 continue;
@@ -45,6 +49,8 @@ impl Reached {
     pub fn add(&mut self, one: &Reached) {
         self.ran += one.ran;
         self.tried_again += one.tried_again;
+        self.ran_again += one.ran_again;
+        self.requeued += one.requeued;
         self.lost += one.lost;
         self.cancelled += one.cancelled;
         self.unattended += one.unattended;
@@ -59,6 +65,8 @@ impl Reached {
         let all = [
             self.ran / 100,
             self.tried_again,
+            self.ran_again,
+            self.requeued,
             self.lost,
             self.cancelled,
             self.unattended,

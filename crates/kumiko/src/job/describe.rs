@@ -71,6 +71,7 @@ fn with_flags(submit: &Submit, mut description: JobDescription) -> Result<JobDes
     if let Some(limit) = submit.time {
         description.time_limit_s = Some(whole_seconds(limit));
     }
+    description.rerun |= submit.rerun;
     submit.instances.apply(&mut description);
     submit.resources.apply(&mut description.resources)?;
     if submit.workdir.is_some() {

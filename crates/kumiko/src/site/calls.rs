@@ -2,7 +2,7 @@
 
 use crate::fail::{Failure, While};
 use crate::home::Home;
-use crate::site::drained;
+use crate::site::drained::{self, Staying};
 use crate::site::effective::Policies;
 use crate::site::pilots;
 use crate::site::settings::Settings;
@@ -56,11 +56,12 @@ pub async fn open(
 }
 
 /// Calls leave drained hosts; `now` are those that all leave.
-pub fn leave(calls: &Calls<Chosen>, now: &BTreeSet<String>) {
+pub fn leave(calls: &Calls<Chosen>, now: &BTreeSet<String>) -> Staying {
     calls.leave(|attempt| {
         let host = calls.batch().leaves(attempt)?;
         Some(now.contains(&host))
     });
+    Staying::new()
 }
 
 fn workers(batch: Name, pilots: Size) -> usize {

@@ -5,8 +5,11 @@ use crate::fail::Failure;
 use crate::home::{Home, read_optional, write_whole};
 use crate::site::edited;
 use kumiko_batch::chosen::Chosen;
+use kumiko_job::id::JobId;
 use kumiko_linux::Dir;
+use kumiko_manager::Manager;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,6 +25,10 @@ const LATER: Duration = Duration::from_secs(60);
 const TOLD: &str = "drained.json";
 /// Of that: some thousands of hosts.
 const TOLD_BYTES: u64 = 1 << 20;
+/// Beside that: by host, the numbers of the jobs that come to their end there.
+const STAYING: &str = "drained-jobs.json";
+/// Numbers of jobs in one line for people.
+const NAMED: usize = 8;
 /// In the file of hosts, behind one that is to be left now.
 const NOW: &str = "now";
 /// As of a name in DNS.
@@ -29,6 +36,8 @@ const NAME_BYTES: usize = 255;
 
 /// By host, how many jobs of the engine are there; None: the batch system has no such host.
 pub type Left = BTreeMap<String, Option<u64>>;
+/// By host, jobs that come to their end there.
+pub type Staying = BTreeMap<String, Vec<u64>>;
 
 /// How a host stands.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -38,6 +47,9 @@ pub enum Stands {
     Draining {
         #[serde(skip_serializing_if = "Option::is_none")]
         left: Option<u64>,
+        /// Jobs of the site that come to their end there.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        jobs: Vec<u64>,
     },
     Drained,
     Unknown,
@@ -45,28 +57,32 @@ pub enum Stands {
 
 impl Stands {
     /// By what each that serves the site found.
-    fn of(host: &str, all: &[Left]) -> Stands {
+    fn of(host: &str, all: &[Left], jobs: Vec<u64>) -> Stands {
         let found: Option<Vec<Option<u64>>> =
             all.iter().map(|left| left.get(host).copied()).collect();
         let Some(found) = found else {
-            return Stands::Draining { left: None };
+            return Stands::Draining { left: None, jobs };
         };
         let known = || found.iter().flatten();
         match known().sum() {
             0 if known().next().is_none() && !found.is_empty() => Stands::Unknown,
             0 => Stands::Drained,
-            left => Stands::Draining { left: Some(left) },
+            left => Stands::Draining {
+                left: Some(left),
+                jobs,
+            },
         }
     }
 
     pub fn words(&self) -> String {
         match self {
-            Stands::Draining { left: None } => "draining".to_owned(),
-            Stands::Draining { left: Some(1) } => {
-                "draining: 1 job of the engine is left".to_owned()
-            }
-            Stands::Draining { left: Some(left) } => {
-                format!("draining: {left} jobs of the engine are left")
+            Stands::Draining { left, jobs } => {
+                let left = match left {
+                    None => "draining".to_owned(),
+                    Some(1) => "draining: 1 job of the engine is left".to_owned(),
+                    Some(left) => format!("draining: {left} jobs of the engine are left"),
+                };
+                format!("{left}{}", come_to_their_end(jobs))
             }
             Stands::Drained => "drained".to_owned(),
             Stands::Unknown => "no host of the batch system".to_owned(),
@@ -74,19 +90,37 @@ impl Stands {
     }
 }
 
+fn come_to_their_end(jobs: &[u64]) -> String {
+    let named: Vec<String> = jobs.iter().take(NAMED).map(u64::to_string).collect();
+    let named = named.join(", ");
+    match jobs.len() {
+        0 => String::new(),
+        1 => format!(" (job {named} comes to its end there)"),
+        all if all > NAMED => format!(" (jobs {named}, ... come to their end there)"),
+        _ => format!(" (jobs {named} come to their end there)"),
+    }
+}
+
 /// How each host stands that is to be drained. `states`: of all that serve the site.
 pub fn hosts(home: &Home, states: &[PathBuf]) -> Result<BTreeMap<String, Stands>, Failure> {
     let all: Vec<Left> = states.iter().map(|state| left(state)).collect();
+    // Each account counts its own jobs: of many, numbers say nothing.
+    let staying: Vec<Staying> = match home.accounts().exists() {
+        false => states.iter().map(|state| read(state, STAYING)).collect(),
+        true => Vec::new(),
+    };
     let hosts = wanted(&home.drained_hosts())?.into_keys();
     Ok(hosts
         .map(|host| {
-            let stands = Stands::of(&host, &all);
+            let jobs = staying.iter().filter_map(|of| of.get(&host)).flatten();
+            let stands = Stands::of(&host, &all, jobs.copied().collect());
             (host, stands)
         })
         .collect())
 }
 
-/// Has a host drained, or not any more. `now`: calls there go on elsewhere at once, from their beginning where they must.
+/// Has a host drained, or not any more. `now`: calls there go on elsewhere at once, from their beginning where they must, and jobs that
+/// may run again do so elsewhere.
 pub fn set(home: &Home, host: &str, undo: bool, now: bool) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
     if host.is_empty() || host.len() > NAME_BYTES || !host.chars().all(plain) {
@@ -124,12 +158,30 @@ fn wanted(path: &Path) -> Result<Wanted, Failure> {
 
 /// What the site that has this state found last. What cannot be read is found again. The state may be another account's, who put
 /// there what it likes.
-fn left(state: &Path) -> Left {
+fn read<T: Default + DeserializeOwned>(state: &Path, name: &str) -> T {
     let read = || {
-        let file = Dir::open(state).ok()?.open_file(TOLD).ok()?;
+        let file = Dir::open(state).ok()?.open_file(name).ok()?;
         serde_json::from_reader(file.take(TOLD_BYTES)).ok()
     };
     read().unwrap_or_default()
+}
+
+fn left(state: &Path) -> Left {
+    read(state, TOLD)
+}
+
+/// Jobs leave the hosts that are to be left now, if they may run again.
+pub fn leave_by_jobs(manager: &Manager<Chosen>, now: &BTreeSet<String>) -> Staying {
+    let staying = manager.leave(|attempt| {
+        let host = manager.batch().leaves(attempt)?;
+        let now = now.contains(&host);
+        Some((host, now))
+    });
+    let numbers = |jobs: Vec<JobId>| jobs.into_iter().map(|job| job.0).collect();
+    staying
+        .into_iter()
+        .map(|(host, jobs)| (host, numbers(jobs)))
+        .collect()
 }
 
 /// The hosts that a site before this one drained, and its engine had.
@@ -140,13 +192,14 @@ pub fn before(home: &Home, state: &Path) -> Result<BTreeSet<String>, Failure> {
     Ok(hosts.into_keys().filter(known).collect())
 }
 
-/// Never ends. `batch`: of `owner`, which is told by `looked` whenever it was found what is where, with the hosts to be left now.
+/// Never ends. `batch`: of `owner`, which is told by `looked` whenever it was found what is where, with the hosts to be left now, and
+/// says which of its jobs come to their end where.
 pub async fn follow<O>(
     wanted: PathBuf,
     state: PathBuf,
     owner: Arc<O>,
     batch: fn(&O) -> &Chosen,
-    looked: fn(&O, &BTreeSet<String>),
+    looked: fn(&O, &BTreeSet<String>) -> Staying,
 ) {
     let edits = Notify::new();
     let follower = Follower {
@@ -172,7 +225,10 @@ pub async fn follow<O>(
                     Some(SOON)
                 }
             };
-            looked(&owner, &follower.now);
+            let staying = looked(&owner, &follower.now);
+            if let Err(error) = follower.tell(&staying) {
+                tracing::warn!(%error, "which jobs come to their end on drained hosts is not told");
+            }
         }
     };
     tokio::join!(
@@ -192,6 +248,13 @@ struct Follower {
 }
 
 impl Follower {
+    fn tell(&self, staying: &Staying) -> Result<(), Failure> {
+        if *staying == read::<Staying>(&self.state, STAYING) {
+            return Ok(());
+        }
+        write_whole(&self.state.join(STAYING), &serde_json::to_string(staying)?)
+    }
+
     /// When to look again; None: once the file is edited.
     async fn step(&mut self, batch: &Chosen) -> Result<Option<Duration>, Failure> {
         let wanted = wanted(&self.wanted)?;
@@ -235,9 +298,12 @@ mod tests {
                         .collect()
                 })
                 .collect();
-            Stands::of("n1", &all)
+            Stands::of("n1", &all, Vec::new())
         };
-        let draining = |left| Stands::Draining { left };
+        let draining = |left| {
+            let jobs = Vec::new();
+            Stands::Draining { left, jobs }
+        };
         assert_eq!(of(&[]), Stands::Drained);
         assert_eq!(of(&[&[("n1", Some(0))], &[]]), draining(None));
         assert_eq!(

@@ -117,7 +117,7 @@ pub async fn serve(
                 home.state(),
                 Arc::clone(&manager),
                 |manager| manager.batch(),
-                |_, _| {},
+                drained::leave_by_jobs,
             )),
             tokio::spawn(drained::follow(
                 home.drained_hosts(),

@@ -33,6 +33,11 @@ pub enum Ask {
         job: JobId,
         after_s: u64,
     },
+    /// The attempt is to leave its host, which is drained, if its job may run again.
+    Requeue {
+        attempt: AttemptId,
+        host: String,
+    },
     /// What is held may begin.
     Release {
         job: JobId,
@@ -122,6 +127,7 @@ impl Ask {
             Ask::Submit(_)
             | Ask::Cancel { .. }
             | Ask::Unattended { .. }
+            | Ask::Requeue { .. }
             | Ask::Release { .. }
             | Ask::Remove { .. }
             | Ask::Renew { .. }

@@ -9,6 +9,7 @@ use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, LimitsBy, Record};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::limits::{self, ProgramOver};
+use kumiko_job::rerun;
 use kumiko_job::respond::{self, NoRedirect, NoRelease, NoRenewal, OutputBytes};
 use kumiko_job::staging::Item;
 use kumiko_job::state::{Job, Stage, apply};
@@ -113,6 +114,16 @@ impl Keeper {
                 });
                 let (done, failed) = answer(done);
                 draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::Requeue { attempt, host } => {
+                let done = self.change(draft, attempt.job, |job| {
+                    Ok(rerun::requeue(job, attempt.epoch, &host))
+                });
+                let (done, failed) = answer(done);
+                if let Err(refusal) = done {
+                    tracing::error!(%attempt, %refusal, "an attempt that is to leave its host could not be requeued");
+                }
                 failed
             }
             Ask::Unattended { job, after_s } => {
@@ -507,7 +518,8 @@ impl Draft {
             | Ask::Waits { .. }
             | Ask::Load { .. } => self.keep.push(ask),
             Ask::Close { reply } => self.close.push(reply),
-            Ask::Sweep => {}
+            // Who asks for it looks again.
+            Ask::Requeue { .. } | Ask::Sweep => {}
         }
     }
 }
@@ -544,6 +556,7 @@ fn no_redirect(job: JobId, why: NoRedirect) -> Refusal {
     match why {
         NoRedirect::Ended => Refusal::new("job_ended", message),
         NoRedirect::Flows => Refusal::new("output_flows", message),
+        NoRedirect::Rerun => Refusal::new("output_anew", message),
     }
 }
 

@@ -72,7 +72,7 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         given.state.clone(),
         Arc::clone(&manager),
         |manager| manager.batch(),
-        |_, _| {},
+        drained::leave_by_jobs,
     ));
     let fetching = tokio::spawn(fetch::keep(organisations));
     let has_work = || manager.stats().live > 0;

@@ -1,0 +1,66 @@
+//! Jobs that may run again from their start (spec/jobs, J37 to J39): after which ends they do, and what asks for one. Pure. Not here:
+//! who says that a host is to be left (`kumiko site drain --now`).
+
+use crate::attempt::{EngineCause, Outcome};
+use crate::event::Event;
+use crate::respond::MAX_ATTEMPTS;
+use crate::state::{Attempt, FENCED, Job, Run, Stage};
+
+impl Job {
+    /// Its attempt began, and has this end: is the job to run again?
+    pub(crate) fn runs_again_after(&self, outcome: &Outcome) -> bool {
+        let leaves = matches!(&self.stage, Stage::Running(_, run) if run.leaves.is_some());
+        self.description.rerun
+            && match outcome {
+                Outcome::Lost { .. } => true,
+                Outcome::EngineEnded { cause, .. } => matches!(
+                    cause,
+                    EngineCause::Preempted | EngineCause::Evicted | EngineCause::HostLost
+                ),
+                // By us, for its host is drained.
+                Outcome::Cancelled => leaves,
+                _ => false,
+            }
+    }
+
+    pub(crate) fn may_be_requeued(
+        &self,
+        attempt: &Attempt,
+        run: &Run,
+        epoch: u32,
+    ) -> Result<(), &'static str> {
+        if epoch != attempt.epoch {
+            Err(FENCED)
+        } else if !self.description.rerun {
+            Err("the job may not run again")
+        } else if run.leaves.is_some() {
+            Err("it is to leave already")
+        } else if self.cancel_grace_ms.is_some() {
+            Err("a cancel stands already")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The events of an attempt that is to leave its host at once; none, if it is not to run again, or leaves already.
+pub fn requeue(job: &Job, epoch: u32, host: &str) -> Vec<Event> {
+    let Stage::Running(attempt, run) = &job.stage else {
+        return Vec::new();
+    };
+    let may = epoch < MAX_ATTEMPTS && job.may_be_requeued(attempt, run, epoch).is_ok();
+    let host = host.to_owned();
+    may.then_some(Event::Requeued { epoch, host })
+        .into_iter()
+        .collect()
+}
+
+/// Whether an attempt that is on a drained host leaves it before its end.
+pub fn leaves(job: &Job) -> bool {
+    match &job.stage {
+        Stage::Running(attempt, run) => {
+            run.leaves.is_some() || !requeue(job, attempt.epoch, "").is_empty()
+        }
+        _ => false,
+    }
+}
