@@ -606,11 +606,6 @@ impl World {
         panic!("it never comes to rest");
     }
 
-    fn was_requeued(&self, id: JobId) -> bool {
-        let mut of_job = self.disk.records.iter().filter(|line| line.job == id);
-        of_job.any(|line| matches!(line.record.event, Event::Requeued { .. }))
-    }
-
     fn was_left(&self, id: JobId) -> bool {
         let mut of_job = self.disk.records.iter().filter(|line| line.job == id);
         of_job.any(|line| matches!(line.record.event, Event::Unattended { .. }))

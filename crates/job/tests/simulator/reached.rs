@@ -2,6 +2,8 @@
 
 use super::World;
 use kumiko_job::attempt::Outcome;
+use kumiko_job::event::Event;
+use kumiko_job::id::JobId;
 use kumiko_job::state::Stage;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +19,13 @@ pub struct Reached {
     not_staged: u64,
     released: u64,
     left_held: u64,
+}
+
+impl World {
+    fn was_requeued(&self, id: JobId) -> bool {
+        let mut of_job = self.disk.records.iter().filter(|line| line.job == id);
+        of_job.any(|line| matches!(line.record.event, Event::Requeued { .. }))
+    }
 }
 
 impl Reached {
