@@ -208,6 +208,34 @@ fn a_site_that_is_killed_while_it_keeps_a_file_gives_each_job_the_whole_of_it() 
 }
 
 #[test]
+fn big_files_of_a_folder_that_was_sent_before_are_taken_from_the_stock_and_are_whole() {
+    let person = Person::with_site();
+    let folder = person.home.path().join("model");
+    fs::create_dir(&folder).unwrap();
+    let content = pattern(4 << 20);
+    fs::write(folder.join("data"), &content).unwrap();
+    let sum = sha256(&content);
+    let entry = person.kumiko_home().join("state/stock").join(&sum);
+    // A job's copy is its own.
+    let script = "sha256sum data; echo more >> data";
+    let run = || {
+        let line = ["job", "submit", "--dir", "model", "--", "sh", "-c", script];
+        let job = person.ok(line).trim().to_owned();
+        person.ok(["job", "wait", &job]);
+        let expected = format!("{sum}  data\n");
+        assert_eq!(person.ok(["job", "log", &job]), expected);
+    };
+    let used = || fs::metadata(&entry).unwrap().modified().unwrap();
+    run();
+    let first = used();
+    run();
+    assert!(used() > first);
+    fs::write(&entry, &content[1..]).unwrap();
+    run();
+    assert!(fs::read(&entry).unwrap() == content, "it is mended");
+}
+
+#[test]
 fn what_cannot_be_moved_is_told_by_name_and_the_program_never_runs() {
     if !needs(
         "what_cannot_be_moved_is_told_by_name_and_the_program_never_runs",

@@ -395,7 +395,7 @@ impl Client {
     }
 
     /// Asks for one reply.
-    async fn one<T: DeserializeOwned>(
+    pub(crate) async fn one<T: DeserializeOwned>(
         &self,
         request: &Request,
         retry: Retry,
@@ -423,7 +423,7 @@ impl Client {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Retry {
+pub(crate) enum Retry {
     Yes,
     No,
 }

@@ -1,24 +1,62 @@
 //! Folders to a site and results back.
 
 use crate::ClientError;
-use crate::client::Client;
+use crate::client::{Client, Retry};
 use crate::reading::next_message;
 use kumiko_job::id::JobId;
-use kumiko_staging::{Limits, Packing, StagingError, Unpacked, Unpacking};
-use kumiko_wire::api::{self, Request, Uploaded, kind};
+use kumiko_staging::stock::Sum;
+use kumiko_staging::{Limits, Packing, StagingError, Sums, Unpacked, Unpacking};
+use kumiko_wire::api::{self, Request, Stocked, Uploaded, kind};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 impl Client {
-    /// Sends the content of a folder. `Uploaded::input` goes into `JobDescription::input`, `Uploaded::mark_us` into
-    /// [`Client::download_into`].
+    /// Sends the content of a folder, but for big files whose content the site has. `Uploaded::input` goes into
+    /// `JobDescription::input`, `Uploaded::mark_us` into [`Client::download_into`].
     ///
     /// # Errors
     /// A file that cannot be read, a folder over the site's limits, or the link is lost: then nothing was submitted,
     /// and it can be tried again.
     pub async fn upload_folder(&self, folder: &Path) -> Result<Uploaded, ClientError> {
+        let held = self.held_of(folder).await?;
+        let may_be_gone = !held.is_empty();
+        match self.upload_but(folder, held).await {
+            Err(ClientError::Refused(refusal)) if may_be_gone && refusal.code == "not_stocked" => {
+                self.upload_but(folder, Sums::default()).await
+            }
+            done => done,
+        }
+    }
+
+    /// The big files of a folder whose content the site has.
+    async fn held_of(&self, folder: &Path) -> Result<Sums, ClientError> {
+        let mut sums = Sums::of_big(folder.to_owned()).await?;
+        if sums.is_empty() {
+            return Ok(sums);
+        }
+        let asked = Request::Stocked {
+            sums: sums.all().into_iter().map(Sum::to_string).collect(),
+        };
+        match self.one::<Stocked>(&asked, Retry::Yes).await {
+            Ok(answer) => {
+                let held: BTreeSet<Sum> = answer
+                    .held
+                    .iter()
+                    .filter_map(|text| Sum::parse(text))
+                    .collect();
+                sums.retain(|sum| held.contains(sum));
+                Ok(sums)
+            }
+            // One that does not know the question, or answers nobody like us: it is told all, and says so itself.
+            Err(ClientError::Refused(_)) => Ok(Sums::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn upload_but(&self, folder: &Path, held: Sums) -> Result<Uploaded, ClientError> {
         let (_, stream) = self.open(Request::Upload.encode()).await?;
         let (mut sender, mut receiver) = stream.split();
-        let mut packing = Packing::start(folder.to_owned(), None, Limits::RESULTS);
+        let mut packing = Packing::start_but(folder.to_owned(), held, Limits::RESULTS);
         let sent = loop {
             match packing.next().await? {
                 None => break sender.finish().await,

@@ -1,8 +1,10 @@
 //! What a gatekeeper is told, and its limits, each with its reason.
 
 use crate::gram::Gram;
+use kumiko_staging::stock::Stock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Connections at once: each costs some 60 kB with its TLS buffers, so that all cost less than 256 MB.
@@ -39,6 +41,8 @@ pub struct Config {
     /// Limited proxies may start jobs. As with GRAM, they may not unless this is set.
     pub accept_limited: bool,
     pub limits: Limits,
+    /// Of the account; None: nothing is kept, and no upload takes anything from it.
+    pub stock: Option<Arc<Stock>>,
     /// None: GRAM's door is closed.
     pub gram: Option<Gram>,
 }
@@ -49,6 +53,8 @@ pub struct Service {
     pub name: String,
     pub accept_limited: bool,
     pub limits: Limits,
+    /// As in [`Config`].
+    pub stock: Option<Arc<Stock>>,
     /// None: GRAM's door is closed.
     pub gram: Option<Gram>,
 }
@@ -59,6 +65,7 @@ impl Config {
             name: self.name.clone(),
             accept_limited: self.accept_limited,
             limits: self.limits.clone(),
+            stock: self.stock.clone(),
             gram: self.gram.clone(),
         }
     }

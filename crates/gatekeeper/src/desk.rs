@@ -12,7 +12,8 @@ use kumiko_job::contract::{Jobs, Refusal};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
 use kumiko_staging::Unpacking;
-use kumiko_wire::api::{SiteLimits, SiteView, Uploaded};
+use kumiko_staging::stock::Sum;
+use kumiko_wire::api::{SiteLimits, SiteView, Stocked, Uploaded};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -143,12 +144,38 @@ impl<J: Jobs> Desk<J> {
         }
     }
 
+    /// What of this the account's stock has: it need not be uploaded.
+    pub(crate) async fn stocked(
+        &self,
+        visitor: &Visitor,
+        sums: Vec<String>,
+    ) -> Result<Stocked, Refusal> {
+        Self::may_start(visitor)?;
+        let sums: Option<Vec<Sum>> = sums.iter().map(|text| Sum::parse(text)).collect();
+        let sums = sums.ok_or_else(|| {
+            let what = "a SHA-256 has 64 hexadecimal digits".to_owned();
+            Refusal::new("bad_request", what)
+        })?;
+        let Some(stock) = self.config.stock.clone() else {
+            return Ok(Stocked::default());
+        };
+        let held = move || {
+            let there = |sum: &Sum| matches!(stock.take(sum), Ok(Some(_)));
+            let held = sums.iter().filter(|sum| there(sum));
+            held.map(Sum::to_string).collect()
+        };
+        let held = tokio::task::spawn_blocking(held).await;
+        held.map(|held| Stocked { held })
+            .map_err(|e| Refusal::new("bug", format!("looking into the stock: {e}")))
+    }
+
     /// Begins to take a folder in.
     pub(crate) async fn upload(&self, visitor: &Visitor) -> Result<Upload, Refusal> {
         Self::may_start(visitor)?;
         let place = self.transfer()?;
         let (input, folder) = self.jobs.new_upload(&visitor.caller).await?;
-        let unpacking = Unpacking::whole_or_gone(folder.clone(), self.config.limits.upload);
+        let (limits, stock) = (self.config.limits.upload, self.config.stock.clone());
+        let unpacking = Unpacking::whole_or_gone(folder.clone(), limits, stock);
         Ok(Upload {
             input,
             folder,

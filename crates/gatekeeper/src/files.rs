@@ -105,6 +105,7 @@ pub(crate) fn staging_refusal(error: &StagingError) -> Refusal {
     match error {
         StagingError::Limit { .. } => Refusal::new("archive_too_large", message),
         StagingError::DiskFull { .. } => Refusal::new("disk_full", message),
+        StagingError::NotStocked { .. } => Refusal::new("not_stocked", message),
         error if error.is_of_archive() => Refusal::new("bad_archive", message),
         _ => Refusal::new("staging_failed", message),
     }

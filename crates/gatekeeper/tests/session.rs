@@ -11,9 +11,12 @@ use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::contract::JobState;
 use kumiko_job::description::{JobDescription, OutputMode, Stdin, WindowSize};
 use kumiko_job::id::JobId;
+use kumiko_staging::stock::{Stock, Sum};
 use kumiko_testkit::deadline;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
 fn program(name: &str, arguments: &[&str]) -> JobDescription {
@@ -317,6 +320,39 @@ async fn a_folder_goes_in_and_what_is_new_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn big_files_of_a_folder_that_the_account_has_do_not_travel_again() {
+    let stock = tempfile::tempdir().unwrap();
+    let entries = stock.path().join("stock");
+    let site = Site::with(|config| {
+        config.stock = Some(Arc::new(Stock::new(entries.clone(), 1 << 30)));
+    })
+    .await;
+    let link = Link::to(site.address).await;
+    let client = link.client(&site).await;
+    let here = tempfile::tempdir().unwrap();
+    let big: Vec<u8> = (0..5_000_000).map(pattern).collect();
+    std::fs::write(here.path().join("big"), &big).unwrap();
+    let upload = async || {
+        let before = link.brought();
+        let uploading = client.upload_folder(here.path());
+        let uploaded = deadline("an upload", uploading).await.unwrap();
+        assert_eq!((uploaded.entries, uploaded.bytes), (1, 5_000_000));
+        let arrived = site.jobs.dir.path().join(&uploaded.input).join("big");
+        assert!(std::fs::read(arrived).unwrap() == big);
+        link.brought() - before
+    };
+    let entry = entries.join(Sum::of(&*big).unwrap().to_string());
+    assert!(upload().await > 5_000_000);
+    assert!(upload().await < 50_000);
+    // What the stock says to have it may still not give.
+    std::fs::write(&entry, "something else").unwrap();
+    assert!(upload().await > 5_000_000);
+    assert!(upload().await < 50_000);
+    std::fs::remove_file(&entry).unwrap();
+    assert!(upload().await > 5_000_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attached_client_goes_on_exactly_after_the_site_was_started_anew() {
     let mut site = Site::start().await;
     let client = site.client().await;
@@ -408,13 +444,7 @@ async fn whoever_stops_listening_leaves_nothing_behind() {
 async fn a_link_that_is_cut_again_and_again_is_mended_below_the_job() {
     let site = Site::start().await;
     let link = Link::to(site.address).await;
-    let address = SiteAddress {
-        host: "localhost".to_owned(),
-        port: link.address.port(),
-    };
-    let client = Client::connect(&address, &site.alice, &site.ca.trust())
-        .await
-        .unwrap();
+    let client = link.client(&site).await;
     let all: Vec<u8> = (0..6_000_000).map(pattern).collect();
     let mut attached = client.exec(interactive("cat", &[])).await.unwrap();
     let input = attached.input();
@@ -448,11 +478,12 @@ async fn a_link_that_is_cut_again_and_again_is_mended_below_the_job() {
     assert_eq!(client.list().await.unwrap().len(), 1);
 }
 
-/// A link to a site that can be cut.
+/// A link to a site that can be cut, and counts.
 struct Link {
     address: std::net::SocketAddr,
     cut: tokio::sync::watch::Sender<u32>,
     made: Arc<AtomicUsize>,
+    brought: Arc<AtomicUsize>,
 }
 
 impl Link {
@@ -461,22 +492,52 @@ impl Link {
         let address = listener.local_addr().unwrap();
         let (cut, seen) = tokio::sync::watch::channel(0);
         let made = Arc::new(AtomicUsize::new(0));
-        let counted = made.clone();
+        let brought = Arc::new(AtomicUsize::new(0));
+        let (counted, measured) = (made.clone(), brought.clone());
         tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
+            while let Ok((near, _)) = listener.accept().await {
                 counted.fetch_add(1, Ordering::Relaxed);
+                let measured = measured.clone();
                 let mut seen = seen.clone();
                 seen.mark_unchanged();
                 tokio::spawn(async move {
-                    let mut far = TcpStream::connect(site).await.unwrap();
+                    let far = TcpStream::connect(site).await.unwrap();
+                    let (near_out, mut near_in) = near.into_split();
+                    let (mut far_out, far_in) = far.into_split();
+                    let both = async {
+                        tokio::join!(
+                            bring(near_out, far_in, &measured),
+                            tokio::io::copy(&mut far_out, &mut near_in)
+                        )
+                    };
                     tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = both => {}
                         _ = seen.changed() => {}
                     }
                 });
             }
         });
-        Link { address, cut, made }
+        Link {
+            address,
+            cut,
+            made,
+            brought,
+        }
+    }
+
+    async fn client(&self, site: &Site) -> Client {
+        let address = SiteAddress {
+            host: "localhost".to_owned(),
+            port: self.address.port(),
+        };
+        Client::connect(&address, &site.alice, &site.ca.trust())
+            .await
+            .unwrap()
+    }
+
+    /// Bytes from clients to the site.
+    fn brought(&self) -> usize {
+        self.brought.load(Ordering::Relaxed)
     }
 
     fn cut(&self) {
@@ -485,5 +546,16 @@ impl Link {
 
     fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
+    }
+}
+
+/// Carries bytes to the site, and counts them.
+async fn bring(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, count: &AtomicUsize) {
+    let mut piece = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = from.read(&mut piece).await {
+        count.fetch_add(read, Ordering::Relaxed);
+        if to.write_all(&piece[..read]).await.is_err() {
+            break;
+        }
     }
 }

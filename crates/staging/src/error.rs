@@ -31,6 +31,10 @@ pub enum StagingError {
         limit: u64,
         path: String,
     },
+    #[error(
+        "the archive names {path:?} by its SHA-256, which the stock does not have: send its content"
+    )]
+    NotStocked { path: String },
     #[error("a header of the archive is wrong: {what}")]
     Header { what: &'static str },
     #[error("no thread could be started: {cause}")]

@@ -1,9 +1,9 @@
 //! Files in and out.
 //!
-//! * [`pack`], [`unpack`], and both as streams of bytes: folders as tar archives (spec/rest F1 to F6)
+//! * [`pack`], [`unpack`], and both as streams of bytes: folders as tar archives (spec/rest F1 to F7)
 //! * [`gass`]: files over HTTPS, as Globus moves them; client and server (spec/staging G1 to G9)
 //! * [`cache`]: what is fetched once for many (C1 to C6)
-//! * [`stock`]: what came before, by its SHA-256 (C10 to C14)
+//! * [`stock`]: what came before, by its SHA-256 (C10 to C15)
 //! * [`Mover`]: all that for jobs, behind `kumiko_job::transfer::Transfer` (S1 to S12)
 //!
 //! A tree is touched by descriptor only, beneath its root and through no link (`kumiko_linux::Dir`): whoever wrote the
@@ -20,6 +20,7 @@ mod limits;
 mod pack;
 pub mod stock;
 mod stream;
+mod sums;
 mod unpack;
 
 pub use error::StagingError;
@@ -28,4 +29,5 @@ pub use jobs::{Mover, Setup};
 pub use limits::Limits;
 pub use pack::{Packed, mark, pack};
 pub use stream::{PIECE_BYTES, Packing, Unpacking};
-pub use unpack::{Unpacked, unpack};
+pub use sums::{BIG_BYTES, Sums};
+pub use unpack::{Unpacked, unpack, unpack_with};

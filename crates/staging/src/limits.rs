@@ -15,6 +15,8 @@ pub(crate) const NAME_BYTES: usize = 255;
 pub(crate) const PATH_BYTES: usize = 4096;
 /// Extended headers hold a path, a link and some times; more is an attack on memory.
 pub(crate) const HEADER_BYTES: u64 = 64 * 1024;
+/// The pax record that stands for a content (F7).
+pub(crate) const SUM: &str = "KUMIKO.sha256";
 /// After an archive's end: tar pads to a whole record (10 KiB, or what `-b` says).
 pub(crate) const TRAILING_BYTES: u64 = 1 << 20;
 

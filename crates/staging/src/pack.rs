@@ -1,7 +1,8 @@
-//! A folder as a tar archive (F1, F5). Sockets, pipes and devices are left out; links are packed as links.
+//! A folder as a tar archive (F1, F5, F7). Sockets, pipes and devices are left out; links are packed as links.
 
 use crate::error::StagingError;
-use crate::limits::Limits;
+use crate::limits::{Limits, SUM};
+use crate::sums::{Named, Sums};
 use kumiko_linux::Dir;
 use kumiko_linux::dir::Kind;
 use std::io::{self, Read, Write};
@@ -28,11 +29,23 @@ pub fn pack(
     limits: Limits,
     out: impl Write,
 ) -> Result<Packed, StagingError> {
+    pack_but(folder, &Sums::default(), since_us, limits, out)
+}
+
+/// As [`pack`], but of files in `held` it packs the SHA-256s.
+pub(crate) fn pack_but(
+    folder: &Path,
+    held: &Sums,
+    since_us: Option<u64>,
+    limits: Limits,
+    out: impl Write,
+) -> Result<Packed, StagingError> {
     let root = Dir::open(folder).map_err(|e| StagingError::file("cannot open", folder, e))?;
     let mut builder = Builder::new(out);
     builder.follow_symlinks(false);
     let mut packer = Packer {
         builder,
+        held,
         since_us,
         limits,
         packed: Packed::default(),
@@ -81,14 +94,15 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-struct Packer<W: Write> {
+struct Packer<'a, W: Write> {
     builder: Builder<W>,
+    held: &'a Sums,
     since_us: Option<u64>,
     limits: Limits,
     packed: Packed,
 }
 
-impl<W: Write> Packer<W> {
+impl<W: Write> Packer<'_, W> {
     /// Packs what is in `dir`, whose path in the archive is `at`.
     fn directory(&mut self, dir: &Dir, at: &Path, depth: usize) -> Result<(), StagingError> {
         let entries = dir
@@ -144,6 +158,9 @@ impl<W: Write> Packer<W> {
                     .map_err(|cause| StagingError::Archive { cause })
             }
             Kind::File if fresh => {
+                if let Some(named) = self.held.0.get(path) {
+                    return self.name(named, header, path);
+                }
                 let file = dir.open_file(name).map_err(wrong("cannot open"))?;
                 let now = file.metadata().map_err(wrong("cannot look at"))?;
                 if !now.is_file() {
@@ -168,6 +185,17 @@ impl<W: Write> Packer<W> {
             }
             Kind::Link | Kind::File => Ok(()),
         }
+    }
+
+    /// In the place of its content.
+    fn name(&mut self, named: &Named, mut header: Header, path: &Path) -> Result<(), StagingError> {
+        self.count(named.bytes, path)?;
+        let sum = named.sum.to_string();
+        self.builder
+            .append_pax_extensions([(SUM, sum.as_bytes())])
+            .map_err(|cause| StagingError::Archive { cause })?;
+        header.set_entry_type(EntryType::Regular);
+        self.append(header, path, io::empty())
     }
 
     fn append(

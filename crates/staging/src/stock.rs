@@ -1,11 +1,12 @@
-//! The stock of an account (spec/staging, C10 to C14): content that came from other hosts, kept by its SHA-256 so that it
+//! The stock of an account (spec/staging, C10 to C15): content that came from other hosts, kept by its SHA-256 so that it
 //! does not travel again. Not here: whether what is taken from it is still what its name says, which whoever takes it
-//! finds out on the copy that counts (`jobs`).
+//! finds out on the copy that counts (`jobs`, `unpack`).
 
 use kumiko_linux::spooling;
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs::{DirBuilder, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -17,14 +18,43 @@ const NEW: &str = "new";
 /// Hexadecimal digits of a SHA-256.
 const DIGITS: usize = 64;
 
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// A SHA-256, in 64 small hexadecimal digits; so it is a file's name that leads nowhere else.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sum(String);
 
 impl Sum {
     pub fn parse(text: &str) -> Option<Sum> {
         let digits = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         digits.then(|| Sum(text.to_ascii_lowercase()))
+    }
+
+    /// Of all that is still to be read.
+    pub fn of(mut content: impl Read) -> io::Result<Sum> {
+        let mut summing = Summing::default();
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match content.read(&mut piece)? {
+                0 => return Ok(summing.sum()),
+                read => summing.add(piece.get(..read).unwrap_or_default()),
+            }
+        }
+    }
+}
+
+/// A SHA-256 of what comes piece by piece.
+#[derive(Default)]
+pub(crate) struct Summing(Sha256);
+
+impl Summing {
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    pub fn sum(self) -> Sum {
+        let digest = self.0.finalize();
+        Sum(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 
@@ -76,9 +106,8 @@ impl Stock {
     }
 
     /// Keeps a copy of a file, for which others may have to go. False: there is no room for it.
-    pub fn keep(&self, sum: &Sum, from: &Path) -> io::Result<bool> {
+    pub fn keep(&self, sum: &Sum, mut from: File) -> io::Result<bool> {
         let _turn = self.turn()?;
-        let mut from = File::open(from)?;
         if !self.make_room(from.metadata()?.len())? {
             return Ok(false);
         }

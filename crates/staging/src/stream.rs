@@ -5,12 +5,15 @@
 
 use crate::error::StagingError;
 use crate::limits::Limits;
-use crate::pack::{Packed, pack};
-use crate::unpack::{Unpacked, unpack};
+use crate::pack::{Packed, pack, pack_but};
+use crate::stock::Stock;
+use crate::sums::Sums;
+use crate::unpack::{Unpacked, unpack, unpack_with};
 use bytes::{Buf, Bytes, BytesMut};
 use kumiko_linux::Dir;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
 
@@ -37,10 +40,10 @@ impl Unpacking {
         Self::with(move |archive| unpack(archive, &folder, limits))
     }
 
-    /// As `start`; a folder that is not whole in the end is removed, with what was in it before.
-    pub fn whole_or_gone(folder: PathBuf, limits: Limits) -> Unpacking {
+    /// As `start`, with a stock ([`unpack_with`]); a folder that is not whole in the end is removed, with what was in it before.
+    pub fn whole_or_gone(folder: PathBuf, limits: Limits, stock: Option<Arc<Stock>>) -> Unpacking {
         Self::with(move |archive| {
-            let unpacked = unpack(archive, &folder, limits);
+            let unpacked = unpack_with(archive, &folder, limits, stock.as_deref());
             if let (Err(_), Some(above), Some(name)) =
                 (&unpacked, folder.parent(), folder.file_name())
             {
@@ -102,15 +105,25 @@ pub struct Packing {
 
 impl Packing {
     pub fn start(folder: PathBuf, since_us: Option<u64>, limits: Limits) -> Packing {
+        Self::with(move |out| pack(&folder, since_us, limits, out))
+    }
+
+    /// As `start`, but of files in `held` only the SHA-256s are packed.
+    pub fn start_but(folder: PathBuf, held: Sums, limits: Limits) -> Packing {
+        Self::with(move |out| pack_but(&folder, &held, None, limits, out))
+    }
+
+    fn with(
+        work: impl FnOnce(PieceWriter) -> Result<Packed, StagingError> + Send + 'static,
+    ) -> Packing {
         let (to, pieces) = mpsc::channel(PIECES);
         let out = PieceWriter {
             to,
             now: BytesMut::with_capacity(PIECE_BYTES),
         };
-        let result = Some(worker(move || pack(&folder, since_us, limits, out)));
         Packing {
             pieces,
-            result,
+            result: Some(worker(move || work(out))),
             packed: Packed::default(),
         }
     }
@@ -134,7 +147,7 @@ impl Packing {
     }
 }
 
-fn worker<T: Send + 'static>(
+pub(crate) fn worker<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StagingError> + Send + 'static,
 ) -> oneshot::Receiver<Result<T, StagingError>> {
     let (tell, result) = oneshot::channel();
@@ -153,7 +166,7 @@ fn worker<T: Send + 'static>(
     }
 }
 
-fn settled<T>(
+pub(crate) fn settled<T>(
     result: Result<Result<T, StagingError>, oneshot::error::RecvError>,
 ) -> Result<T, StagingError> {
     result.unwrap_or_else(|_| {

@@ -1,13 +1,16 @@
-//! A tar archive as a folder (F2 to F4). The archive is a stranger's: its names, kinds, sizes and headers are checked
+//! A tar archive as a folder (F2 to F4, F7). The archive is a stranger's: its names, kinds, sizes and headers are checked
 //! before anything is made.
 //!
 //! Extended headers (GNU long names, pax) are read here and not by the tar crate, which would hold them whole,
 //! whatever size they claim.
 
 use crate::error::StagingError;
-use crate::limits::{HEADER_BYTES, Limits, NAME_BYTES, PATH_BYTES, TRAILING_BYTES};
+use crate::limits::{HEADER_BYTES, Limits, NAME_BYTES, PATH_BYTES, SUM, TRAILING_BYTES};
+use crate::stock::{Stock, Sum, Summing};
+use crate::sums::BIG_BYTES;
 use kumiko_linux::Dir;
 use kumiko_linux::dir::Kind;
+use kumiko_linux::spooling;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -31,11 +34,26 @@ const PART: &str = ".kumiko-part";
 /// # Errors
 /// The archive is cut, wrong, unsafe or over the limits; the folder cannot be written. What was made until then stays.
 pub fn unpack(input: impl Read, folder: &Path, limits: Limits) -> Result<Unpacked, StagingError> {
+    unpack_with(input, folder, limits, None)
+}
+
+/// As [`unpack`]; what the archive only names is in `stock`, and big files that come are kept there (spec/staging, C15).
+///
+/// # Errors
+/// As [`unpack`]; what it names is not there.
+pub fn unpack_with(
+    input: impl Read,
+    folder: &Path,
+    limits: Limits,
+    stock: Option<&Stock>,
+) -> Result<Unpacked, StagingError> {
     let root = Dir::open(folder).map_err(|e| StagingError::file("cannot open", folder, e))?;
     let mut archive = Archive::new(input);
     let mut unpacker = Unpacker {
         root,
+        folder,
         limits,
+        stock,
         unpacked: Unpacked::default(),
         directories: Vec::new(),
         long: Long::default(),
@@ -61,13 +79,23 @@ fn archive_error(cause: io::Error) -> StagingError {
     }
 }
 
-struct Unpacker {
+struct Unpacker<'a> {
     root: Dir,
+    folder: &'a Path,
     limits: Limits,
+    stock: Option<&'a Stock>,
     unpacked: Unpacked,
     /// Modes and times of directories are set at the end: a read-only one can be filled until then.
     directories: Vec<(PathBuf, u32, Duration)>,
     long: Long,
+}
+
+/// The file that an entry is to be.
+struct To {
+    path: PathBuf,
+    shown: String,
+    mode: u32,
+    modified: Duration,
 }
 
 /// What extended headers say of the entry that follows.
@@ -76,9 +104,10 @@ struct Long {
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     size: Option<u64>,
+    sum: Option<Sum>,
 }
 
-impl Unpacker {
+impl Unpacker<'_> {
     fn entry<R: Read>(&mut self, mut entry: Entry<'_, R>) -> Result<(), StagingError> {
         match entry.header().entry_type() {
             EntryType::GNULongName => {
@@ -118,15 +147,19 @@ impl Unpacker {
         match header.entry_type() {
             EntryType::Directory => self.directory(path, mode, modified),
             EntryType::Regular | EntryType::Continuous => {
-                self.unpacked.bytes = self.unpacked.bytes.saturating_add(size);
-                if self.unpacked.bytes > self.limits.bytes {
-                    return Err(StagingError::Limit {
-                        of: "bytes",
-                        limit: self.limits.bytes,
-                        path: shown,
-                    });
+                let to = To {
+                    path,
+                    shown,
+                    mode,
+                    modified,
+                };
+                match long.sum {
+                    Some(sum) if size == 0 => self.named(&to, &sum),
+                    Some(_) => Err(StagingError::Header {
+                        what: "content that is named by its SHA-256 comes as well",
+                    }),
+                    None => self.sent(&to, size, &mut entry),
                 }
-                self.file(&path, mode, modified, size, &mut entry)
             }
             EntryType::Symlink => {
                 let target = match long.link {
@@ -164,6 +197,12 @@ impl Unpacker {
                     let size = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
                     self.long.size = Some(size.ok_or(StagingError::Header {
                         what: "a pax size is no number",
+                    })?);
+                }
+                key if key == SUM.as_bytes() => {
+                    let sum = std::str::from_utf8(value).ok().and_then(Sum::parse);
+                    self.long.sum = Some(sum.ok_or(StagingError::Header {
+                        what: "a SHA-256 does not have 64 hexadecimal digits",
                     })?);
                 }
                 key if key.starts_with(b"GNU.sparse.") => {
@@ -252,31 +291,113 @@ impl Unpacker {
         }
     }
 
-    fn file(
+    /// A file whose content is in the archive.
+    fn sent(&mut self, to: &To, size: u64, data: &mut impl Read) -> Result<(), StagingError> {
+        self.count(to, size)?;
+        let Some(stock) = self.stock.filter(|_| size >= BIG_BYTES) else {
+            let part = self.write(to, size, data)?;
+            return self.place(to, part);
+        };
+        let mut summed = Summed::of(data);
+        let part = self.write(to, size, &mut summed)?;
+        self.place(to, part)?;
+        let sum = summed.summing.sum();
+        let kept = match stock.take(&sum) {
+            Ok(Some(_)) => Ok(true),
+            _ => {
+                let file = self.root.open_file(&to.path);
+                file.and_then(|file| stock.keep(&sum, file))
+            }
+        };
+        // The upload is whole, whatever becomes of this.
+        match kept {
+            Ok(true) => {}
+            Ok(false) => tracing::info!(%sum, "the stock has no room for what came"),
+            Err(error) => tracing::warn!(%sum, %error, "what came is not kept"),
+        }
+        Ok(())
+    }
+
+    /// A file whose content is in the stock.
+    fn named(&mut self, to: &To, sum: &Sum) -> Result<(), StagingError> {
+        let not_stocked = || StagingError::NotStocked {
+            path: to.shown.clone(),
+        };
+        let stock = self.stock.ok_or_else(not_stocked)?;
+        // One that cannot be read is replaced by what comes.
+        let file = stock.take(sum).ok().flatten().ok_or_else(not_stocked)?;
+        let size = file
+            .metadata()
+            .map_err(|e| StagingError::file("cannot look at the stock's", &to.path, e))?
+            .len();
+        self.count(to, size)?;
+        let mut summed = Summed::of(file);
+        let part = self.write(to, size, &mut summed)?;
+        if summed.summing.sum() == *sum {
+            return self.place(to, part);
+        }
+        tracing::warn!(%sum, "an entry of the stock is of no use, and goes");
+        if let Err(error) = stock.discard(sum) {
+            tracing::warn!(%sum, %error, "it stays");
+        }
+        let _ = self.root.remove_file(part.as_deref().unwrap_or(&to.path)); // the error at hand is the one to tell
+        Err(not_stocked())
+    }
+
+    fn count(&mut self, to: &To, size: u64) -> Result<(), StagingError> {
+        self.unpacked.bytes = self.unpacked.bytes.saturating_add(size);
+        if self.unpacked.bytes > self.limits.bytes {
+            return Err(StagingError::Limit {
+                of: "bytes",
+                limit: self.limits.bytes,
+                path: to.shown.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Where its content is, if that is not its own name yet.
+    fn write(
         &self,
-        path: &Path,
-        mode: u32,
-        modified: Duration,
+        to: &To,
         size: u64,
         data: &mut impl Read,
-    ) -> Result<(), StagingError> {
-        let wrong = |doing| move |e| StagingError::file(doing, path, e);
-        let (mut file, part) = self.create(path).map_err(wrong("cannot create"))?;
+    ) -> Result<Option<PathBuf>, StagingError> {
+        let wrong = |doing| move |e| StagingError::file(doing, &to.path, e);
+        self.make_way(size);
+        let (mut file, part) = self.create(&to.path).map_err(wrong("cannot create"))?;
         let written = fill(&mut file, data, size);
         if let (Err(_), Some(part)) = (&written, &part) {
             let _ = self.root.remove_file(part); // the first error is the one to tell
         }
         written.map_err(|e| match e {
             Filled::Archive(e) => archive_error(e),
-            Filled::File(e) => StagingError::file("cannot write", path, e),
+            Filled::File(e) => StagingError::file("cannot write", &to.path, e),
         })?;
+        Ok(part)
+    }
+
+    /// On a disk that is full the stock makes room: it is not to keep anything from coming.
+    fn make_way(&self, size: u64) {
+        let Some(stock) = self.stock else {
+            return;
+        };
+        let full = spooling::free_bytes(self.folder).is_ok_and(|free| free < size);
+        if let Some(Err(error)) = full.then(|| stock.give_way()) {
+            tracing::warn!(%error, "the stock does not give its room back");
+        }
+    }
+
+    fn place(&self, to: &To, part: Option<PathBuf>) -> Result<(), StagingError> {
+        let path = &to.path;
+        let wrong = |doing| move |e| StagingError::file(doing, path, e);
         let place = part.as_deref().unwrap_or(path);
         self.root
-            .set_modified(place, modified)
+            .set_modified(place, to.modified)
             .map_err(wrong("cannot set the time of"))?;
         // Whoever packs it again must be able to read it.
         self.root
-            .set_mode(place, mode | 0o400)
+            .set_mode(place, to.mode | 0o400)
             .map_err(wrong("cannot set the mode of"))?;
         match part {
             Some(part) => self
@@ -327,6 +448,27 @@ impl Unpacker {
             self.root.set_mode(&path, mode).map_err(wrong)?;
         }
         Ok(())
+    }
+}
+
+/// Bytes, and the SHA-256 of those that were read.
+struct Summed<R> {
+    inner: R,
+    summing: Summing,
+}
+
+impl<R> Summed<R> {
+    fn of(inner: R) -> Summed<R> {
+        let summing = Summing::default();
+        Summed { inner, summing }
+    }
+}
+
+impl<R: Read> Read for Summed<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buf)?;
+        self.summing.add(buf.get(..read).unwrap_or_default());
+        Ok(read)
     }
 }
 

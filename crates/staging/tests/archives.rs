@@ -135,7 +135,10 @@ fn invalid_archives_are_refused_and_nothing_escapes() {
             "through-link" | "directory-over-link" | "file-over-directory" => {
                 matches!(error, StagingError::File { .. })
             }
-            "pax-size" | "pax-sparse" => matches!(error, StagingError::Header { .. }),
+            "pax-size" | "pax-sparse" | "sum-and-content" | "sum-short" => {
+                matches!(error, StagingError::Header { .. })
+            }
+            "sum-not-stocked" => matches!(error, StagingError::NotStocked { .. }),
             "deep" => matches!(error, StagingError::Limit { .. }),
             _ => matches!(error, StagingError::Name { .. }),
         };

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Grid, pattern};
+use common::{Grid, SmallDisk, pattern};
 use kumiko_job::description::StageIn;
 use kumiko_job::id::JobId;
 use kumiko_job::staging::Item;
@@ -16,7 +16,6 @@ use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -382,35 +381,13 @@ async fn a_stock_that_cannot_be_written_keeps_no_job_from_its_file() {
     }
 }
 
-/// A file system of its own that is soon full.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(mib: u64) -> Option<Self> {
-        let place = tempfile::tempdir().unwrap();
-        let size = format!("size={mib}m");
-        let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", &size, "tmpfs"]);
-        let mounted = command.arg(place.path()).stderr(Stdio::null()).status();
-        let well = mounted.is_ok_and(|status| status.success());
-        well.then_some(Self(place))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let mut command = Command::new("umount");
-        let _ = command.arg("-l").arg(self.0.path()).status();
-    }
-}
-
 #[tokio::test]
 async fn on_a_full_disk_the_stock_makes_room_and_is_no_jobs_end() {
     let test = "on_a_full_disk_the_stock_makes_room_and_is_no_jobs_end";
     let Some(disk) = SmallDisk::mount(16) else {
         return skip(test, "the right to mount a small tmpfs (root)");
     };
-    let site = Site::at(disk.0.path(), NO_END);
+    let site = Site::at(disk.path(), NO_END);
     let (first, second) = (vec![1; 4 * MIB as usize], vec![2; 9 * MIB as usize]);
     let server = Counting::start(&first);
     let job = async |content: &[u8]| {

@@ -91,6 +91,8 @@ pub enum Request {
         #[serde(default)]
         from: u64,
     },
+    /// Which of these SHA-256s does the account's stock have? Answer: [`Stocked`].
+    Stocked { sums: Vec<String> },
     /// The client sends a tar archive and finishes. Answer: [`Uploaded`].
     Upload,
     /// Answer: a tar archive of the job's own directory, or of what is newer in it than `since_us`.
@@ -125,6 +127,12 @@ pub struct Narrowed {
     /// What of it the attempt that runs does not follow, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_followed: Vec<String>,
+}
+
+/// What of what was asked for the account's stock has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stocked {
+    pub held: Vec<String>,
 }
 
 /// A folder is at the site.

@@ -269,6 +269,7 @@ async fn dispatch<J: Jobs>(
             };
             while_heard(receiver, telling).await
         }
+        Request::Stocked { sums } => out.reply(&desk.stocked(visitor, sums).await?).await,
         Request::Upload => staging::upload(desk, visitor, out, receiver).await,
         Request::Download { job, since_us } => {
             let sending = staging::download(desk, visitor, job, since_us, out);

@@ -47,6 +47,7 @@ impl Site {
             only_account: None,
             accept_limited: false,
             limits: Limits::default(),
+            stock: None,
             gram: None,
         };
         change(&mut config);

@@ -16,7 +16,7 @@ use crate::site::gram::gram;
 use crate::site::gridftp::{self, GridFtp};
 use crate::site::pilots;
 use crate::site::settings::Settings;
-use crate::site::staging::mover;
+use crate::site::staging::{mover, stock};
 use crate::site::told;
 use kumiko_batch::chosen::{Chosen, Prepared};
 use kumiko_gatekeeper::{Config, Front};
@@ -54,7 +54,8 @@ pub async fn serve(
     this_process::raise_open_files()?;
     let policies = Policies::load(home, &settings, &home.draining())?;
     let (organisations, followed) = (policies.organisations(), policies.files());
-    let mover = mover(&home.state(), home.certificates(), settings.stock_bytes)?;
+    let stock = stock(&home.state(), settings.stock_bytes);
+    let mover = mover(&home.state(), home.certificates(), stock.clone())?;
     let (manager, census) = open_manager(
         home,
         &settings,
@@ -76,6 +77,7 @@ pub async fn serve(
             only_account: Some(this_process::account_name()),
             accept_limited: settings.accept_limited,
             limits: kumiko_gatekeeper::Limits::default(),
+            stock,
             gram: Some(gram(&settings, &home.state(), listen.ip(), mover)),
         };
         let front = Front::bind(config, Arc::clone(&manager)).await?;

@@ -7,8 +7,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// `state` is the account's; its cache, its stock (of `stock_bytes` at most) and what is under way are there.
-pub fn mover(state: &Path, certificates: PathBuf, stock_bytes: u64) -> io::Result<Arc<Mover>> {
+/// The stock of the account that has this state; None: nothing is to be kept.
+pub fn stock(state: &Path, most_bytes: u64) -> Option<Arc<Stock>> {
+    (most_bytes > 0).then(|| Arc::new(Stock::new(state.join("stock"), most_bytes)))
+}
+
+/// `state` is the account's; its cache and what is under way are there.
+pub fn mover(
+    state: &Path,
+    certificates: PathBuf,
+    stock: Option<Arc<Stock>>,
+) -> io::Result<Arc<Mover>> {
     let known: Mutex<Option<TrustStore>> = Mutex::default();
     let directory = certificates.clone();
     let trust = move || {
@@ -27,6 +36,6 @@ pub fn mover(state: &Path, certificates: PathBuf, stock_bytes: u64) -> io::Resul
     };
     let (under_way, cache) = (state.join("staging"), state.join("cache"));
     let mut setup = Setup::new(under_way, cache, Arc::new(trust), certificates);
-    setup.stock = (stock_bytes > 0).then(|| Arc::new(Stock::new(state.join("stock"), stock_bytes)));
+    setup.stock = stock;
     Ok(Arc::new(Mover::new(setup)?))
 }

@@ -7,6 +7,7 @@ use crate::stock::{Stock, Sum};
 use kumiko_job::description::StageIn;
 use kumiko_job::transfer::Work;
 use kumiko_job::url::Url;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -89,7 +90,8 @@ async fn is_there(stock: &Arc<Stock>, sum: &Sum, url: &Url, what: &StageIn, part
 /// For those to come. The job has its file, whatever becomes of this.
 async fn keep(stock: &Arc<Stock>, sum: Sum, part: &Path) {
     let (stock, named, part) = (Arc::clone(stock), sum.clone(), part.to_owned());
-    match tokio::task::spawn_blocking(move || stock.keep(&named, &part)).await {
+    let kept = move || stock.keep(&named, File::open(part)?);
+    match tokio::task::spawn_blocking(kept).await {
         Ok(Ok(true)) => {}
         Ok(Ok(false)) => tracing::info!(%sum, "the stock has no room for what came"),
         Ok(Err(error)) => tracing::warn!(%sum, %error, "what came is not kept"),

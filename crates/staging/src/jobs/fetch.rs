@@ -6,6 +6,7 @@ use crate::cache::Cache;
 use crate::fault::TransferError;
 use crate::gass::PIECE_BYTES;
 use crate::gass::client::{Reading, Resume, Write};
+use crate::stock::Sum;
 use bytes::Bytes;
 use futures_util::stream;
 use kumiko_job::description::{StageIn, StageOut};
@@ -13,7 +14,6 @@ use kumiko_job::transfer::{Fetch, Work};
 use kumiko_job::url::{Scheme, Url};
 use kumiko_linux::Dir;
 use kumiko_policy::{GuestPath, Real, Seen};
-use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStringExt;
@@ -175,7 +175,7 @@ pub(super) async fn approve(url: &Url, what: &StageIn, part: &Path) -> Result<()
 
 fn check(url: &Url, what: &StageIn, part: &Path) -> Result<(), TransferError> {
     let local = || TransferError::local("reading", part);
-    let mut file = File::open(part).map_err(local())?;
+    let file = File::open(part).map_err(local())?;
     let bytes = file.metadata().map_err(local())?.len();
     let wrong = |what, found: String, expected: &str| TransferError::Mismatch {
         url: url.to_string(),
@@ -191,19 +191,7 @@ fn check(url: &Url, what: &StageIn, part: &Path) -> Result<(), TransferError> {
         ));
     }
     if let Some(expected) = &what.sha256 {
-        let mut sum = Sha256::new();
-        let mut piece = vec![0; PIECE_BYTES];
-        loop {
-            match file.read(&mut piece).map_err(local())? {
-                0 => break,
-                read => sum.update(piece.get(..read).unwrap_or_default()),
-            }
-        }
-        let found: String = sum
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let found = Sum::of(file).map_err(local())?.to_string();
         if !found.eq_ignore_ascii_case(expected) {
             return Err(wrong("its SHA-256", found, expected));
         }

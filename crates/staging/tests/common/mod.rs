@@ -10,7 +10,7 @@ use kumiko_staging::gass::client::Client;
 use kumiko_staging::gass::{Doorway, Rights, Root, Served, Server, Sink};
 use kumiko_testkit::{Ca, Process};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, DuplexStream};
@@ -175,4 +175,30 @@ pub fn pieces(
         .map(|piece| Ok(Bytes::copy_from_slice(piece)))
         .collect();
     stream::iter(pieces)
+}
+
+/// A file system of its own that is soon full.
+pub struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    pub fn mount(mib: u64) -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        let size = format!("size={mib}m");
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &size, "tmpfs"]);
+        let mounted = command.arg(place.path()).stderr(Stdio::null()).status();
+        let well = mounted.is_ok_and(|status| status.success());
+        well.then_some(Self(place))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let mut command = Command::new("umount");
+        let _ = command.arg("-l").arg(self.0.path()).status();
+    }
 }

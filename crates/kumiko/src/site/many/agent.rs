@@ -12,7 +12,7 @@ use crate::site::gram::gram;
 use crate::site::many::service;
 use crate::site::serve::{end_asked, open_manager, runner};
 use crate::site::settings::Settings;
-use crate::site::staging::mover;
+use crate::site::staging::{mover, stock};
 use kumiko_gatekeeper::Agent;
 use kumiko_linux::spooling::is_locked;
 use kumiko_linux::{detach, this_process};
@@ -41,7 +41,8 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
     until_other_ended(&given.state).await?;
     let policies = Policies::load_in(home, &settings, &given.draining, &given.state)?;
     let (organisations, followed) = (policies.organisations(), policies.files());
-    let mover = mover(&given.state, home.certificates(), settings.stock_bytes)?;
+    let stock = stock(&given.state, settings.stock_bytes);
+    let mover = mover(&given.state, home.certificates(), stock.clone())?;
     let state = given.state.clone();
     // How full the engine is no agent tells: there may be hundreds.
     let (manager, _) = open_manager(
@@ -55,7 +56,7 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
     .await?;
     let gram = gram(&settings, &given.state, settings.listen.ip(), mover);
     let agent = Agent::new(
-        service(&settings, Some(gram)),
+        service(&settings, stock, Some(gram)),
         &home.certificates(),
         given.account,
         Arc::clone(&manager),

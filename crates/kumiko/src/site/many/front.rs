@@ -62,8 +62,9 @@ pub async fn front(given: Given, home: &Home) -> Result<u8, Failure> {
         name,
         accept_limited,
         limits,
+        stock,
         gram,
-    } = service(&settings, None); // GRAM is the agents' to speak
+    } = service(&settings, None, None); // stocks are the agents', and GRAM is theirs to speak
     let config = Config {
         listen: listener
             .local_addr()
@@ -76,6 +77,7 @@ pub async fn front(given: Given, home: &Home) -> Result<u8, Failure> {
         only_account: None,
         accept_limited,
         limits,
+        stock,
         gram,
     };
     let front = Front::relaying(config, listener, monitor).await?;

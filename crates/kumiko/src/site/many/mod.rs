@@ -16,7 +16,9 @@ use kumiko_gatekeeper::monitor::{Accounts, Rules};
 use kumiko_gatekeeper::{Gram, Service};
 use kumiko_linux::accounts::Account;
 use kumiko_linux::this_process;
+use kumiko_staging::stock::Stock;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The settings of a site for many accounts; None: it is a personal one.
 pub fn of(home: &Home) -> Result<Option<Many>, Failure> {
@@ -71,11 +73,12 @@ fn in_home(account: &Account) -> PathBuf {
 }
 
 /// What is the same for front and agents.
-fn service(settings: &Settings, gram: Option<Gram>) -> Service {
+fn service(settings: &Settings, stock: Option<Arc<Stock>>, gram: Option<Gram>) -> Service {
     Service {
         name: this_process::host_name(),
         accept_limited: settings.accept_limited,
         limits: kumiko_gatekeeper::Limits::default(),
+        stock,
         gram,
     }
 }
