@@ -173,6 +173,92 @@ fn a_call_with_checkpoints_leaves_a_drained_host_at_once_and_loses_nothing() {
     caller.nothing_is_left();
 }
 
+/// The pilot that has the process which computes a call last, or computed it.
+fn pilot_of_call(caller: &Caller, id: &str) -> String {
+    let record = caller.person.ok(["rpc", "show", id]);
+    let last = record
+        .rsplit_once(" goes to worker ")
+        .unwrap_or_else(|| panic!("{record}"));
+    let worker = last.1.split(',').next().unwrap();
+    let spools = caller.person.kumiko_home().join("state/rpc/spool");
+    let mut given = String::new();
+    until("a pilot has it", || {
+        given =
+            std::fs::read_to_string(spools.join(format!("{worker}.1/pilot"))).unwrap_or_default();
+        !given.is_empty()
+    });
+    given.split(' ').next().unwrap().to_owned()
+}
+
+/// A call of steps/relax that hangs at its step 40, if it is the first that computes it; and its number.
+fn hanging(caller: &Caller, x: &str) -> (std::process::Child, String) {
+    let started = caller.count_in_log("\"started\"");
+    let call = caller.begin(&["steps/relax", "100", "40", "2", x, "--out", "x=back.npy"]);
+    caller.checkpoints(41);
+    until("it is recorded as started", || {
+        caller.count_in_log("\"started\"") > started
+    });
+    (call, caller.open_call())
+}
+
+#[test]
+fn a_call_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
+    let test = "a_call_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot";
+    let Some(person) = engines::user("slurm", test) else {
+        return;
+    };
+    person.ok(engines::start("slurm").into_iter().chain(PILOTS));
+    let mut caller = Caller { person };
+    caller.make_with_checkpoints(&["steps"]);
+    let x = caller.file("x.npy", &npy(&[1000], &[0.; 1000]));
+    let (call, id) = hanging(&caller, &x);
+    let first = host_of_calls(&caller);
+    let nodes = finish(&mut caller.person.program("sinfo", ["-hN", "-o", "%N"]));
+    let nodes = String::from_utf8(nodes.stdout).unwrap();
+    let other = nodes.lines().find(|node| node.trim() != first).unwrap();
+    let other = other.trim();
+    let refused = |host: &str| {
+        let output = caller.person.run(["rpc", "migrate", &id, "--to", host]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let expected = format!("no pilot of this site takes calls on \"{host}\"");
+        assert!(said.contains(&expected), "{said}");
+        said
+    };
+    assert!(refused(other).contains(&format!("there are some on {first}")));
+    // The next pilot has no room beside the first.
+    let line = ["--parsable", "--nodelist", &first, "--cpus-per-task", "31"];
+    let line = line.into_iter().chain(["--wrap", "exec sleep 600"]);
+    let filling = finish(&mut caller.person.program("sbatch", line));
+    let filling = String::from_utf8(filling.stdout).unwrap();
+    caller.call(&["steps/relax", "10", "100", "0", &x, "--out", "x=few.npy"]);
+    assert_eq!(pilot_of_call(&caller, &id), "1");
+    let both = refused("nowhere");
+    assert!(both.contains(&first) && both.contains(other), "{both}");
+    // Whatever process is warm and idle on the other host.
+    caller.person.ok(["rpc", "migrate", &id, "--to", &first]);
+    let resumed = |call| {
+        let told: [u64; 3] = serde_json::from_value(caller.end(call)["told"].clone()).unwrap();
+        assert!([40, 41].contains(&told[2]), "{told:?}");
+    };
+    resumed(call);
+    assert_eq!(pilot_of_call(&caller, &id), "1");
+    let record = caller.person.ok(["rpc", "show", &id]);
+    let words = format!("attempt 1 is to go on at {first}, as its caller asked");
+    assert!(record.contains(&words), "{record}");
+    // And the other way, from where it is.
+    let (call, id) = hanging(&caller, &x);
+    let (to, pilot) = match pilot_of_call(&caller, &id).as_str() {
+        "1" => (other, "2"),
+        _ => (first.as_str(), "1"),
+    };
+    caller.person.ok(["rpc", "migrate", &id, "--to", to]);
+    resumed(call);
+    assert_eq!(pilot_of_call(&caller, &id), pilot);
+    finish(&mut caller.person.program("scancel", [filling.trim()]));
+    caller.nothing_is_left();
+}
+
 #[test]
 fn calls_leave_a_drained_host_and_are_computed_elsewhere() {
     let test = "calls_leave_a_drained_host_and_are_computed_elsewhere";

@@ -214,6 +214,14 @@ impl BatchSystem for Chosen {
         of_each!(self, system => system.waits(id))
     }
 
+    fn hosts(&self) -> BTreeSet<String> {
+        of_each!(self, system => system.hosts())
+    }
+
+    fn is_on(&self, id: AttemptId, host: &str) -> bool {
+        of_each!(self, system => system.is_on(id, host))
+    }
+
     fn spares(&self) -> u64 {
         of_each!(self, system => system.spares())
     }

@@ -37,6 +37,7 @@ fn told(seen: Seen) -> Told {
     Told {
         seen,
         time: None,
+        hosts: Vec::new(),
         leaves: None,
     }
 }
@@ -390,6 +391,49 @@ fn one_that_waits_for_time_is_overtaken_only_where_it_would_get_none() {
     assert_eq!(pool.submit(id(2), for_s(80), 0), []);
     assert_eq!(pool.submit(id(3), for_s(10), 0), []);
     assert_eq!(pool.over(1, id(1), 1_000), [Do::Retire(1), Do::Ask(2)]);
+}
+
+fn on(host: &str) -> Told {
+    Told {
+        hosts: vec![format!("slot@{host}"), host.to_owned()],
+        ..told(running())
+    }
+}
+
+#[test]
+fn what_is_wanted_on_a_host_goes_to_its_pilot_alone_and_holds_up_nobody_elsewhere() {
+    let mut pool = up(size(2, 2, 1), &[100, 100]);
+    pool.looked(&[(1, on("n1")), (2, on("n2"))].into(), 10, 10);
+    let names = ["n1", "n2", "slot@n1", "slot@n2"].map(str::to_owned);
+    assert_eq!(pool.hosts(), names.into());
+    pool.want(id(1), "n2".into());
+    assert_eq!(pool.submit(id(1), need(1), 20), [Do::Hand(2, id(1))]);
+    assert!(pool.is_on(id(1), "n2") && !pool.is_on(id(1), "n1"));
+    // Its pilot is full: it waits for that one, and who came later does not wait for it.
+    pool.want(id(2), "n2".into());
+    assert_eq!(pool.submit(id(2), need(1), 30), []);
+    assert_eq!(pool.submit(id(3), need(1), 30), [Do::Hand(1, id(3))]);
+    let rows = pool.rows();
+    let why = rows.iter().find(|(one, ..)| *one == id(2)).unwrap();
+    assert!(why.1.words().contains("; it is wanted on n2"), "{why:?}");
+    assert_eq!(pool.over(1, id(3), 40), []);
+    assert_eq!(pool.over(2, id(1), 50), [Do::Hand(2, id(2))]);
+}
+
+#[test]
+fn what_is_wanted_on_a_host_that_takes_no_more_goes_elsewhere() {
+    let mut pool = up(size(2, 2, 1), &[100, 100]);
+    pool.looked(&[(1, on("n1")), (2, on("n2"))].into(), 10, 10);
+    assert_eq!(pool.submit(id(1), need(1), 20).len(), 1);
+    assert_eq!(pool.submit(id(2), need(1), 20).len(), 1);
+    pool.want(id(3), "n2".into());
+    assert_eq!(pool.submit(id(3), need(1), 30), []);
+    assert_eq!(pool.going(2, 40), [Do::Ask(3)]);
+    assert_eq!(pool.hosts(), ["n1", "slot@n1"].map(str::to_owned).into());
+    let on_first = [id(1), id(2)]
+        .into_iter()
+        .find(|one| pool.is_on(*one, "n1"));
+    assert_eq!(pool.over(1, on_first.unwrap(), 50), [Do::Hand(1, id(3))]);
 }
 
 #[test]

@@ -151,6 +151,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         time_limit_ms: Some(90_000),
         resources,
         avoids: vec!["n1".into(), "n2.a".into()],
+        wanted_on: None,
     };
     let all = order(Resources {
         cpus: Some(2),

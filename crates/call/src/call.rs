@@ -18,6 +18,8 @@ pub struct Call {
     pub fruitless: u32,
     /// Where the last attempt was lost; the next one goes elsewhere if it can.
     pub lost_host: Option<String>,
+    /// Where the next attempt is wanted.
+    pub wanted_on: Option<String>,
     pub stage: Stage,
 }
 
@@ -58,6 +60,8 @@ pub struct Attempt {
     pub suspect: bool,
     /// It is to end, and the next to go on.
     pub leaving: bool,
+    /// Where in its batch system it is wanted.
+    pub wanted_on: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +140,7 @@ pub fn apply(id: CallId, call: Option<&Call>, event: &CallEvent) -> Result<Call,
                 crashes: Vec::new(),
                 fruitless: 0,
                 lost_host: None,
+                wanted_on: None,
             }),
             CallEvent::Invoked(_) => Err("blocks have at least one byte"),
             _ => Err("a call begins with invoked"),
@@ -178,6 +183,7 @@ pub fn apply(id: CallId, call: Option<&Call>, event: &CallEvent) -> Result<Call,
                 started: false,
                 suspect: false,
                 leaving: false,
+                wanted_on: next.wanted_on.take(),
             });
         }
         (Stage::Computing(attempt), event) => match event {
@@ -200,8 +206,9 @@ pub fn apply(id: CallId, call: Option<&Call>, event: &CallEvent) -> Result<Call,
                     return Err("it is not suspect");
                 }
             }
-            CallEvent::MigrateRequested { epoch } => {
+            CallEvent::MigrateRequested { epoch, to } => {
                 living(attempt, *epoch)?;
+                next.wanted_on.clone_from(to);
                 if std::mem::replace(&mut attempt.leaving, true) || call.cancelled {
                     return Err("an attempt leaves once, of a call that is wanted");
                 }
@@ -235,6 +242,7 @@ pub fn apply(id: CallId, call: Option<&Call>, event: &CallEvent) -> Result<Call,
     if matches!(next.stage, Stage::Done { .. }) {
         next.checkpoints.clear();
         next.crashes.clear();
+        next.wanted_on = None;
     }
     Ok(next)
 }

@@ -48,8 +48,13 @@ pub enum CallEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
     },
-    /// The client wants it computed elsewhere: this attempt is to end, and the next goes on from its newest checkpoint.
-    MigrateRequested { epoch: u32 },
+    /// The client wants it computed elsewhere: this attempt is to end, and the next goes on from its newest checkpoint; on this host, if one
+    /// is named.
+    MigrateRequested {
+        epoch: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+    },
     /// The client does not want it any more.
     CancelRequested,
     /// The client has its result, or knows of its failure.

@@ -40,6 +40,8 @@ pub enum FromClient {
     Migrate {
         call: CallId,
         epoch: u32,
+        /// A host by the name that its batch system has for it.
+        to: Option<String>,
     },
 }
 

@@ -125,11 +125,12 @@ pub fn to_client(ledger: &Ledger, subject: &str, message: &FromClient) -> Answer
             say: status(computing(attempt)),
         },
         // Said again of an attempt that has left it moves nobody twice.
-        (FromClient::Migrate { epoch, .. }, Stage::Computing(attempt))
+        (FromClient::Migrate { epoch, to, .. }, Stage::Computing(attempt))
             if *epoch == attempt.epoch && !attempt.leaving && !call.cancelled =>
         {
+            let (epoch, to) = (*epoch, to.clone());
             Answer {
-                events: vec![of(id, CallEvent::MigrateRequested { epoch: *epoch })],
+                events: vec![of(id, CallEvent::MigrateRequested { epoch, to })],
                 say: status(computing(attempt)),
             }
         }

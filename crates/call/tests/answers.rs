@@ -414,7 +414,11 @@ fn silence_makes_a_host_suspect_then_lost_and_a_word_makes_it_trusted() {
 
 #[test]
 fn a_call_that_migrates_goes_on_at_its_newest_checkpoint_and_is_moved_once() {
-    let migrate = |epoch| FromClient::Migrate { call: ID, epoch };
+    let migrate = |epoch| FromClient::Migrate {
+        call: ID,
+        epoch,
+        to: None,
+    };
     let mut server = Server::computing();
     server.hears_host(&FromHost::Checkpoint {
         attempt: attempt(1),
@@ -448,6 +452,29 @@ fn a_call_that_migrates_goes_on_at_its_newest_checkpoint_and_is_moved_once() {
     server.hears(&FromClient::Cancel { call: ID });
     server.hears(&migrate(2));
     assert!(!server.call().attempt().unwrap().leaving);
+}
+
+#[test]
+fn where_a_call_migrates_to_is_wanted_of_its_next_attempt_alone() {
+    let mut server = Server::computing();
+    let migrate = |epoch, to: Option<&str>| FromClient::Migrate {
+        call: ID,
+        epoch,
+        to: to.map(str::to_owned),
+    };
+    let next = |server: &mut Server, epoch| {
+        server.hears_host(&ends(epoch, End::Preempted));
+        let planned = respond::placed(server.call(), "b").unwrap();
+        server.record(&[planned]);
+        server.call().attempt().unwrap().wanted_on.clone()
+    };
+    server.hears(&migrate(1, Some("n2")));
+    assert_eq!(server.call().wanted_on.as_deref(), Some("n2"));
+    assert_eq!(next(&mut server, 1).as_deref(), Some("n2"));
+    // Whatever ends that one, the next may be anywhere.
+    assert_eq!(next(&mut server, 2), None);
+    server.hears(&migrate(3, None));
+    assert_eq!(next(&mut server, 3), None);
 }
 
 #[test]

@@ -48,6 +48,9 @@ pub struct AttemptSpec {
     /// Its runner reports `Beat` so often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beat_ms: Option<u64>,
+    /// One of `BatchSystem::hosts`, on which it begins if it still can; the runner has no use for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted_on: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use crate::id::{AttemptId, JobId};
 use crate::together::Together;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +39,14 @@ pub trait BatchSystem: Send + Sync + 'static {
     /// What the engine says of an attempt that has not begun, in its own words; None: it says nothing.
     fn waits(&self, _id: AttemptId) -> Option<String> {
         None
+    }
+    /// The hosts that an attempt may be wanted on now (`AttemptSpec::wanted_on`).
+    fn hosts(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+    /// Whether an attempt has its place on that one of them.
+    fn is_on(&self, _id: AttemptId, _host: &str) -> bool {
+        false
     }
     /// Runners that were made ahead and wait for an attempt.
     fn spares(&self) -> u64 {

@@ -191,11 +191,12 @@ impl Calls {
         Ok(all)
     }
 
-    /// Has a call that computes go on elsewhere. The epoch of the attempt that ends for that; None: it does not compute, or ended just now.
+    /// Has a call that computes go on elsewhere, or on a host that its site has a pilot on. The epoch of the attempt that ends for that;
+    /// None: it does not compute, or ended just now.
     ///
     /// # Errors
-    /// It is not known there, is another's, or its routine makes no checkpoints; or the link is lost.
-    pub async fn migrate(&self, call: CallId) -> Result<Option<u32>, RpcError> {
+    /// It is not known there, is another's, its routine makes no checkpoints, or there is no such host; or the link is lost.
+    pub async fn migrate(&self, call: CallId, to: Option<&str>) -> Result<Option<u32>, RpcError> {
         let mut stream = self.stream().await?;
         let mut message = FromClient::Ask { call };
         let mut asked = None;
@@ -213,7 +214,8 @@ impl Calls {
             match status {
                 Status::Computing { epoch, .. } if asked.is_none() => {
                     asked = Some(epoch);
-                    message = FromClient::Migrate { call, epoch };
+                    let to = to.map(str::to_owned);
+                    message = FromClient::Migrate { call, epoch, to };
                 }
                 Status::Computing { epoch, .. } if asked == Some(epoch) => break asked,
                 _ => break None,

@@ -497,6 +497,25 @@ impl<B: BatchSystem> Inner<B> {
         }
     }
 
+    /// A call that is wanted on this host can begin there.
+    pub(crate) fn may_begin_on(&self, host: &str) -> Result<(), Refusal> {
+        let hosts = self.shop.batch.hosts();
+        if hosts.contains(host) {
+            return Ok(());
+        }
+        let there_are = match hosts.is_empty() {
+            true => "there are no pilots now that calls could be wanted at".to_owned(),
+            false => {
+                let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+                format!("there are some on {}", hosts.join(", "))
+            }
+        };
+        Err(Refusal::new(
+            "rpc_no_host",
+            format!("no pilot of this site takes calls on {host:?}: {there_are}"),
+        ))
+    }
+
     /// Bytes of this client's calls are to outlive the machine.
     pub(crate) fn is_synced(&self, client: u64) -> bool {
         self.book(client).is_logged() && !lock(&self.records).contains(&client)

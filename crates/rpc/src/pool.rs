@@ -79,8 +79,22 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker for this order, which is then the caller's: one that is there, or a number for a new one. None: all are busy.
-    pub fn pick(&self, order: &Order) -> Option<u64> {
+    /// As [`Pool::pick`]. For a new one, an idle one of those that it may be makes room.
+    pub fn pick_there(&self, order: &Order, may: impl Fn(u64) -> bool) -> Option<u64> {
+        let picked = self.pick(order, &may);
+        if picked.is_none_or(|number| !may(number)) {
+            let workers = &mut self.state().workers;
+            let mut those = workers.iter_mut().filter(|(number, _)| may(**number));
+            if let Some((_, idle)) = those.find(|(_, entry)| !entry.busy) {
+                idle.end();
+            }
+        }
+        picked
+    }
+
+    /// A worker for this order, which is then the caller's: one that is there, if it may be that one, or a number for a new one. None: all
+    /// are busy.
+    pub fn pick(&self, order: &Order, may: impl Fn(u64) -> bool) -> Option<u64> {
         let mut state = self.state();
         if state.closed {
             return None;
@@ -99,7 +113,7 @@ impl Pool {
             .workers
             .iter_mut()
             .rev()
-            .find(|(_, entry)| fits(entry))
+            .find(|(number, entry)| fits(entry) && may(**number))
         {
             entry.busy = true;
             return Some(*number);

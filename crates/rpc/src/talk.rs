@@ -185,7 +185,7 @@ impl<B: BatchSystem> Talk<B> {
         let prepared = match &message {
             FromClient::Invoke { invocation, .. } => self.invoked(id, invocation),
             FromClient::Block { number, .. } => self.block(id, *number, data).await,
-            FromClient::Migrate { .. } => self.may_migrate(id),
+            FromClient::Migrate { to, .. } => self.may_migrate(id, to.as_deref()),
             _ => Ok(()),
         };
         if let Err(refusal) = prepared {
@@ -213,19 +213,26 @@ impl<B: BatchSystem> Talk<B> {
         }
     }
 
-    /// What makes no checkpoints would only begin anew.
-    fn may_migrate(&self, id: CallId) -> Result<(), Refusal> {
+    /// What makes no checkpoints would only begin anew, and what is wanted where nothing begins would go anywhere.
+    fn may_migrate(&self, id: CallId, to: Option<&str>) -> Result<(), Refusal> {
         let owned = self.calls.book(id.client).subject(id.client);
-        match self.calls.live(id) {
-            Some(live) if owned.as_ref() == Some(&self.peer.subject) && !live.goes_on() => {
-                Err(Refusal::new(
-                    "rpc_no_checkpoints",
-                    format!(
-                        "call {id} cannot migrate: its routine makes no checkpoints, so it would begin anew; make it by `kumiko rpc gen --checkpoint`"
-                    ),
-                ))
-            }
-            _ => Ok(()),
+        let Some(live) = self.calls.live(id) else {
+            return Ok(());
+        };
+        if owned.as_ref() != Some(&self.peer.subject) {
+            return Ok(()); // it is refused
+        }
+        if !live.goes_on() {
+            return Err(Refusal::new(
+                "rpc_no_checkpoints",
+                format!(
+                    "call {id} cannot migrate: its routine makes no checkpoints, so it would begin anew; make it by `kumiko rpc gen --checkpoint`"
+                ),
+            ));
+        }
+        match to {
+            Some(host) => self.calls.may_begin_on(host),
+            None => Ok(()),
         }
     }
 

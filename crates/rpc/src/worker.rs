@@ -72,6 +72,8 @@ pub struct Run {
     pub checkpoint: Option<CheckpointId>,
     /// It was told to go on elsewhere: by an older process of the site, or before its worker heard of it.
     pub leaving: bool,
+    /// The host that it is wanted on.
+    pub wanted_on: Option<String>,
     /// The result may stay in memory.
     pub in_memory: bool,
     /// The result is to outlive the machine.
@@ -249,7 +251,7 @@ impl<B: BatchSystem> Worker<B> {
 
     async fn live(mut self, begin: Begin) {
         match begin {
-            Begin::New(order, run) => match self.start(&order).await {
+            Begin::New(order, run) => match self.start(&order, run.wanted_on.clone()).await {
                 Ok(()) => self.compute(*run).await,
                 Err(end) => {
                     self.ended = Some(Outcome::Cancelled);
@@ -295,10 +297,12 @@ impl<B: BatchSystem> Worker<B> {
         self.shop.batch.command(self.id(), command).await;
     }
 
-    async fn start(&mut self, order: &Order) -> Result<(), End> {
-        let spec = self.prepare(order).map_err(|error| End::Killed {
-            cause: format!("its folder cannot be made: {error}"),
-        })?;
+    async fn start(&mut self, order: &Order, wanted_on: Option<String>) -> Result<(), End> {
+        let spec = self
+            .prepare(order, wanted_on)
+            .map_err(|error| End::Killed {
+                cause: format!("its folder cannot be made: {error}"),
+            })?;
         self.shop
             .batch
             .start(spec)
@@ -308,7 +312,7 @@ impl<B: BatchSystem> Worker<B> {
             })
     }
 
-    fn prepare(&self, order: &Order) -> io::Result<AttemptSpec> {
+    fn prepare(&self, order: &Order, wanted_on: Option<String>) -> io::Result<AttemptSpec> {
         let folder = self.folder();
         let job_directory = self.job();
         let arguments = folder.join("arguments");
@@ -339,6 +343,7 @@ impl<B: BatchSystem> Worker<B> {
             hold_ms: None,
             alone_ms: Some(ALONE_MS),
             beat_ms: self.shop.elsewhere.then_some(BEAT_MS),
+            wanted_on,
         })
     }
 

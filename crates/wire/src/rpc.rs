@@ -211,9 +211,10 @@ impl ToSite {
             FromClient::Fetch { call, number } => of(kind::FETCH, call, &[number]),
             FromClient::Acknowledge { call } => of(kind::ACKNOWLEDGE, call, &[]),
             FromClient::Cancel { call } => of(kind::CANCEL, call, &[]),
-            FromClient::Migrate { call, epoch } => {
+            FromClient::Migrate { call, epoch, to } => {
                 let (kind, mut out) = of(kind::MIGRATE, call, &[]);
                 out.put_u32_le(epoch);
+                out.extend_from_slice(to.unwrap_or_default().as_bytes());
                 (kind, out)
             }
         };
@@ -286,6 +287,7 @@ impl ToSite {
             kind::MIGRATE => FromClient::Migrate {
                 call: input.call()?,
                 epoch: u32::from_le_bytes(input.take("epoch")?),
+                to: Some(input.text("host")?).filter(|host| !host.is_empty()),
             },
             kind => return Err(RpcError::Kind { kind }),
         };

@@ -117,6 +117,15 @@ fn messages_of_clients_are_the_bytes_of_the_vectors() {
             call(FromClient::Migrate {
                 call: CALL,
                 epoch: 2,
+                to: None,
+            }),
+        ),
+        (
+            "migrate-to",
+            call(FromClient::Migrate {
+                call: CALL,
+                epoch: 2,
+                to: Some("n2".to_owned()),
             }),
         ),
         ("record", ToSite::Record { call: CALL }),
@@ -266,6 +275,11 @@ fn what_is_no_message_is_refused_by_the_field_where_it_fails() {
             "migrate-short",
             numbers(0x4a, &[7, 3], &[2, 0]),
             "ends before its epoch",
+        ),
+        (
+            "migrate-no-text",
+            numbers(0x4a, &[7, 3], &[2, 0, 0, 0, 0xff]),
+            "host of a message",
         ),
         (
             "ask-long",

@@ -75,6 +75,14 @@ pub trait Engine: Send + Sync + 'static {
         site: &str,
         hosts: &BTreeSet<String>,
     ) -> impl Future<Output = Result<BTreeSet<String>, Trouble>> + Send;
+    /// The hosts of its pilots that take attempts.
+    fn hosts(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
+    /// Whether a pilot there has this.
+    fn is_on(&self, _id: AttemptId, _host: &str) -> bool {
+        false
+    }
     /// A file in the spool that the engine writes what it does to.
     const LOG: Option<&'static str> = None;
     /// What that file says; None: nothing yet.
@@ -312,6 +320,14 @@ impl<E: Engine> BatchSystem for Cluster<E> {
     fn waits(&self, id: AttemptId) -> Option<String> {
         let live = self.shared.live().get(&id).cloned()?;
         live.waits(E::NAME)
+    }
+
+    fn hosts(&self) -> BTreeSet<String> {
+        self.shared.engine.hosts()
+    }
+
+    fn is_on(&self, id: AttemptId, host: &str) -> bool {
+        self.shared.engine.is_on(id, host)
     }
 
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {

@@ -27,6 +27,8 @@ pub struct Order {
     pub resources: Resources,
     /// Hosts that it is not to run on.
     pub avoids: Vec<String>,
+    /// The host whose pilot is to have it, if it still can.
+    pub wanted_on: Option<String>,
 }
 
 impl Order {
@@ -42,6 +44,7 @@ impl Order {
             time_limit_ms: time_limit_ms(spec),
             resources: spec.resources.clone(),
             avoids: Vec::new(),
+            wanted_on: spec.wanted_on.clone(),
         }
     }
 }
@@ -86,6 +89,7 @@ pub fn pilot(
         time_limit_ms,
         resources: resources.clone(),
         avoids: Vec::new(),
+        wanted_on: None,
     }
 }
 

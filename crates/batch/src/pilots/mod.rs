@@ -167,6 +167,7 @@ impl<E: Engine> Inner<E> {
             time_limit_ms: need.time_ms,
             resources: Resources::default(),
             avoids: Vec::new(),
+            wanted_on: None,
         }
     }
 
@@ -174,6 +175,9 @@ impl<E: Engine> Inner<E> {
         let need = need(&order);
         let todo = {
             let mut state = self.state();
+            if let Some(host) = &order.wanted_on {
+                state.pool.want(id, host.clone());
+            }
             state.orders.insert(id, order);
             state.pool.submit(id, need, self.now_ms())
         };
@@ -427,6 +431,14 @@ impl<E: Engine> Engine for Piloted<E> {
         self.inner.engine.avoid(site, hosts).await
     }
 
+    fn hosts(&self) -> BTreeSet<String> {
+        self.inner.state().pool.hosts()
+    }
+
+    fn is_on(&self, id: AttemptId, host: &str) -> bool {
+        self.inner.state().pool.is_on(id, host)
+    }
+
     fn read(&self, log: &[u8]) -> Option<Seen> {
         self.inner.engine.read(log)
     }
@@ -462,6 +474,7 @@ fn pilots_of(rows: &[Row], prefix: &str) -> BTreeMap<Number, Told> {
             let told = Told {
                 seen: row.seen.clone(),
                 time: row.time,
+                hosts: row.hosts.clone(),
                 leaves: row.leaves.clone(),
             };
             pilots.insert(number, told);

@@ -43,6 +43,8 @@ pub struct Need {
 pub struct Told {
     pub seen: Seen,
     pub time: Option<Time>,
+    /// By each name that the engine has for its host.
+    pub hosts: Vec<String>,
     /// Its host, if that is drained.
     pub leaves: Option<String>,
 }
@@ -106,6 +108,8 @@ struct Pilot {
     state: State,
     held: BTreeMap<AttemptId, Need>,
     end: End,
+    /// By each name that the engine has for its host, once it said so.
+    hosts: Vec<String>,
     /// Its host, if that is drained.
     leaves: Option<String>,
     /// When it was heard last.
@@ -135,6 +139,7 @@ impl Pilot {
             state,
             held: BTreeMap::new(),
             end: End::NotSaid,
+            hosts: Vec::new(),
             leaves: None,
             heard_ms: now_ms,
             began: None,
@@ -177,6 +182,10 @@ impl Pilot {
         self.state == State::Ready && self.leaves.is_none()
     }
 
+    fn is_on(&self, host: &str) -> bool {
+        self.hosts.iter().any(|one| one == host)
+    }
+
     /// It will take attempts.
     fn is_to_come(&self) -> bool {
         match self.state {
@@ -203,6 +212,8 @@ pub struct Pool {
     next: Number,
     /// First come, first served.
     waiting: VecDeque<(AttemptId, Need)>,
+    /// Of those that wait: which host is wanted. Once its pilots take no more, any does.
+    wanted: BTreeMap<AttemptId, String>,
     left: BTreeMap<AttemptId, Left>,
     /// How long the last pilot of which it is known may be there in all.
     whole_ms: Option<u64>,
@@ -222,6 +233,7 @@ impl Pool {
             pilots: BTreeMap::new(),
             next,
             waiting: VecDeque::new(),
+            wanted: BTreeMap::new(),
             left: BTreeMap::new(),
             whole_ms: size.time_ms,
             now_ms: 0,
@@ -268,6 +280,22 @@ impl Pool {
         }
     }
 
+    /// Said before it is submitted.
+    pub fn want(&mut self, id: AttemptId, host: String) {
+        self.wanted.insert(id, host);
+    }
+
+    /// Where pilots are that take attempts.
+    pub fn hosts(&self) -> BTreeSet<String> {
+        let open = self.pilots.values().filter(|pilot| pilot.is_open());
+        open.flat_map(|pilot| pilot.hosts.clone()).collect()
+    }
+
+    pub fn is_on(&self, id: AttemptId, host: &str) -> bool {
+        let mut pilots = self.pilots.values();
+        pilots.any(|pilot| pilot.held.contains_key(&id) && pilot.is_on(host))
+    }
+
     pub fn submit(&mut self, id: AttemptId, need: Need, now_ms: u64) -> Vec<Do> {
         self.waiting.push_back((id, need));
         self.decide(now_ms)
@@ -276,6 +304,7 @@ impl Pool {
     /// It is not to begin any more. The pilot that has it, if one has.
     pub fn cancel(&mut self, id: AttemptId) -> Option<Number> {
         self.waiting.retain(|(waiting, _)| *waiting != id);
+        self.wanted.remove(&id);
         let holds =
             |(number, pilot): (&Number, &Pilot)| pilot.held.contains_key(&id).then_some(*number);
         self.pilots.iter().find_map(holds)
@@ -391,6 +420,7 @@ impl Pool {
                 *whole_ms = time.map(|time| time.whole_ms).or(*whole_ms);
             }
             pilot.leaves = told.and_then(|told| told.leaves.clone());
+            pilot.hosts = told.map_or_else(Vec::new, |told| told.hosts.clone());
             let told = told.map(|told| told.seen.clone());
             let ended = matches!(told, None | Some(Seen::Over(_)));
             let words = told.as_ref().map_or("it does not know it", Seen::words);
@@ -426,6 +456,8 @@ impl Pool {
             Some(until_ms) => now_ms < until_ms,
             None => !forgotten(*id),
         });
+        let waiting: BTreeSet<AttemptId> = self.waiting.iter().map(|(id, _)| *id).collect();
+        self.wanted.retain(|id, _| waiting.contains(id));
         let mut todo = Vec::new();
         let left: Vec<Number> = self.left.values().map(|left| left.pilot).collect();
         self.pilots.retain(|number, pilot| {
@@ -474,7 +506,11 @@ impl Pool {
     pub fn rows(&self) -> Vec<(AttemptId, Seen, Option<String>)> {
         let mut rows = Vec::new();
         for (before, (id, need)) in self.waiting.iter().enumerate() {
-            rows.push((*id, Seen::Waiting(self.why_it_waits(before, need)), None));
+            rows.push((
+                *id,
+                Seen::Waiting(self.why_it_waits(before, *id, need)),
+                None,
+            ));
         }
         for (number, pilot) in &self.pilots {
             let running = || Seen::Running(format!("pilot {number} has it"));
@@ -518,8 +554,11 @@ impl Pool {
         }
     }
 
-    fn why_it_waits(&self, before: usize, need: &Need) -> String {
+    fn why_it_waits(&self, before: usize, id: AttemptId, need: &Need) -> String {
         let mut words = format!("it waits for a pilot, behind {before} others");
+        if let Some(host) = self.wanted_on(id) {
+            words.push_str(&format!("; it is wanted on {host}"));
+        }
         let mut up = self
             .pilots
             .values()
@@ -594,9 +633,13 @@ impl Pool {
         let mut kept: BTreeSet<Number> = BTreeSet::new();
         let mut place = 0;
         while let Some((id, need)) = self.waiting.get(place).copied() {
-            let suits = |(number, pilot): &(&Number, &mut Pilot)| {
-                pilot.is_open() && !kept.contains(number) && pilot.has_time(&need, now_ms)
+            let wanted = self.wanted_on(id).map(str::to_owned);
+            let has_time = |pilot: &Pilot| {
+                let is_there = wanted.as_ref().is_none_or(|host| pilot.is_on(host));
+                pilot.is_open() && is_there && pilot.has_time(&need, now_ms)
             };
+            let suits =
+                |(number, pilot): &(&Number, &mut Pilot)| !kept.contains(number) && has_time(pilot);
             let room = self
                 .pilots
                 .iter_mut()
@@ -606,19 +649,26 @@ impl Pool {
             if let Some((number, pilot)) = room {
                 pilot.held.insert(id, need);
                 self.waiting.remove(place);
+                self.wanted.remove(&id);
                 todo.push(Do::Hand(*number, id));
                 continue;
             }
-            let waited_for = self
-                .pilots
-                .iter()
-                .filter(|(_, pilot)| pilot.is_open() && pilot.has_time(&need, now_ms));
+            let waited_for = self.pilots.iter().filter(|(_, pilot)| has_time(pilot));
             kept.extend(waited_for.map(|(number, _)| *number));
-            if full || kept.len() == open {
+            // What waits for one host holds up nobody on others.
+            if (full && wanted.is_none()) || kept.len() == open {
                 return;
             }
             place += 1;
         }
+    }
+
+    /// The host that it waits for.
+    fn wanted_on(&self, id: AttemptId) -> Option<&str> {
+        let host = self.wanted.get(&id)?;
+        let mut pilots = self.pilots.values();
+        let takes = pilots.any(|pilot| pilot.is_open() && pilot.is_on(host));
+        takes.then_some(host)
     }
 
     /// No other pilot comes, as long as none of these goes.

@@ -209,7 +209,8 @@ impl Client {
             return;
         };
         if random.in_thousand(50) {
-            let message = FromClient::Migrate { call, epoch };
+            let to = random.in_thousand(500).then(|| "host-1".to_owned());
+            let message = FromClient::Migrate { call, epoch, to };
             net.send(now, random, Packet::FromClient(self.index, message, None));
         }
     }

@@ -49,6 +49,9 @@ pub enum Rpc {
     Migrate {
         /// As `call` named it, e.g. 7-3.
         call: String,
+        /// On this host of the site's engine, where the site has a pilot.
+        #[arg(long = "to", value_name = "HOST")]
+        to: Option<String>,
         #[command(flatten)]
         target: Target,
     },
@@ -147,12 +150,12 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
             Ok(0)
         }
         Rpc::Call(arguments) => call::call(arguments, format, home).await,
-        Rpc::Migrate { call, target } => {
+        Rpc::Migrate { call, to, target } => {
             let id = call::parse(&call)?;
             let site = target.site.as_deref();
             let epoch = connect::with(site, home, async |client| {
                 let calls = Calls::new(client.clone(), Settings::default());
-                Ok(calls.migrate(id).await?)
+                Ok(calls.migrate(id, to.as_deref()).await?)
             })
             .await?;
             match epoch {

@@ -64,8 +64,12 @@ fn words(event: &CallEvent) -> String {
                 Some(failure) => format!("attempt {epoch} {end}: the call {}", failed(failure)),
             }
         }
-        CallEvent::MigrateRequested { epoch } => {
-            format!("attempt {epoch} is to go on elsewhere, as its caller asked")
+        CallEvent::MigrateRequested { epoch, to } => {
+            let place = match to {
+                Some(host) => format!("at {host}"),
+                None => "elsewhere".to_owned(),
+            };
+            format!("attempt {epoch} is to go on {place}, as its caller asked")
         }
         CallEvent::CancelRequested => "its caller does not want it any more".to_owned(),
         CallEvent::Acknowledged => "its caller has the outcome".to_owned(),

@@ -41,7 +41,14 @@ impl<B: BatchSystem> Inner<B> {
     pub(super) fn placing(&self, call: &Call) -> Option<Event> {
         match self.live(call.id)?.order.as_ref() {
             Some(order) => {
-                let number = self.shop.pool.pick(order)?;
+                let batch = &self.shop.batch;
+                let number = match &call.wanted_on {
+                    Some(host) => {
+                        let is_there = |number| batch.is_on(worker::attempt(number), host);
+                        self.shop.pool.pick_there(order, is_there)
+                    }
+                    None => self.shop.pool.pick(order, |_| true),
+                }?;
                 respond::placed(call, &host(number))
             }
             None => respond::placed(call, NOWHERE),
@@ -219,6 +226,9 @@ impl<B: BatchSystem> Inner<B> {
         let (doubt, doubts) = unbounded_channel();
         live.asked.begin(attempt.epoch, say);
         let client = attempt.call.client;
+        let call = self.book(client).call(attempt.call);
+        let living = call.as_ref().and_then(|call| call.attempt());
+        let living = living.filter(|one| one.epoch == attempt.epoch);
         let run = match plan(&order.routine, &live.arriving, self.setup.limits) {
             Err(message) => return Some(Err(End::Refused { message })),
             Ok(plan) => Run {
@@ -227,14 +237,9 @@ impl<B: BatchSystem> Inner<B> {
                 plan,
                 arguments: live.arriving.held(),
                 checkpoints: order.routine.signature.checkpoint,
-                checkpoint: self.book(client).call(attempt.call).and_then(|call| {
-                    let living = call.attempt().filter(|one| one.epoch == attempt.epoch);
-                    living.and_then(|one| one.checkpoint)
-                }),
-                leaving: self.book(client).call(attempt.call).is_some_and(|call| {
-                    let living = call.attempt().filter(|one| one.epoch == attempt.epoch);
-                    living.is_some_and(|one| one.leaving)
-                }),
+                checkpoint: living.and_then(|one| one.checkpoint),
+                leaving: living.is_some_and(|one| one.leaving),
+                wanted_on: living.and_then(|one| one.wanted_on.clone()),
                 in_memory: !self.book(client).is_logged(),
                 sync: self.is_synced(client),
                 asks: asking,
