@@ -53,6 +53,7 @@ fn a_farm_by_arrays_of_handles_attributes_stacks_and_threads_has_the_same_result
         "one line: 42\n",
         "its port, sum 3\n",
         "stages: as long as it slept, asked 5 times\n",
+        "limits: 152 steps, the session took too long\n",
         "threads: the same\n",
     ] {
         assert!(said.contains(line), "{said}");

@@ -142,6 +142,43 @@ static void stages(void) {
     printf("stages: %s, asked %d times\n", all >= 0.3 ? "as long as it slept" : "too short", asked);
 }
 
+/* One that takes too long ends when it was to, and its call with it; the others take what they take. */
+static void limits(void) {
+    grpc_function_handle_t slow;
+    grpc_session_attr_t_np limited, unlimited;
+    grpc_sessionid_t ids[2], id;
+    struct timeval begun, now;
+    long done[2] = {0, 0};
+    int *limit, second = 1, before = -1, queue = 7;
+    CHECK(grpc_function_handle_default(&slow, "samples/slow"), GRPC_NO_ERROR);
+    memset(&limited, 0x5a, sizeof limited);
+    CHECK(grpc_call_with_attr_np(&slow, &limited, 0l, 0l, done), GRPC_OTHER_ERROR_CODE); /* garbage */
+    CHECK(grpc_session_attr_initialize_np(&slow, &limited), GRPC_NO_ERROR);
+    CHECK(grpc_session_attr_initialize_np(&slow, &unlimited), GRPC_NO_ERROR);
+    CHECK(grpc_session_attr_set_np(&limited, GRPC_SESSION_ATTR_SESSION_TIMEOUT, &before), GRPC_OTHER_ERROR_CODE);
+    CHECK(grpc_session_attr_set_np(&limited, GRPC_SESSION_ATTR_WAIT_ARG_TRANSFER, &queue), GRPC_OTHER_ERROR_CODE);
+    CHECK(grpc_session_attr_set_np(&limited, GRPC_SESSION_ATTR_SESSION_TIMEOUT, &second), GRPC_NO_ERROR);
+    CHECK(grpc_session_attr_get_np(&limited, GRPC_SESSION_ATTR_SESSION_TIMEOUT, (void **)&limit), GRPC_NO_ERROR);
+    CHECK(*limit, 1);
+    CHECK(grpc_session_attr_release_np(limit), GRPC_NO_ERROR);
+
+    gettimeofday(&begun, NULL);
+    CHECK(grpc_call_async_with_attr_np(&slow, &ids[0], &limited, 600000l, 1000l, &done[0]), GRPC_NO_ERROR);
+    CHECK(grpc_call_async_with_attr_np(&slow, &ids[1], &unlimited, 150l, 10000l, &done[1]), GRPC_NO_ERROR);
+    CHECK(grpc_session_attr_destruct_np(&limited), GRPC_NO_ERROR);
+    CHECK(grpc_session_attr_destruct_np(&limited), GRPC_OTHER_ERROR_CODE);
+    CHECK(grpc_wait(ids[0]), GRPC_SESSION_FAILED);
+    gettimeofday(&now, NULL);
+    CHECK(seconds(now) - seconds(begun) >= 0.99, 1);
+    CHECK(grpc_get_error(ids[0]), GRPC_TIMEOUT_NP);
+    CHECK(grpc_get_failed_sessionid(&id), GRPC_NO_ERROR);
+    CHECK(id, ids[0]);
+    CHECK(grpc_wait(ids[1]), GRPC_NO_ERROR);
+    CHECK(done[1] == 150 && done[0] == 0, 1);
+    CHECK(grpc_call_with_attr_np(&slow, &unlimited, 2l, 0l, &done[1]), GRPC_NO_ERROR);
+    printf("limits: %ld steps, %s\n", done[1], grpc_error_string(GRPC_TIMEOUT_NP));
+}
+
 static grpc_function_handle_t shared;
 
 static void *thread(void *argument) {
@@ -187,12 +224,15 @@ static void threads(void) {
 
 int main(void) {
     double x[2] = {20, 22}, sum = 0;
+    grpc_sessionid_t failed;
     CHECK(Ninf_call("samples/sum", 2, x, &sum), GRPC_NO_ERROR); /* initializes */
     printf("one line: %.0f\n", sum);
     CHECK(Ninf_call("samples/none", 2, x, &sum), GRPC_FUNCTION_NOT_FOUND);
     arrays_and_stacks();
     attributes();
     stages();
+    while (grpc_get_failed_sessionid(&failed) == GRPC_NO_ERROR && failed != GRPC_SESSIONID_VOID) continue;
+    limits();
     threads();
     CHECK(grpc_finalize(), GRPC_NO_ERROR);
     CHECK(grpc_session_info_get_np(0, NULL, NULL), GRPC_NOT_INITIALIZED);

@@ -65,6 +65,7 @@ grpc_error_t grpc_function_handle_default(grpc_function_handle_t *, char *func_n
 grpc_error_t grpc_function_handle_init(grpc_function_handle_t *, char *server_name, char *func_name);
 grpc_error_t grpc_function_handle_destruct(grpc_function_handle_t *);
 grpc_error_t grpc_get_handle(grpc_function_handle_t **, grpc_sessionid_t);
+#define grpc_function_handle_get_from_session_np grpc_get_handle /* as Ninf-G has it */
 
 /* As many handles of one function. */
 grpc_error_t grpc_function_handle_array_default_np(grpc_function_handle_t *, size_t, char *func_name);
@@ -111,6 +112,27 @@ grpc_error_t grpc_function_handle_get_attr_np(grpc_function_handle_t *, grpc_han
 grpc_error_t grpc_call(grpc_function_handle_t *, ...);
 grpc_error_t grpc_call_async(grpc_function_handle_t *, grpc_sessionid_t *, ...);
 
+/* What a session is to be. Values are the addresses of an int; one that is got is to be released. SESSION_TIMEOUT: seconds from its begin,
+ * after which it fails with GRPC_TIMEOUT_NP and its call is cancelled; 0 is no limit. WAIT_ARG_TRANSFER is always COPY. The attributes can
+ * be used again, with any handle, and be destructed while sessions run. */
+typedef struct {
+    unsigned long kumiko_timeout_s;
+    unsigned long kumiko_mark;
+} grpc_session_attr_t_np;
+
+typedef enum {
+    GRPC_SESSION_ATTR_WAIT_ARG_TRANSFER,
+    GRPC_SESSION_ATTR_SESSION_TIMEOUT
+} grpc_session_attr_name_t_np;
+
+grpc_error_t grpc_session_attr_initialize_np(grpc_function_handle_t *, grpc_session_attr_t_np *);
+grpc_error_t grpc_session_attr_destruct_np(grpc_session_attr_t_np *);
+grpc_error_t grpc_session_attr_set_np(grpc_session_attr_t_np *, grpc_session_attr_name_t_np, void *value);
+grpc_error_t grpc_session_attr_get_np(grpc_session_attr_t_np *, grpc_session_attr_name_t_np, void **value);
+grpc_error_t grpc_session_attr_release_np(void *value);
+grpc_error_t grpc_call_with_attr_np(grpc_function_handle_t *, grpc_session_attr_t_np *, ...);
+grpc_error_t grpc_call_async_with_attr_np(grpc_function_handle_t *, grpc_sessionid_t *, grpc_session_attr_t_np *, ...);
+
 /* Arguments that are known when the program runs: each by its address, scalars too, pushed in the routine's order. A stack can be used
  * again. What is pushed is looked at when the call is made. Functions that give an int give 0, or -1 for an error. */
 typedef struct grpc_arg_stack_s grpc_arg_stack_t;
@@ -143,6 +165,7 @@ char *grpc_error_string(grpc_error_t);
 grpc_error_t grpc_get_error(grpc_sessionid_t);
 grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *idPtr);
 grpc_error_t grpc_last_error_get_np(void);
+#define grpc_get_last_error_np grpc_last_error_get_np /* its older name */
 grpc_error_t grpc_perror_np(char *before);
 
 /* How far a session is, and how long its stages took, as this end sees them: arguments are sent, the routine waits its turn and computes,

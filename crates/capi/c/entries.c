@@ -18,9 +18,9 @@ union slot {
 /* How each argument is passed: 'i' int, 'l' 64 bits, 'd' double, 'p' address. Gives their number, or less than 0: the error. */
 int kumiko_gridrpc_kinds(const grpc_function_handle_t *handle, char kinds[MOST]);
 grpc_error_t kumiko_gridrpc_named(grpc_function_handle_t *handle, const char *name);
-grpc_error_t kumiko_gridrpc_begin(grpc_function_handle_t *handle, const union slot *slots, size_t count, grpc_sessionid_t *id);
+grpc_error_t kumiko_gridrpc_begin(grpc_function_handle_t *handle, grpc_session_attr_t_np *attributes, const union slot *slots, size_t count, grpc_sessionid_t *id);
 
-static grpc_error_t begin(grpc_function_handle_t *handle, grpc_sessionid_t *id, va_list given) {
+static grpc_error_t begin(grpc_function_handle_t *handle, grpc_session_attr_t_np *attributes, grpc_sessionid_t *id, va_list given) {
     char kinds[MOST];
     union slot slots[MOST];
     int count = kumiko_gridrpc_kinds(handle, kinds);
@@ -33,14 +33,14 @@ static grpc_error_t begin(grpc_function_handle_t *handle, grpc_sessionid_t *id, 
         default: slots[i].address = va_arg(given, void *); break;
         }
     }
-    return kumiko_gridrpc_begin(handle, slots, (size_t)count, id);
+    return kumiko_gridrpc_begin(handle, attributes, slots, (size_t)count, id);
 }
 
 grpc_error_t grpc_call(grpc_function_handle_t *handle, ...) {
     grpc_sessionid_t id = GRPC_SESSIONID_VOID;
     va_list given;
     va_start(given, handle);
-    grpc_error_t error = begin(handle, &id, given);
+    grpc_error_t error = begin(handle, NULL, &id, given);
     va_end(given);
     return error == GRPC_NO_ERROR ? grpc_wait(id) : error;
 }
@@ -48,7 +48,24 @@ grpc_error_t grpc_call(grpc_function_handle_t *handle, ...) {
 grpc_error_t grpc_call_async(grpc_function_handle_t *handle, grpc_sessionid_t *id, ...) {
     va_list given;
     va_start(given, id);
-    grpc_error_t error = begin(handle, id, given);
+    grpc_error_t error = begin(handle, NULL, id, given);
+    va_end(given);
+    return error;
+}
+
+grpc_error_t grpc_call_with_attr_np(grpc_function_handle_t *handle, grpc_session_attr_t_np *attributes, ...) {
+    grpc_sessionid_t id = GRPC_SESSIONID_VOID;
+    va_list given;
+    va_start(given, attributes);
+    grpc_error_t error = begin(handle, attributes, &id, given);
+    va_end(given);
+    return error == GRPC_NO_ERROR ? grpc_wait(id) : error;
+}
+
+grpc_error_t grpc_call_async_with_attr_np(grpc_function_handle_t *handle, grpc_sessionid_t *id, grpc_session_attr_t_np *attributes, ...) {
+    va_list given;
+    va_start(given, attributes);
+    grpc_error_t error = begin(handle, attributes, id, given);
     va_end(given);
     return error;
 }
@@ -60,7 +77,7 @@ grpc_error_t Ninf_call(char *name, ...) {
     if (error != GRPC_NO_ERROR) return error;
     va_list given;
     va_start(given, name);
-    error = begin(&handle, &id, given);
+    error = begin(&handle, NULL, &id, given);
     va_end(given);
     return error == GRPC_NO_ERROR ? grpc_wait(id) : error;
 }

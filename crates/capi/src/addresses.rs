@@ -45,8 +45,11 @@ pub unsafe extern "C" fn kumiko_call_async(
         Ok(slots)
     };
     match read() {
-        // SAFETY: one slot for each formal; all else is this function's own promise.
-        Ok(slots) => unsafe { kumiko_gridrpc_begin(handle, slots.as_ptr(), slots.len(), session) },
+        Ok(slots) => {
+            let none = std::ptr::null_mut();
+            // SAFETY: one slot for each formal; all else is this function's own promise.
+            unsafe { kumiko_gridrpc_begin(handle, none, slots.as_ptr(), slots.len(), session) }
+        }
         Err(failed) => codes::told(Err(failed)),
     }
 }

@@ -4,6 +4,7 @@ use crate::codes::{
     self, Code, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NONE_COMPLETED, NOT_COMPLETED,
 };
 use crate::outputs::{Slot, kind, take};
+use crate::session_attributes::{Attributes, timeout};
 use crate::sessions::{self, Library, library};
 use kumiko_idl::Formal;
 use std::ffi::{CStr, c_char};
@@ -259,6 +260,7 @@ pub unsafe extern "C" fn kumiko_gridrpc_kinds(handle: *const Handle, kinds: *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiko_gridrpc_begin(
     handle: *mut Handle,
+    attributes: *mut Attributes,
     slots: *const Slot,
     count: usize,
     session: *mut i32,
@@ -270,11 +272,13 @@ pub unsafe extern "C" fn kumiko_gridrpc_begin(
         if session.is_null() {
             return Err(Failed::bare(INVALID_SESSION_ID));
         }
+        // SAFETY: NULL or the caller's attributes (grpc.h).
+        let timeout = unsafe { timeout(attributes)? };
         // SAFETY: `count` of them were written; of none, the address is that of an array all the same.
         let slots = unsafe { std::slice::from_raw_parts(slots, count) };
         // SAFETY: they were read as the signature's kinds say, and addresses are the caller's (grpc.h).
         let given = unsafe { take(&function.signature, slots)? };
-        let number = library.begin(&function, handle as usize, given)?;
+        let number = library.begin(&function, handle as usize, given, timeout)?;
         // SAFETY: not NULL, and the caller's variable.
         unsafe { *session = number };
         Ok(())

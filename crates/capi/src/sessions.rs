@@ -4,7 +4,7 @@ use crate::attributes::Attributes;
 use crate::codes::{
     ALREADY_INITIALIZED, CANCELED_NP, COMMUNICATION_FAILED, CONFIGFILE_ERROR, CONFIGFILE_NOT_FOUND,
     Code, FUNCTION_NOT_FOUND, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NO_ERROR,
-    NOT_INITIALIZED, OTHER_ERROR_CODE, RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED,
+    NOT_INITIALIZED, OTHER_ERROR_CODE, RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED, TIMEOUT_NP,
 };
 use crate::functions::Functions;
 use crate::outputs::Outputs;
@@ -15,6 +15,7 @@ use kumiko_idl::Signature;
 use kumiko_rpc_client::{Arguments, Calls, Contact, ContactError, RpcError, Settings, Stages};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -67,7 +68,8 @@ struct Session {
     handle: usize,
     calls: Calls,
     id: CallId,
-    cancelled: bool,
+    /// Why it was ended here before it was over.
+    stopped: Option<Code>,
     stages: Arc<Stages>,
     /// None: it is not over.
     end: Option<Result<(), Failed>>,
@@ -145,6 +147,14 @@ pub fn finalize() -> Result<(), Failed> {
         }
     });
     Ok(())
+}
+
+/// Never, if there is no time to pass.
+async fn passed(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn failed(error: &RpcError) -> Failed {
@@ -291,12 +301,13 @@ impl Library {
             .ok_or_else(|| Failed::bare(INVALID_FUNCTION_HANDLE))
     }
 
-    /// Begins a session; its arguments are copied already.
+    /// Begins a session, which may take so long; its arguments are copied already.
     pub fn begin(
         self: &Arc<Self>,
         function: &Arc<Function>,
         handle: usize,
         (arguments, outputs, functions): (Arguments, Outputs, Option<Functions>),
+        timeout: Option<Duration>,
     ) -> Result<i32, Failed> {
         let id = self
             .runtime
@@ -313,7 +324,7 @@ impl Library {
                     handle,
                     calls: function.calls.clone(),
                     id,
-                    cancelled: false,
+                    stopped: None,
                     stages: Arc::clone(&stages),
                     end: None,
                 },
@@ -326,9 +337,16 @@ impl Library {
         let (library, function) = (Arc::downgrade(self), Arc::clone(function));
         let talk = async move {
             let calls = &function.calls;
-            let came = calls
-                .call_seen(id, &function.name, &arguments, &stages)
-                .await;
+            let mut call = pin!(calls.call_seen(id, &function.name, &arguments, &stages));
+            let came = tokio::select! {
+                came = &mut call => came,
+                () = passed(timeout) => {
+                    if let Some(library) = library.upgrade() {
+                        let _ = library.stop(session, TIMEOUT_NP);
+                    }
+                    call.await
+                }
+            };
             let Some(library) = library.upgrade() else {
                 return;
             };
@@ -338,21 +356,21 @@ impl Library {
                 let Some(session) = state.sessions.get_mut(&session) else {
                     return;
                 };
-                session.end = Some(match came {
+                session.end = Some(match (came, session.stopped) {
                     // Under the lock: nobody sees the end before its results are there.
-                    Ok(result) if !session.cancelled => {
+                    (Ok(result), None) => {
                         acknowledge = true;
                         match outputs.put(&result) {
                             true => Ok(()),
                             false => Err(Failed::bare(COMMUNICATION_FAILED)),
                         }
                     }
-                    Ok(_) => {
+                    (Ok(_), Some(code)) => {
                         acknowledge = true;
-                        Err(Failed::bare(CANCELED_NP))
+                        Err(Failed::bare(code))
                     }
-                    Err(_) if session.cancelled => Err(Failed::bare(CANCELED_NP)),
-                    Err(error) => Err(failed(&error)),
+                    (Err(_), Some(code)) => Err(Failed::bare(code)),
+                    (Err(error), None) => Err(failed(&error)),
                 });
                 library.ended.notify_all();
             }
@@ -423,6 +441,10 @@ impl Library {
 
     /// Does not wait for it.
     pub fn cancel(&self, session: i32) -> Result<(), Failed> {
+        self.stop(session, CANCELED_NP)
+    }
+
+    fn stop(&self, session: i32, why: Code) -> Result<(), Failed> {
         let (calls, id) = {
             let mut state = lock(&self.state);
             let one = state
@@ -430,8 +452,8 @@ impl Library {
                 .get_mut(&session)
                 .ok_or_else(|| Failed::bare(INVALID_SESSION_ID))?;
             if one.end.is_none() {
-                one.cancelled = true;
-                one.end = Some(Err(Failed::bare(CANCELED_NP)));
+                one.stopped = Some(why);
+                one.end = Some(Err(Failed::bare(why)));
                 self.ended.notify_all();
             }
             (one.calls.clone(), one.id)
