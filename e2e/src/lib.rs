@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // this crate is all test
 
 pub mod adversity;
+pub mod clock;
 pub mod globus;
 pub mod info;
 pub mod staging;

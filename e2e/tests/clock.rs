@@ -3,47 +3,38 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_e2e::{Person, finish, has_program, told, until};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use kumiko_e2e::clock::Clock;
+use kumiko_e2e::{Person, finish, told, until};
+use std::process::Stdio;
 
 /// Runs until told.
 const WAITS: &str = "until test -e go; do sleep 0.02; done; echo went";
 
-/// A person whose site reads its wall clock from a file.
+/// A person whose site has a wall clock of its own.
 struct Jumper {
+    // Dropped first, so that the site lets in who ends it.
+    clock: Clock,
     person: Person,
-    offset: PathBuf,
 }
 
 impl Jumper {
     /// None, and said so, without libfaketime.
     fn new(test: &str) -> Option<Jumper> {
-        if !has_program("faketime") {
+        let person = Person::new();
+        let Some(clock) = Clock::new(&person) else {
             kumiko_e2e::skip(test, "faketime");
             return None;
-        }
-        let person = Person::new();
-        let offset = person.file("clock", "+0\n");
-        let jumper = Jumper { person, offset };
+        };
+        let jumper = Jumper { clock, person };
         jumper.start();
         Some(jumper)
     }
 
     fn start(&self) {
-        // faketime(1) finds its library in each Debian's own place.
-        let library = Command::new("faketime")
-            .args(["-f", "+0", "sh", "-c", "echo $LD_PRELOAD"])
-            .output()
-            .unwrap();
-        let library = String::from_utf8(library.stdout).unwrap();
         let started = finish(
             self.person
                 .kumiko(["site", "start", "--listen", "127.0.0.1:0"])
-                .env("LD_PRELOAD", library.trim())
-                .env("FAKETIME_TIMESTAMP_FILE", &self.offset)
-                .env("FAKETIME_NO_CACHE", "1")
-                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+                .envs(self.clock.variables())
                 .stdin(Stdio::null()),
         );
         assert!(started.status.success(), "{}", told(&started));
@@ -51,7 +42,7 @@ impl Jumper {
 
     /// The site's wall clock, set against ours.
     fn jump(&self, offset: &str) {
-        std::fs::write(&self.offset, format!("{offset}\n")).unwrap();
+        self.clock.jump(offset);
     }
 
     fn submit(&self, options: &[&str]) -> String {
@@ -62,13 +53,6 @@ impl Jumper {
     fn told_to_go(&self, job: &str) {
         let directory = self.person.kumiko_home().join("state/jobs").join(job);
         std::fs::write(directory.join("go"), "").unwrap();
-    }
-}
-
-/// Else nobody is let in to end the jobs of a test that failed.
-impl Drop for Jumper {
-    fn drop(&mut self) {
-        self.jump("+0");
     }
 }
 

@@ -1,7 +1,8 @@
 //! The fault harness of calls, in real processes: while a C program calls routines, its link is cut, half-closed, garbled or held up at a
-//! byte, and the site, runners and routines are killed or stopped. Every call has its one right result, each callback is asked once, and
-//! nothing hangs. What is done is drawn from a seed: `KUMIKO_SEED=n` has it again, `KUMIKO_TRIALS=n` does more,
-//! `KUMIKO_ENGINE=slurm` or `condor` does it to calls in pilots, which are killed too.
+//! byte, the site, runners and routines are killed or stopped, and the site's wall clock leaps forth and back. Every call has its one right
+//! result, each callback is asked once, and nothing hangs. What is done is drawn from a seed: `KUMIKO_SEED=n` has it again,
+//! `KUMIKO_TRIALS=n` does more, `KUMIKO_ENGINE=slurm` or `condor` does it to calls in pilots, which are killed too; the engine's own
+//! processes are stopped then, and the clock is left alone, for the engine believes nobody whose clock is another.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod compiled;
@@ -10,7 +11,9 @@ mod engines;
 mod routines;
 mod runners;
 
-use kumiko_e2e::{DEADLINE, Person, alive, until, wait};
+use kumiko_e2e::clock::Clock;
+use kumiko_e2e::{DEADLINE, Person, alive, finish, told, until, wait};
+use kumiko_testkit::engine::Engine;
 use kumiko_testkit::proxy::{Fault, Harm, Proxy, Way};
 use routines::Caller;
 use std::io::{BufRead, BufReader, Write};
@@ -30,6 +33,8 @@ const CALLERS: u64 = 4;
 const PAUSE: Duration = Duration::from_millis(300);
 /// Routines that are hurt on purpose take up to about so long; what hurts them comes within it.
 const WITHIN_MS: u64 = 150;
+/// Within the year that the certificates hold.
+const LEAP_MOST_DAYS: u64 = 300;
 /// Many records of TLS.
 const BULK_BYTES: u64 = 200_000;
 
@@ -51,6 +56,15 @@ enum Hurt {
     Link(Fault),
     /// After so long: kill, or stop for a while.
     Process(Which, bool, Duration),
+    /// After so long: so many days ahead, for a while.
+    Clock(u64, Duration),
+}
+
+/// What is there to be hurt besides.
+#[derive(Clone, Copy)]
+struct There {
+    engine: bool,
+    clock: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +73,12 @@ enum Which {
     Pilot,
     Runner,
     Routine,
+    /// Of the engine's own processes, which nobody would start again: they are stopped only.
+    Engine,
 }
 
 /// What a program is told to call, and what is done to it.
-fn draw(random: &mut Random, engine: bool) -> (String, Hurt) {
+fn draw(random: &mut Random, there: There) -> (String, Hurt) {
     if random.below(2) == 0 {
         // Bytes that go up at least, and down; with some that are TLS's and the session's.
         let (call, up, down) = match random.below(4) {
@@ -108,18 +124,27 @@ fn draw(random: &mut Random, engine: bool) -> (String, Hurt) {
     let which = match random.below(10) {
         0..2 => Which::Site,
         2..5 => Which::Runner,
-        5 if engine => Which::Pilot,
+        5 if there.engine => Which::Pilot,
+        6 if there.engine => Which::Engine,
         _ => Which::Routine,
     };
-    let is_kill = random.below(3) > 0;
+    let is_kill = random.below(3) > 0 && !matches!(which, Which::Engine);
     let after = Duration::from_millis(random.below(WITHIN_MS));
-    (call.to_owned(), Hurt::Process(which, is_kill, after))
+    let hurt = match there.clock && random.below(6) == 0 {
+        true => Hurt::Clock(1 + random.below(LEAP_MOST_DAYS), after),
+        false => Hurt::Process(which, is_kill, after),
+    };
+    (call.to_owned(), hurt)
 }
 
 struct Site {
+    /// Dropped first, so that the site lets in who ends it.
+    clock: Option<Clock>,
+    engine: Option<&'static Engine>,
     caller: Caller,
-    /// What it is started with, at the port that it had.
+    /// What it is started with, but for its address.
     start: Vec<String>,
+    /// At first any port; then the one that it had.
     address: SocketAddr,
     /// Held by who does something to the site.
     hurt: Mutex<()>,
@@ -128,34 +153,53 @@ struct Site {
 impl Site {
     fn new(test: &str) -> Option<Site> {
         let engine = std::env::var("KUMIKO_ENGINE").ok();
-        let person = match engine.as_deref() {
+        let name = engine.map(|name| if name == "slurm" { "slurm" } else { "condor" });
+        let person = match name {
             None => Person::new(),
-            Some(name) => engines::user(if name == "slurm" { "slurm" } else { "condor" }, test)?,
+            Some(name) => engines::user(name, test)?,
         };
+        let clock = name.map_or_else(|| Clock::new(&person), |_| None);
+        if name.is_none() && clock.is_none() {
+            eprintln!("without faketime no clock leaps");
+        }
         let mut start: Vec<String> = ["site", "start"].map(str::to_owned).into();
-        if let Some(name) = engine {
-            start.extend(["--batch", &name, "--pilots", "8"].map(str::to_owned));
+        if let Some(name) = name {
+            start.extend(["--batch", name, "--pilots", "8"].map(str::to_owned));
         }
         start.push("--listen".to_owned());
-        let address = "127.0.0.1:0".to_owned();
-        person.ok(start.iter().chain([&address]));
-        let caller = Caller { person };
-        let told = caller.person.kumiko_home().join("run/site.json");
+        let mut site = Site {
+            clock,
+            engine: name.and_then(|name| Engine::shared(name, test)),
+            caller: Caller { person },
+            start,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            hurt: Mutex::default(),
+        };
+        site.starts();
+        let told = site.caller.person.kumiko_home().join("run/site.json");
         let told: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(told).unwrap()).unwrap();
-        let address: SocketAddr = told["address"].as_str().unwrap().parse().unwrap();
-        start.push(address.to_string());
-        caller.make(&["samples", "callback"], &[]);
-        Some(Site {
-            caller,
-            start,
-            address,
-            hurt: Mutex::default(),
-        })
+        site.address = told["address"].as_str().unwrap().parse().unwrap();
+        site.caller.make(&["samples", "callback"], &[]);
+        Some(site)
     }
 
-    fn has_engine(&self) -> bool {
-        self.start.iter().any(|word| word == "--batch")
+    fn starts(&self) {
+        let address = self.address.to_string();
+        let words = self.start.iter().chain([&address]);
+        let mut command = self.caller.person.kumiko(words);
+        if let Some(clock) = &self.clock {
+            command.envs(clock.variables());
+        }
+        let started = finish(command.stdin(Stdio::null()));
+        assert!(started.status.success(), "{}", told(&started));
+    }
+
+    fn there(&self) -> There {
+        There {
+            engine: self.engine.is_some(),
+            clock: self.clock.is_some(),
+        }
     }
 
     /// Processes of this site that are such.
@@ -165,6 +209,16 @@ impl Site {
             Which::Pilot => runners::pilots_and_runners(&self.caller.person).0,
             Which::Runner => runners::pilots_and_runners(&self.caller.person).1,
             Which::Routine => self.caller.routine_pids(0, &[]),
+            Which::Engine => self.engine.map_or_else(Vec::new, daemons),
+        }
+    }
+
+    fn leap(&self, days: u64) {
+        let _turn = self.hurt.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(clock) = &self.clock {
+            clock.jump(&format!("+{days}d"));
+            std::thread::sleep(PAUSE);
+            clock.jump("+0");
         }
     }
 
@@ -191,10 +245,30 @@ impl Site {
         let killed = signal("-KILL");
         if matches!(which, Which::Site) {
             until("the site is gone", || !alive(pid));
-            self.caller.person.ok(&self.start);
+            self.starts();
         }
         killed
     }
+}
+
+/// Of those that take jobs, and start them.
+fn daemons(engine: &Engine) -> Vec<u32> {
+    const NAMES: [&[u8]; 4] = [
+        b"slurmctld\n",
+        b"slurmd\n",
+        b"condor_schedd\n",
+        b"condor_startd\n",
+    ];
+    let directory = engine.directory.path().to_str().unwrap();
+    let of = |pid: &u32| {
+        let read = |what: &str| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+        let given = [read("cmdline"), read("environ")].concat();
+        NAMES.contains(&read("comm").as_slice())
+            && String::from_utf8_lossy(&given).contains(directory)
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(of).collect()
 }
 
 /// A program that calls, behind a proxy of its own.
@@ -266,7 +340,7 @@ fn whatever_dies_or_fails_every_call_has_its_one_right_result() {
                 assert_eq!(calling.hear(), "right", "the program begins");
                 for trial in (number..trials).step_by(CALLERS as usize) {
                     let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(trial));
-                    let (call, hurt) = draw(&mut random, site.has_engine());
+                    let (call, hurt) = draw(&mut random, site.there());
                     if let Hurt::Link(fault) = hurt {
                         calling.proxy.arm(fault);
                     }
@@ -277,6 +351,11 @@ fn whatever_dies_or_fails_every_call_has_its_one_right_result() {
                             std::thread::sleep(after);
                             site.hurt(which, is_kill, &mut random)
                         }
+                        Hurt::Clock(days, after) => {
+                            std::thread::sleep(after);
+                            site.leap(days);
+                            true
+                        }
                     };
                     let said = calling.hear();
                     assert_eq!(
@@ -285,7 +364,7 @@ fn whatever_dies_or_fails_every_call_has_its_one_right_result() {
                     );
                     let was_hit = match hurt {
                         Hurt::Link(_) => calling.proxy.disarm(),
-                        Hurt::Process(..) => was_hit,
+                        Hurt::Process(..) | Hurt::Clock(..) => was_hit,
                     };
                     hit.fetch_add(usize::from(was_hit), Ordering::Relaxed);
                 }

@@ -1,0 +1,54 @@
+//! A wall clock that a test moves for the programs that it starts so, by libfaketime; the clock that only runs (CLOCK_MONOTONIC) stays true.
+
+use crate::{Person, has_program};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// It is set right when it is dropped: else nobody is let in to end what a failed test left.
+#[derive(Debug)]
+pub struct Clock {
+    library: String,
+    offset: PathBuf,
+}
+
+impl Clock {
+    /// None: libfaketime is missing.
+    pub fn new(person: &Person) -> Option<Clock> {
+        if !has_program("faketime") {
+            return None;
+        }
+        // faketime(1) finds its library in each Debian's own place.
+        let library = Command::new("faketime")
+            .args(["-f", "+0", "sh", "-c", "echo $LD_PRELOAD"])
+            .output()
+            .unwrap();
+        let library = String::from_utf8(library.stdout).unwrap();
+        Some(Clock {
+            library: library.trim().to_owned(),
+            offset: person.file("clock", "+0\n"),
+        })
+    }
+
+    /// Of a program that goes by it.
+    pub fn variables(&self) -> [(&'static str, OsString); 4] {
+        [
+            ("LD_PRELOAD", self.library.clone().into()),
+            ("FAKETIME_TIMESTAMP_FILE", self.offset.clone().into()),
+            ("FAKETIME_NO_CACHE", "1".into()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
+        ]
+    }
+
+    /// It is set against ours.
+    pub fn jump(&self, offset: &str) {
+        std::fs::write(&self.offset, format!("{offset}\n")).unwrap();
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        // The person's home may be gone.
+        let _ = std::fs::write(&self.offset, "+0\n");
+    }
+}
