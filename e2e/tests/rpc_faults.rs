@@ -1,8 +1,8 @@
 //! The fault harness of calls, in real processes: while a C program calls routines, its link is cut, half-closed, garbled or held up at a
-//! byte, the site, runners and routines are killed or stopped, and the site's wall clock leaps forth and back. Every call has its one right
-//! result, each callback is asked once, and nothing hangs. What is done is drawn from a seed: `KUMIKO_SEED=n` has it again,
-//! `KUMIKO_TRIALS=n` does more, `KUMIKO_ENGINE=slurm` or `condor` does it to calls in pilots, which are killed too; the engine's own
-//! processes are stopped then, and the clock is left alone, for the engine believes nobody whose clock is another.
+//! byte or between records of TLS, the site, runners and routines are killed or stopped, and the site's wall clock leaps forth and back.
+//! Every call has its one right result, each callback is asked once, and nothing hangs. What is done is drawn from a seed: `KUMIKO_SEED=n`
+//! has it again, `KUMIKO_TRIALS=n` does more, `KUMIKO_ENGINE=slurm` or `condor` does it to calls in pilots, which are killed too; the engine's
+//! own processes are stopped then, and the clock is left alone, for the engine believes nobody whose clock is another.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod compiled;
@@ -112,6 +112,7 @@ fn draw(random: &mut Random, there: There) -> (String, Hurt) {
         let fault = Fault {
             way,
             after_bytes,
+            between: random.below(3) == 0,
             harm,
         };
         return (call, Hurt::Link(fault));

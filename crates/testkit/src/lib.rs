@@ -8,6 +8,7 @@ mod deadline;
 pub mod engine;
 mod process;
 pub mod proxy;
+mod records;
 
 pub use ca::Ca;
 pub use deadline::{DEADLINE, deadline, until};

@@ -1,7 +1,8 @@
-//! A proxy that does harm to TCP connections at a byte: it cuts, half-closes, loses, says twice, or holds up what comes.
+//! A proxy that does harm to TCP connections at a byte, or between records of TLS: it cuts, half-closes, loses, says twice, or holds up what comes.
 //!
 //! Not here: what the harm is to be; a test decides, by a seed.
 
+use crate::records::Records;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,8 @@ pub enum Harm {
 pub struct Fault {
     pub way: Way,
     pub after_bytes: usize,
+    /// Between two records of TLS: as the next one begins.
+    pub between: bool,
     pub harm: Harm,
 }
 
@@ -98,15 +101,18 @@ impl Shared {
         self.armed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where in the next so many bytes harm is done.
-    fn strikes(&self, way: Way, count: usize) -> Option<(usize, Harm)> {
+    /// Where in the next so many bytes, in which records begin there, harm is done.
+    fn strikes(&self, way: Way, count: usize, begin: &[usize]) -> Option<(usize, Harm)> {
         let mut armed = self.armed();
         let fault = armed.as_mut().filter(|fault| fault.way == way)?;
-        if fault.after_bytes >= count {
-            fault.after_bytes -= count;
-            return None;
-        }
-        armed.take().map(|fault| (fault.after_bytes, fault.harm))
+        let after = fault.after_bytes;
+        let place = match fault.between {
+            true => begin.iter().copied().find(|at| *at >= after),
+            false => Some(after).filter(|at| *at < count),
+        };
+        fault.after_bytes = after.saturating_sub(count);
+        let place = place?;
+        armed.take().map(|fault| (place, fault.harm))
     }
 }
 
@@ -133,13 +139,14 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn pass(mut from: TcpStream, mut to: TcpStream, way: Way, shared: &Shared) {
     let mut piece = [0; PIECE_BYTES];
+    let mut records = Records::default();
     loop {
         let count = match from.read(&mut piece) {
             Ok(count) if count > 0 => count,
             _ => break,
         };
         let came = &piece[..count];
-        let passed = match shared.strikes(way, count) {
+        let passed = match shared.strikes(way, count, &records.begin(came)) {
             None => to.write_all(came),
             Some((at, harm)) => {
                 let (before, after) = came.split_at(at);

@@ -94,10 +94,38 @@ fn a_proxy_does_its_harm_at_its_byte_and_once() {
         proxy.arm(Fault {
             way,
             after_bytes,
+            between: false,
             harm,
         });
         assert_eq!(came(), expected, "{harm:?}");
         assert!(proxy.disarm(), "{harm:?}");
         assert_eq!(came(), "abcdefgh", "{harm:?}");
+    }
+}
+
+#[test]
+fn a_proxy_does_its_harm_between_records_too() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Proxy::before(upstream.local_addr().unwrap()).unwrap();
+    let records = *b"abc\0\x02defgh\0\0ijk\0\x01l";
+    for (after_bytes, expected) in [(0, 0), (1, 7), (7, 7), (8, 12)] {
+        proxy.arm(Fault {
+            way: Way::Up,
+            after_bytes,
+            between: true,
+            harm: Harm::Cut,
+        });
+        let mut near = TcpStream::connect(proxy.address()).unwrap();
+        let (mut far, _) = upstream.accept().unwrap();
+        for byte in &records {
+            // Who comes late finds it cut.
+            let _ = near.write_all(&[*byte]);
+        }
+        let _ = near.shutdown(Shutdown::Write);
+        let mut came = Vec::new();
+        // It may be reset rather than ended.
+        let _ = far.read_to_end(&mut came);
+        assert_eq!(came, records[..expected], "after {after_bytes}");
+        assert!(proxy.disarm());
     }
 }
