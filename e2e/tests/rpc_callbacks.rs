@@ -82,6 +82,25 @@ fn a_routine_with_checkpoints_goes_on_between_callbacks_where_it_was() {
 }
 
 #[test]
+fn an_answer_that_cannot_be_kept_just_now_is_waited_with_and_its_question_is_not_asked_again() {
+    let caller = Caller::with(&["callback"]);
+    compiled::example(&caller, "callback");
+    let rpc = caller.person.kumiko_home().join("state/rpc");
+    let (kept, away) = (rpc.join("callbacks"), rpc.join("away"));
+    std::fs::rename(&kept, &away).unwrap();
+    let (child, mut lines) = counting(&caller, 60, 1);
+    std::fs::rename(&away, &kept).unwrap();
+    for number in 1..20 {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("tell {number}\n"));
+    }
+    kill(caller.routine_pid(&[]), "KILL");
+    right((child, lines), 60, 20);
+    caller.nothing_is_left();
+}
+
+#[test]
 fn a_site_that_is_killed_between_callbacks_asks_nothing_twice() {
     let caller = Caller::with(&["callback"]);
     compiled::example(&caller, "callback");

@@ -152,6 +152,7 @@ pub async fn once(
         }
     };
     let hearing = async {
+        let mut is_known = false;
         loop {
             let message = tokio::select! {
                 message = hear(receiver) => message,
@@ -171,11 +172,14 @@ pub async fn once(
                 FromSite::Refused { call, refusal } if call == Some(id) || call.is_none() => {
                     return match refusal.code.as_str() {
                         "rpc_no_client" => Left::Forgotten,
+                        // What the site has begun goes on where it was, once there is room.
+                        "rpc_no_room" if is_known => Left::Passing(refusal),
                         _ if passes(&refusal) => Left::Passing(refusal),
                         _ => Left::Failed(refusal.into()),
                     };
                 }
                 FromSite::Status { call, status } => {
+                    is_known |= call == id;
                     match &status {
                         Status::Result { out_bytes, .. } if call == id => {
                             stages.outcome(*out_bytes);
@@ -201,14 +205,17 @@ pub async fn once(
                     number,
                     formal,
                     data,
-                } if call == id => match functions.asked(id, epoch, number, formal, data) {
-                    Ok(Some(message)) => {
-                        let _ = besides.send(message);
-                        continue;
+                } if call == id => {
+                    is_known = true;
+                    match functions.asked(id, epoch, number, formal, data) {
+                        Ok(Some(message)) => {
+                            let _ = besides.send(message);
+                            continue;
+                        }
+                        Ok(None) => continue,
+                        Err(error) => return Left::Failed(error),
                     }
-                    Ok(None) => continue,
-                    Err(error) => return Left::Failed(error),
-                },
+                }
                 _ => continue, // of a call before on this stream
             };
             let mut action = call.heard(&heard);

@@ -12,6 +12,7 @@ use kumiko_call::message;
 use kumiko_job::contract::{BatchSystem, Refusal};
 use kumiko_wire::routine::CALLBACK_BYTES;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -86,6 +87,14 @@ impl Open {
     }
 }
 
+/// It may not have been possible before, on a disk that was full.
+fn opened<'a>(kept: &'a mut Option<Kept>, path: &Path) -> io::Result<&'a mut Kept> {
+    match kept {
+        Some(kept) => Ok(kept),
+        none => Ok(none.insert(Kept::open(path)?)),
+    }
+}
+
 impl<B: BatchSystem> Inner<B> {
     /// The routine asks. What was answered to an attempt before is known.
     pub(super) async fn asks(self: &Arc<Self>, attempt: AttemptId, asked: Asked) {
@@ -94,14 +103,7 @@ impl<B: BatchSystem> Inner<B> {
         };
         let (kept, question) = (Arc::clone(&live.asked.kept), asked.clone());
         let path = self.shop.store.callbacks.path(&attempt.call.to_string());
-        let find = move || -> io::Result<Option<Bytes>> {
-            let mut kept = lock(&kept);
-            let kept = match &mut *kept {
-                Some(kept) => kept,
-                none => none.insert(Kept::open(&path)?),
-            };
-            kept.find(&question)
-        };
+        let find = move || opened(&mut lock(&kept), &path)?.find(&question);
         let found = tokio::task::spawn_blocking(find).await;
         match found.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(Some(data)) => return live.asked.answer(attempt.epoch, &asked, data),
@@ -146,10 +148,8 @@ impl<B: BatchSystem> Inner<B> {
         };
         let (kept, sync) = (Arc::clone(&live.asked.kept), self.is_synced(call.client));
         let (question, answer) = (asked.clone(), data.clone());
-        let keep = move || match &mut *lock(&kept) {
-            Some(kept) => kept.put(&question, &answer, sync),
-            None => Ok(()),
-        };
+        let path = self.shop.store.callbacks.path(&call.to_string());
+        let keep = move || opened(&mut lock(&kept), &path)?.put(&question, &answer, sync);
         let put = tokio::task::spawn_blocking(keep).await;
         put.unwrap_or_else(|error| Err(io::Error::other(error)))
             .map_err(|error| {
