@@ -3,6 +3,7 @@
 //!
 //! Not here: more than one host.
 
+mod figures;
 mod model;
 mod place;
 mod rows;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 
 type Measure = fn(&Place, &Bench) -> Row;
 
-const ROWS: [(&str, Measure); 12] = [
+const ROWS: [(&str, Measure); 13] = [
     ("ep", |place, bench| {
         rows::kernel(place, bench, ["ep", "EP of four ranks"])
     }),
@@ -46,6 +47,7 @@ const ROWS: [(&str, Measure); 12] = [
     ("t0", |place, bench| model::model(place, bench, Of::StartUp)),
     ("rinf", |place, bench| model::model(place, bench, Of::Rate)),
     ("calls", rows::calls),
+    ("figure7", figures::limited),
 ];
 #[derive(Clone, Debug, Args)]
 pub struct Options {

@@ -2,7 +2,7 @@
 //! tend to. Fitted to messages of six sizes between two ranks, by shared memory and by TCP on one host, as a job and without a
 //! site. Not here: hosts of their own, whose network would be measured rather than what stands before it.
 
-use super::place::{Library, Place, Run};
+use super::place::{BY_TCP, Library, Place, Run, Variables};
 use crate::bench::Bench;
 use crate::fail::Failure;
 use crate::goal::{Goal, Reach, Row};
@@ -19,17 +19,10 @@ const SIZES: [(&str, &str, f64, f64); 6] = [
     ("524288", "200", 524_288.0, 200.0),
     ("4194304", "40", 4_194_304.0, 40.0),
 ];
-type Variables = &'static [(&'static str, &'static str)];
 /// By what messages go: words of Open MPI, and the names without a site and as a job.
 const WAYS: [(Variables, [&str; 2]); 2] = [
     (&[], ["shared memory, alone", "shared memory, as a job"]),
-    (
-        &[
-            ("OMPI_MCA_btl", "self,tcp"),
-            ("OMPI_MCA_btl_tcp_if_include", "lo"),
-        ],
-        ["TCP on a host, alone", "TCP on a host, as a job"],
-    ),
+    (BY_TCP, ["TCP on a host, alone", "TCP on a host, as a job"]),
 ];
 
 /// Which of the two numbers.
