@@ -6,6 +6,7 @@
 mod batch;
 mod bench;
 mod choice;
+mod engine;
 mod fail;
 mod globus;
 mod goal;

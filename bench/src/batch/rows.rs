@@ -2,16 +2,14 @@
 //! until its exit was seen there.
 
 use crate::bench::Bench;
+use crate::engine::OnEngine;
 use crate::fail::{Failure, While};
 use crate::goal::{Goal, Reach, Row};
 use crate::rounds::{self, Contender};
 use crate::rows::{job, or_missing, to_the_end, within};
-use crate::site::{Place, Site};
+use crate::site::Site;
 use crate::stats::Unit;
-use crate::wait;
 use kumiko_client::Client;
-use kumiko_testkit::engine::Engine;
-use std::process::Output;
 use std::time::{Duration, Instant};
 
 const FORK: &str = "fork";
@@ -27,44 +25,6 @@ const MANY: usize = 200;
 const ENGINE_WITHIN: Duration = Duration::from_secs(120);
 /// How often an engine's own command is asked whether a job has ended.
 const ASK: Duration = Duration::from_millis(10);
-
-/// An engine of this machine, a site on it, and one session with that.
-struct OnEngine {
-    client: Client,
-    _site: Site,
-    engine: Engine,
-}
-
-impl OnEngine {
-    fn up(bench: &Bench, name: &'static str, options: &[&str]) -> Result<OnEngine, Failure> {
-        let engine = Engine::own(name, &[], "bench batch")
-            .ok_or_else(|| Failure::unexpected(format!("{name} cannot be brought up here")))?;
-        let mut start = vec!["--batch", name];
-        start.extend(options);
-        let place = Place {
-            before: &[],
-            start: &start,
-            environment: &engine.environment(),
-        };
-        let site = Site::at(bench, &place)?;
-        let client = bench.runtime.block_on(site.connect())?;
-        Ok(OnEngine {
-            client,
-            _site: site,
-            engine,
-        })
-    }
-
-    /// What one of the engine's commands printed.
-    fn asked(&self, name: &str, arguments: &[&str]) -> Result<String, Failure> {
-        let output = wait::output(self.engine.command(name).args(arguments), ENGINE_WITHIN)?;
-        Ok(text(&output))
-    }
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
 
 async fn one(client: &Client) -> Result<f64, Failure> {
     let begun = Instant::now();
@@ -106,8 +66,8 @@ pub fn pilot(bench: &Bench) -> Row {
     or_missing(row, |row| {
         let site = Site::start(bench)?;
         let client = bench.runtime.block_on(site.connect())?;
-        let slurm = OnEngine::up(bench, "slurm", &["--pilots", "1..1"]);
-        let condor = OnEngine::up(bench, "condor", &["--pilots", "1..1"]);
+        let slurm = OnEngine::up(bench, "slurm", &[], &["--pilots", "1..1"]);
+        let condor = OnEngine::up(bench, "condor", &[], &["--pilots", "1..1"]);
         let mut contenders = vec![Contender::new(FORK, Unit::Seconds, || {
             bench.runtime.block_on(one(&client))
         })];
@@ -136,7 +96,7 @@ pub fn slurm(bench: &Bench) -> Row {
     }];
     let row = Row::new("slurm", "One short job through Slurm, no pilot", goals);
     or_missing(row, |row| {
-        let there = OnEngine::up(bench, "slurm", &[])?;
+        let there = OnEngine::up(bench, "slurm", &[], &[])?;
         let own = || {
             let begun = Instant::now();
             let line = ["--parsable", "--output=/dev/null", "--wrap=/bin/true"];
@@ -176,7 +136,7 @@ pub fn condor(bench: &Bench) -> Row {
     }];
     let row = Row::new("condor", "One short job through HTCondor, no pilot", goals);
     or_missing(row, |row| {
-        let there = OnEngine::up(bench, "condor", &[])?;
+        let there = OnEngine::up(bench, "condor", &[], &[])?;
         let folder = tempfile::tempdir().doing(|| "making a folder for HTCondor's log")?;
         let (log, description) = (folder.path().join("log"), folder.path().join("job"));
         let text = format!(
@@ -218,7 +178,7 @@ pub fn many(bench: &Bench) -> Row {
     }];
     let row = Row::new("many", "200 short jobs on the same slots of Slurm", goals);
     or_missing(row, |row| {
-        let there = OnEngine::up(bench, "slurm", &["--pilots", "32..32"])?;
+        let there = OnEngine::up(bench, "slurm", &[], &["--pilots", "32..32"])?;
         let pilots = || {
             let begun = Instant::now();
             bench.runtime.block_on(async {
@@ -229,7 +189,7 @@ pub fn many(bench: &Bench) -> Row {
                 Ok(MANY as f64 / begun.elapsed().as_secs_f64())
             })
         };
-        let alone = OnEngine::up(bench, "slurm", &[])?;
+        let alone = OnEngine::up(bench, "slurm", &[], &[])?;
         let own = || {
             let begun = Instant::now();
             let array = format!("--array=1-{MANY}%32");

@@ -45,6 +45,10 @@ pub fn open(place: &Place, options: &Options) -> Row {
     row
 }
 
+/// So many times as long is a sample where the kernel puts both: a program and its answerer begin on one core, and come apart
+/// after some milliseconds.
+const STEADY: usize = 20;
+
 pub fn unpinned(place: &Place, options: &Options) -> Row {
     let goals = open_goals().into_iter().skip(2).collect();
     let mut row = Row::new("unpinned", "The same, wherever the kernel puts both", goals);
@@ -60,12 +64,12 @@ pub fn unpinned(place: &Place, options: &Options) -> Row {
         Contender::new(way.name(), Unit::Seconds, move || {
             let guest = Guest {
                 pinned: false,
-                ..Guest::opening(way.calls())
+                ..Guest::opening(STEADY * way.calls())
             };
             Ok(place.run(way, &guest)?.wall_s)
         })
     });
-    rounds::take(&mut row, options.rounds(30), contenders.into());
+    rounds::take(&mut row, options.rounds(10), contenders.into());
     row.note("All of the wall time: where a wake-up goes to another core it costs several calls.");
     row
 }

@@ -1,9 +1,9 @@
 //! `bench mpi`: MPI programs as jobs of a personal site, beside the same launcher without it: the kernels of examples/mpi, the
-//! launch of two ranks, messages between two, and what of them is intercepted.
-//!
-//! Not here: more than one host.
+//! launch of two ranks, messages between two, and what of them is intercepted; and on several hosts, which are namespaces of this
+//! machine.
 
 mod figures;
+mod hosts;
 mod model;
 mod place;
 mod rows;
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 type Measure = fn(&Place, &Bench) -> Row;
 
-const ROWS: [(&str, Measure); 13] = [
+const ROWS: [(&str, Measure); 15] = [
     ("ep", |place, bench| {
         rows::kernel(place, bench, ["ep", "EP of four ranks"])
     }),
@@ -47,6 +47,8 @@ const ROWS: [(&str, Measure); 13] = [
     ("t0", |place, bench| model::model(place, bench, Of::StartUp)),
     ("rinf", |place, bench| model::model(place, bench, Of::Rate)),
     ("calls", rows::calls),
+    ("hosts", hosts::messages),
+    ("launch64", hosts::launch),
     ("figure7", figures::limited),
 ];
 #[derive(Clone, Debug, Args)]

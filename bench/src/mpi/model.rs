@@ -1,6 +1,6 @@
 //! The model of a message, t₀ + m / r∞ (paper 004, figure 8 and table 3): what a message of no bytes takes, and what long ones
 //! tend to. Fitted to messages of six sizes between two ranks, by shared memory and by TCP on one host, as a job and without a
-//! site. Not here: hosts of their own, whose network would be measured rather than what stands before it.
+//! site. Not here: hosts of their own (`hosts`).
 
 use super::place::{BY_TCP, Library, Place, Run, Variables};
 use crate::bench::Bench;
@@ -11,7 +11,7 @@ use crate::rows::or_missing;
 use crate::stats::Unit;
 
 /// Bytes and trips, as the program takes them and as numbers: each some hundredths of a second.
-const SIZES: [(&str, &str, f64, f64); 6] = [
+pub const SIZES: [(&str, &str, f64, f64); 6] = [
     ("8", "20000", 8.0, 20_000.0),
     ("512", "20000", 512.0, 20_000.0),
     ("8192", "5000", 8_192.0, 5_000.0),
@@ -96,7 +96,7 @@ fn messages(
 }
 
 /// t₀ in seconds and r∞ in bytes a second, by least squares of relative errors.
-fn fit(messages: &[(f64, f64)]) -> (f64, f64) {
+pub fn fit(messages: &[(f64, f64)]) -> (f64, f64) {
     let sum = |of: fn(f64, f64) -> f64| -> f64 {
         let weighed = messages.iter().map(|(m, t)| of(*m, *t) / (t * t));
         weighed.sum()

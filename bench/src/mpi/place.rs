@@ -8,8 +8,9 @@ use crate::site::Site;
 use crate::wait;
 use kumiko_client::Client;
 use kumiko_job::description::{JobDescription, Mpi};
+use kumiko_job::id::JobId;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::{NamedTempFile, TempDir};
@@ -57,6 +58,31 @@ impl Library {
             ],
         }
     }
+
+    /// In an allocation of Slurm's (N25), whose own `srun` starts what the launcher needs on the hosts.
+    pub fn variables_of_hosts(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Library::Mpich => &[("UCX_LOG_LEVEL", "fatal")],
+            Library::Openmpi => &[
+                ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+                ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+                ("OMPI_MCA_pml", "ob1"),
+                ("OMPI_MCA_btl", "self,vader,tcp"),
+                ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+            ],
+        }
+    }
+
+    fn kind(self) -> Mpi {
+        match self {
+            Library::Mpich => Mpi::Mpich,
+            Library::Openmpi => Mpi::Openmpi,
+        }
+    }
+
+    pub fn launcher(self) -> String {
+        format!("mpiexec.{}", self.word())
+    }
 }
 
 /// One run: a program of the place, with its words.
@@ -64,6 +90,7 @@ impl Library {
 pub struct Run<'a> {
     pub library: Library,
     pub ranks: u32,
+    /// By its name there, or a path of the machine's.
     pub program: &'a str,
     pub words: &'a [&'a str],
     /// Over those of the library.
@@ -127,18 +154,18 @@ impl Place {
         })
     }
 
+    /// Where its programs are.
+    pub fn folder_of(&self, library: Library) -> PathBuf {
+        self.folder.path().join(library.word())
+    }
+
     /// By the launcher alone.
     pub fn bare(&self, run: Run<'_>) -> Result<Ran, Failure> {
-        let mut launcher = Command::new(format!("mpiexec.{}", run.library.word()));
+        let mut launcher = Command::new(run.library.launcher());
         launcher.envs(run.library.variables().iter().copied());
         launcher.envs(run.variables.iter().copied());
         launcher.args(["-n", &run.ranks.to_string()]);
-        launcher.arg(
-            self.folder
-                .path()
-                .join(run.library.word())
-                .join(run.program),
-        );
+        launcher.arg(self.folder_of(run.library).join(run.program));
         launcher.args(run.words);
         let begun = Instant::now();
         let said = wait::output(&mut launcher, RUN_WITHIN)?;
@@ -162,12 +189,11 @@ impl Place {
         let mut sandbox = Command::new(kumiko);
         sandbox.args(["sandbox", "run", "--mechanism", mechanism, "--policy"]);
         sandbox.arg(file.path()).arg("--dir");
-        sandbox.arg(self.folder.path().join(run.library.word()));
+        sandbox.arg(self.folder_of(run.library));
         sandbox.args(["--", "env"]);
         let variables = run.library.variables().iter().chain(run.variables);
         sandbox.args(variables.map(|(name, value)| format!("{name}={value}")));
-        let launcher = format!("mpiexec.{}", run.library.word());
-        sandbox.args([&launcher, "-n", &run.ranks.to_string()]);
+        sandbox.args([&run.library.launcher(), "-n", &run.ranks.to_string()]);
         sandbox.arg(format!("/job/{}", run.program)).args(run.words);
         let begun = Instant::now();
         let said = wait::output(&mut sandbox, RUN_WITHIN)?;
@@ -179,28 +205,53 @@ impl Place {
 
     /// As a job of the site. Its time is from the submission to the end, the programs being there.
     pub async fn job(&self, run: Run<'_>, mechanism: Option<&str>) -> Result<Ran, Failure> {
+        let description = JobDescription {
+            mechanism: mechanism.map(str::to_owned),
+            ..JobDescription::new("", &[])
+        };
+        let (ran, _) = self.job_at(&self.client, run, description).await?;
+        Ok(ran)
+    }
+
+    /// The same at any site, with what else is described.
+    pub async fn job_at(
+        &self,
+        client: &Client,
+        run: Run<'_>,
+        description: JobDescription,
+    ) -> Result<(Ran, JobId), Failure> {
         let said = |e| Failure::said("running ranks", &e);
-        let folder = self.folder.path().join(run.library.word());
-        let sent = within("the programs", self.client.upload_folder(&folder)).await?;
+        let folder = self.folder_of(run.library);
+        let sent = within("the programs", client.upload_folder(&folder)).await?;
         let owned = run.variables.iter();
         let owned = owned.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let program = match run.program.starts_with('/') {
+            true => run.program.to_owned(),
+            false => format!("./{}", run.program),
+        };
+        let ranks = job(&program, run.words);
         let description = JobDescription {
+            executable: ranks.executable,
+            arguments: ranks.arguments,
+            output: ranks.output,
             input: Some(sent.map_err(said)?.input),
             count: run.ranks,
-            mpi: Some(Mpi::Auto),
-            mechanism: mechanism.map(str::to_owned),
+            mpi: Some(run.library.kind()),
             environment: owned.collect(),
-            ..job(&format!("./{}", run.program), run.words)
+            ..description
         };
         let begun = Instant::now();
-        let exec = within("the submission", self.client.exec(description)).await?;
+        let exec = within("the submission", client.exec(description)).await?;
         let mut attached = exec.map_err(said)?;
         let mut text = Vec::new();
         to_the_end(&mut attached, |data| text.extend_from_slice(data)).await?;
-        Ok(Ran {
+        let ran = Ran {
             wall_s: begun.elapsed().as_secs_f64(),
             said: String::from_utf8_lossy(&text).into_owned(),
-        })
+        };
+        let id = attached.job();
+        let id = id.ok_or_else(|| Failure::unexpected("a job has no number"))?;
+        Ok((ran, id))
     }
 
     /// Calls that the sandbox of the last job answered; None: nobody stood by.

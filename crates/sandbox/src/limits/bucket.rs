@@ -49,7 +49,9 @@ impl Bucket {
         self.recovers = used.saturating_mul(2) <= filled;
         let nanoseconds = i128::try_from(time.as_nanos()).unwrap_or(i128::MAX).max(1);
         let now = used.saturating_mul(1_000_000_000) / nanoseconds;
-        self.speed = now.max(self.speed / i128::from(FADING));
+        // Who is stopped shows nothing of how fast it is.
+        let fading = if self.is_over() { 1 } else { FADING };
+        self.speed = now.max(self.speed / i128::from(fading));
     }
 
     pub fn is_over(&self) -> bool {
@@ -127,6 +129,24 @@ mod tests {
         assert!(bucket.is_over());
         bucket.pass(MS, 0);
         assert!(!bucket.is_over());
+    }
+
+    #[test]
+    fn who_was_stopped_for_long_is_looked_at_as_soon_as_before() {
+        let mut bucket = Bucket::new(50 * MS, 2_000 * MS);
+        bucket.set(Some(1_000_000));
+        bucket.pass(20 * MS, 100_000_000);
+        assert!(bucket.is_over());
+        for _ in 0..100 {
+            bucket.pass(20 * MS, 0);
+        }
+        assert!(!bucket.is_over());
+        assert!(bucket.turns(10 * MS).is_some_and(|turn| turn < MS));
+        // It fades once it may go on.
+        for _ in 0..20 {
+            bucket.pass(20 * MS, 0);
+        }
+        assert_eq!(bucket.turns(10 * MS), None);
     }
 
     #[test]
