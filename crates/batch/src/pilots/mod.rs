@@ -4,6 +4,7 @@
 //! Not here: who gets what (`pool`), the connection to a pilot (`line`).
 
 mod line;
+mod pilot;
 pub mod pool;
 
 pub use pool::{Need, Size};

@@ -1,6 +1,8 @@
 //! Which attempt goes to which pilot, when another pilot is asked for, when one goes (spec/jobs/pilots.md, PL20 to PL35).
 //! Pure: it is told what happens, with the time, and says what is to be done.
 
+pub use super::pilot::{Began, Need, Number};
+use super::pilot::{End, Pilot, State};
 use crate::engine::seen::{Seen, Time, Verdict};
 use kumiko_job::attempt::EngineCause;
 use kumiko_job::census::PilotCensus;
@@ -30,14 +32,6 @@ pub struct Size {
     pub time_ms: Option<u64>,
 }
 
-/// What an attempt asks of a pilot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
-    pub cpus: u32,
-    /// To its limit and the end of its grace; None: it has no limit.
-    pub time_ms: Option<u64>,
-}
-
 /// What an engine says of a pilot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
@@ -48,11 +42,6 @@ pub struct Told {
     /// Its host, if that is drained.
     pub leaves: Option<String>,
 }
-
-/// A pilot's number: its place is `pilot-N`.
-pub type Number = u64;
-/// When a pilot says that it began: an engine may start it again in the same place.
-pub type Began = u64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Do {
@@ -70,57 +59,13 @@ pub enum Do {
     Look,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The engine is being asked to take it.
-    Asking,
-    /// The engine has it; it was not heard of yet.
-    Asked,
-    Ready,
-    /// It was told to take no more.
-    Retired,
-    /// Its connection broke.
-    Away,
-}
-
-/// Until when a pilot may be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    NotSaid,
-    None,
-    At { ms: u64, whole_ms: u64 },
-}
-
-impl End {
-    fn of(time: Option<Time>, asked_ms: u64) -> End {
-        match time {
-            None => End::None,
-            Some(Time { left_ms, whole_ms }) => End::At {
-                ms: asked_ms.saturating_add(left_ms),
-                whole_ms,
-            },
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Pilot {
-    state: State,
-    held: BTreeMap<AttemptId, Need>,
-    end: End,
-    /// By each name that the engine has for its host, once it said so.
-    hosts: Vec<String>,
-    /// Its host, if that is drained.
-    leaves: Option<String>,
-    /// When it was heard last.
-    heard_ms: u64,
-    /// When it began, once it was heard.
+/// Of an attempt that began: its runner ended, or its pilot is away, or came back without it.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    pilot: Number,
     began: Option<Began>,
-    /// What the engine said of it last; `Some(None)`: it does not know it.
-    seen: Option<Option<Seen>>,
-    /// When the engine took it, or its connection broke: what was asked before says nothing.
-    since_ms: u64,
-    idle_since_ms: u64,
+    /// When it may be forgotten; None: once nobody asks after it.
+    until_ms: Option<u64>,
 }
 
 impl Left {
@@ -131,78 +76,6 @@ impl Left {
             until_ms: None,
         }
     }
-}
-
-impl Pilot {
-    fn new(state: State, now_ms: u64) -> Pilot {
-        Pilot {
-            state,
-            held: BTreeMap::new(),
-            end: End::NotSaid,
-            hosts: Vec::new(),
-            leaves: None,
-            heard_ms: now_ms,
-            began: None,
-            seen: None,
-            since_ms: now_ms,
-            idle_since_ms: now_ms,
-        }
-    }
-
-    fn free(&self, cpus: u32) -> u32 {
-        cpus.saturating_sub(self.held.values().map(|need| need.cpus).sum())
-    }
-
-    fn may_take(&self) -> bool {
-        self.leaves.is_none() && !matches!(self.state, State::Retired | State::Away)
-    }
-
-    /// Whether what needs so long may begin now. How long it is for that has no limit, nobody knows: it is not given what is
-    /// soon over.
-    fn has_time(&self, need: &Need, now_ms: u64) -> bool {
-        match (self.end, need.time_ms) {
-            (End::NotSaid, _) => false,
-            (End::None, _) => true,
-            (End::At { ms, .. }, Some(time_ms)) => now_ms.saturating_add(time_ms) <= ms,
-            (End::At { .. }, None) => !self.is_old(now_ms),
-        }
-    }
-
-    /// Less than half of its time is left.
-    fn is_old(&self, now_ms: u64) -> bool {
-        matches!(self.end, End::At { ms, whole_ms } if ms.saturating_sub(now_ms) < whole_ms / 2)
-    }
-
-    fn is_connected(&self) -> bool {
-        matches!(self.state, State::Ready | State::Retired)
-    }
-
-    /// It takes attempts.
-    fn is_open(&self) -> bool {
-        self.state == State::Ready && self.leaves.is_none()
-    }
-
-    fn is_on(&self, host: &str) -> bool {
-        self.hosts.iter().any(|one| one == host)
-    }
-
-    /// It will take attempts.
-    fn is_to_come(&self) -> bool {
-        match self.state {
-            State::Asking | State::Asked => true,
-            State::Ready => self.end == End::NotSaid,
-            State::Retired | State::Away => false,
-        }
-    }
-}
-
-/// Of an attempt that began: its runner ended, or its pilot is away, or came back without it.
-#[derive(Clone, Copy, Debug)]
-struct Left {
-    pilot: Number,
-    began: Option<Began>,
-    /// When it may be forgotten; None: once nobody asks after it.
-    until_ms: Option<u64>,
 }
 
 #[derive(Debug)]
