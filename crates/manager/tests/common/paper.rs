@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Holds the lock `alive` as long as it lives. `../guest.$1` counts how often the guest of a job began.
+/// Holds the lock `alive` as long as it lives. `../guest.$1` counts how often the guest of a job began. Its `pid` is told
+/// once it minds TERM, and `cancelled` looked for after that: whoever cancels it is heard by one of the two.
 const RUNNER: &str = r#"
 [ -e fenced ] && exit
 mkdir begun || exit
-echo $$ > pid
 end() { echo "$1" > status.new; mv status.new status; }
 trap 'end cancelled; kill $! 2>/dev/null; exit' TERM
+echo $$ > pid
 trap '' PIPE
 echo x >> "../guest.$1"
 echo began 2>/dev/null
