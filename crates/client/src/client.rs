@@ -223,6 +223,15 @@ impl Client {
         Ok(())
     }
 
+    /// Ends what runs of a job that may run again, which it does then (spec/jobs J38).
+    ///
+    /// # Errors
+    /// No such job, one that may not run again, or does not run; or the link is lost (it may or may not have arrived).
+    pub async fn migrate(&self, job: JobId) -> Result<(), ClientError> {
+        let Done {} = self.one(&Request::Migrate { job }, Retry::No).await?;
+        Ok(())
+    }
+
     /// Forgets an ended job, with its output and files.
     ///
     /// # Errors

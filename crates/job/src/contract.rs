@@ -147,6 +147,12 @@ pub trait Jobs: Send + Sync + 'static {
         job: JobId,
         command: AttemptCommand,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
+    /// Ends what runs of a job that may run again, which it does then (spec/jobs J38).
+    fn migrate(
+        &self,
+        caller: &Caller,
+        job: JobId,
+    ) -> impl Future<Output = Result<(), Refusal>> + Send;
     /// Narrows what a job that waits or runs may see and reach, by a text of a policy (spec/policy P89). What of it an
     /// attempt that runs does not follow, in words.
     fn narrow(

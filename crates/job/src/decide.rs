@@ -77,7 +77,7 @@ pub fn decide(job: &Job) -> Vec<Action> {
                 job.cancel_grace_ms
                     .map(|grace_ms| Action::Cancel { attempt, grace_ms }),
             );
-            let leaves = matches!(&job.stage, Stage::Running(_, run) if run.leaves.is_some());
+            let leaves = matches!(&job.stage, Stage::Running(_, run) if run.leaves);
             actions.extend(leaves.then_some(Action::Requeue(attempt)));
             let released = job.hold.released && job.hold.epoch == attempt.epoch;
             actions.extend(released.then_some(Action::Release(attempt)));

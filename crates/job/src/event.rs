@@ -100,10 +100,13 @@ pub enum Event {
         epoch: u32,
         not: Vec<String>,
     },
-    /// The attempt is to leave its host, which is drained: it is ended, and its job runs again elsewhere from its start.
+    /// The attempt is to leave its host, which is drained, or because its owner asks: it is ended, and its job runs again elsewhere from
+    /// its start.
     Requeued {
         epoch: u32,
-        host: String,
+        /// None: its owner asked for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
     },
     Suspended {
         epoch: u32,

@@ -95,8 +95,14 @@ pub fn event(event: &Event) -> String {
             "attempt {epoch} does not follow all of the policies that hold by now: {}",
             not.join("; ")
         ),
-        Event::Requeued { epoch, host } => format!(
+        Event::Requeued {
+            epoch,
+            host: Some(host),
+        } => format!(
             "attempt {epoch} is on {host}, which is drained: it is told to end, and its job runs again elsewhere"
+        ),
+        Event::Requeued { epoch, host: None } => format!(
+            "its owner has it migrate: attempt {epoch} is told to end, and its job runs again"
         ),
         Event::Suspended { epoch } => format!("attempt {epoch} is stopped by a signal"),
         Event::Resumed { epoch } => format!("attempt {epoch} goes on"),
@@ -240,8 +246,8 @@ fn conclusion(job: &Job, unattended_s: Option<u64>) -> String {
             "It is stopped: signal CONT lets it go on.".to_owned()
         }
         Stage::Running(..) if cancelling => "It runs, and was told to end.".to_owned(),
-        Stage::Running(_, run) if run.leaves.is_some() => {
-            "It is told to end where it is, and runs again elsewhere then.".to_owned()
+        Stage::Running(_, run) if run.leaves => {
+            "It is told to end where it is, and runs again then.".to_owned()
         }
         Stage::Running(..) => "It runs.".to_owned(),
         Stage::Ended(end) => match (&end.outcome, &end.run, unattended_s) {

@@ -1,5 +1,5 @@
 //! Jobs that may run again from their start (spec/jobs, J37 to J39): after which ends they do, and what asks for one. Pure. Not here:
-//! who says that a host is to be left (`kumiko site drain --now`).
+//! who says that a host is to be left (`kumiko site drain --now`, `kumiko job migrate`).
 
 use crate::attempt::{EngineCause, Outcome};
 use crate::event::Event;
@@ -9,7 +9,7 @@ use crate::state::{Attempt, FENCED, Job, Run, Stage};
 impl Job {
     /// Its attempt began, and has this end: is the job to run again?
     pub(crate) fn runs_again_after(&self, outcome: &Outcome) -> bool {
-        let leaves = matches!(&self.stage, Stage::Running(_, run) if run.leaves.is_some());
+        let leaves = matches!(&self.stage, Stage::Running(_, run) if run.leaves);
         self.description.rerun
             && match outcome {
                 Outcome::Lost { .. } => true,
@@ -33,7 +33,7 @@ impl Job {
             Err(FENCED)
         } else if !self.description.rerun {
             Err("the job may not run again")
-        } else if run.leaves.is_some() {
+        } else if run.leaves {
             Err("it is to leave already")
         } else if self.cancel_grace_ms.is_some() {
             Err("a cancel stands already")
@@ -49,18 +49,53 @@ pub fn requeue(job: &Job, epoch: u32, host: &str) -> Vec<Event> {
         return Vec::new();
     };
     let may = epoch < MAX_ATTEMPTS && job.may_be_requeued(attempt, run, epoch).is_ok();
-    let host = host.to_owned();
+    let host = Some(host.to_owned());
     may.then_some(Event::Requeued { epoch, host })
         .into_iter()
         .collect()
 }
 
+/// Why a job cannot migrate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMigration {
+    #[error("it has ended, or is told to end")]
+    Ended,
+    #[error(
+        "its program would run again from its start, and only its submitter knows whether that does no harm: submit it with --rerun"
+    )]
+    NotRerun,
+    #[error("its program does not run yet")]
+    NotRunning,
+    #[error("it runs for the {MAX_ATTEMPTS}th time, which is the last")]
+    Spent,
+}
+
+/// The events of an owner who has a job migrate; none, if it leaves already.
+///
+/// # Errors
+/// It cannot.
+pub fn migrate(job: &Job) -> Result<Vec<Event>, NoMigration> {
+    if job.program_is_over() || job.cancel_grace_ms.is_some() {
+        return Err(NoMigration::Ended);
+    }
+    if !job.description.rerun {
+        return Err(NoMigration::NotRerun);
+    }
+    match &job.stage {
+        Stage::Running(_, run) if run.leaves => Ok(Vec::new()),
+        Stage::Running(attempt, _) if attempt.epoch >= MAX_ATTEMPTS => Err(NoMigration::Spent),
+        Stage::Running(attempt, _) => {
+            let epoch = attempt.epoch;
+            Ok(vec![Event::Requeued { epoch, host: None }])
+        }
+        _ => Err(NoMigration::NotRunning),
+    }
+}
+
 /// Whether an attempt that is on a drained host leaves it before its end.
 pub fn leaves(job: &Job) -> bool {
     match &job.stage {
-        Stage::Running(attempt, run) => {
-            run.leaves.is_some() || !requeue(job, attempt.epoch, "").is_empty()
-        }
+        Stage::Running(attempt, run) => run.leaves || !requeue(job, attempt.epoch, "").is_empty(),
         _ => false,
     }
 }

@@ -108,8 +108,8 @@ pub struct Run {
     /// What it does not follow of the policies that hold by now.
     pub unfollowed: Vec<String>,
     pub suspended: bool,
-    /// The host that it is to leave, to run again elsewhere.
-    pub leaves: Option<String>,
+    /// It is to end, for its job runs again.
+    pub leaves: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

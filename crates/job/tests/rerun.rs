@@ -9,7 +9,7 @@ use kumiko_job::decide::{Action, decide, new_actions};
 use kumiko_job::description::{Destination, JobDescription, OutputMode, Stdin, WindowSize};
 use kumiko_job::event::Event;
 use kumiko_job::id::AttemptId;
-use kumiko_job::rerun;
+use kumiko_job::rerun::{self, NoMigration};
 use kumiko_job::respond::{self, Here, MAX_ATTEMPTS, NoRedirect, OutputBytes};
 use kumiko_job::state::{Job, replay};
 use lives::{DONE, HERE, ID, ended, planned, records, started};
@@ -26,7 +26,7 @@ fn submitted(rerun: bool) -> Event {
 }
 
 fn requeued(epoch: u32) -> Event {
-    let host = "n1".to_owned();
+    let host = Some("n1".to_owned());
     Event::Requeued { epoch, host }
 }
 
@@ -109,6 +109,33 @@ fn a_job_runs_again_after_what_is_its_hosts_and_with_leave_only() {
     assert!(!runs_again(&after(&last, lost())), "not for ever");
     assert_eq!(rerun::requeue(&last, MAX_ATTEMPTS, "n1"), []);
     assert!(!rerun::leaves(&last));
+}
+
+#[test]
+fn a_job_migrates_where_it_runs_and_may_run_again_and_no_oftener_than_that() {
+    let asked = |epoch| Event::Requeued { epoch, host: None };
+    let before = runs(true, &[]);
+    assert_eq!(rerun::migrate(&before), Ok(vec![asked(1)]));
+    let leaving = runs(true, &[asked(1)]);
+    assert_eq!(rerun::migrate(&leaving), Ok(Vec::new()));
+    assert!(runs_again(&after(&leaving, Outcome::Cancelled)));
+    let mut last = vec![submitted(true)];
+    for epoch in 1..MAX_ATTEMPTS {
+        last.extend([planned(epoch), started(epoch), ended(epoch, lost(), true)]);
+    }
+    last.extend([planned(MAX_ATTEMPTS), started(MAX_ATTEMPTS)]);
+    let cancel = Event::CancelRequested { grace_ms: 1 };
+    for (job, expected) in [
+        (runs(false, &[]), NoMigration::NotRerun),
+        (runs(true, &[cancel]), NoMigration::Ended),
+        (
+            try_job(&[submitted(true), planned(1)]).unwrap(),
+            NoMigration::NotRunning,
+        ),
+        (try_job(&last).unwrap(), NoMigration::Spent),
+    ] {
+        assert_eq!(rerun::migrate(&job), Err(expected));
+    }
 }
 
 #[test]

@@ -223,6 +223,11 @@ pub enum Job {
         #[arg(long, value_parser = duration)]
         grace: Option<Duration>,
     },
+    /// Have a job that was submitted with --rerun end and run again, from its newest checkpoint if its program links the library.
+    Migrate {
+        #[command(flatten)]
+        select: Select,
+    },
     /// Send a signal, by name or number.
     Signal {
         signal: String,

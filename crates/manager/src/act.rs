@@ -26,6 +26,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
+/// In its own directory, where a job that may run again leaves checkpoints, if its program links the library.
+const CHECKPOINT: &str = ".checkpoint";
+
 /// A wall clock that was set meanwhile, or a machine that slept, is noticed within this time.
 const CLOCK_TRUSTED: Duration = Duration::from_secs(300);
 
@@ -199,6 +202,12 @@ impl<B: BatchSystem> Actor<B> {
             environment
                 .entry("X509_USER_PROXY".to_owned())
                 .or_insert_with(|| format!("{JOB_DIRECTORY}/{PROXY}"));
+        }
+        // Of several each would take the others' for its own.
+        if description.rerun && description.count == 1 {
+            environment
+                .entry("KUMIKO_CHECKPOINT".to_owned())
+                .or_insert_with(|| format!("{JOB_DIRECTORY}/{CHECKPOINT}"));
         }
         let asked_ms = description
             .time_limit_s

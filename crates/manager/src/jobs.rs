@@ -314,6 +314,11 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         .await
     }
 
+    async fn migrate(&self, caller: &Caller, job: JobId) -> Result<(), Refusal> {
+        self.find(caller, job).await?;
+        self.ask(|reply| Ask::Migrate { job, reply }).await
+    }
+
     async fn narrow(
         &self,
         caller: &Caller,

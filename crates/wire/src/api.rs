@@ -72,6 +72,8 @@ pub enum Request {
     Release { job: JobId },
     /// The job is to be held on, for as long again as its description says. Answer: [`Done`].
     Hold { job: JobId },
+    /// Ends what runs of a job that may run again, which it does then. Answer: [`Done`].
+    Migrate { job: JobId },
     /// Answer: [`Done`].
     Remove { job: JobId },
     /// Both ways, in the messages of [`crate::exec`]. `stdin`: this client may send it.

@@ -150,6 +150,10 @@ async fn routed<J: Jobs>(
                 .await?;
             done()
         }
+        ("POST", ["jobs", id, "migrate"]) => {
+            desk.jobs.migrate(caller, job(id)?).await?;
+            done()
+        }
         ("POST", ["jobs", id, "limits"]) => {
             let limits = fields(body::whole(body, SMALL_BODY_BYTES, stall).await?, false)?;
             desk.jobs
@@ -214,9 +218,15 @@ async fn routed<J: Jobs>(
         ) => Ok(bad_method(&head.method, path, "GET")),
         (_, ["jobs"]) => Ok(bad_method(&head.method, path, "GET, POST")),
         (_, ["jobs", _]) => Ok(bad_method(&head.method, path, "GET, DELETE")),
-        (_, ["jobs", _, "cancel" | "signal" | "limits" | "policy"] | ["uploads"]) => {
-            Ok(bad_method(&head.method, path, "POST"))
-        }
+        (
+            _,
+            [
+                "jobs",
+                _,
+                "cancel" | "migrate" | "signal" | "limits" | "policy",
+            ]
+            | ["uploads"],
+        ) => Ok(bad_method(&head.method, path, "POST")),
         _ => Err(no_such_resource(path)),
     }
 }

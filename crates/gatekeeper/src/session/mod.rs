@@ -229,6 +229,10 @@ async fn dispatch<J: Jobs>(
             let not_followed = desk.jobs.narrow(caller, job, &policy).await?;
             out.reply(&Narrowed { not_followed }).await
         }
+        Request::Migrate { job } => {
+            desk.jobs.migrate(caller, job).await?;
+            out.reply(&Done {}).await
+        }
         Request::Release { job } => {
             desk.jobs
                 .command(caller, job, AttemptCommand::Release)

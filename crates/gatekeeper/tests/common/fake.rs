@@ -247,6 +247,10 @@ impl Jobs for Fake {
         Ok(id)
     }
 
+    async fn migrate(&self, caller: &Caller, job: JobId) -> Result<(), Refusal> {
+        self.find(caller, job, |j| j.event("requeued", JobState::Active, None))
+    }
+
     async fn list(&self, caller: &Caller) -> Result<Vec<JobView>, Refusal> {
         let jobs = self.jobs.lock().unwrap();
         Ok(jobs

@@ -213,7 +213,7 @@ pub(super) fn stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
                 not_enforced: not_enforced.clone(),
                 unfollowed: Vec::new(),
                 suspended: false,
-                leaves: None,
+                leaves: false,
             };
             Ok(Stage::Running(attempt.clone(), run))
         }
@@ -235,9 +235,9 @@ pub(super) fn stage(job: &Job, record: &Record) -> Result<Stage, &'static str> {
             run.unfollowed.clone_from(not);
             Ok(Stage::Running(attempt.clone(), run))
         }
-        (Stage::Running(attempt, run), Event::Requeued { epoch, host }) => {
+        (Stage::Running(attempt, run), Event::Requeued { epoch, .. }) => {
             job.may_be_requeued(attempt, run, *epoch)?;
-            let leaves = Some(host.clone());
+            let leaves = true;
             Ok(Stage::Running(
                 attempt.clone(),
                 Run {

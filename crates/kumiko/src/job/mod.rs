@@ -78,6 +78,12 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             })
             .await
         }
+        Job::Migrate { select } => {
+            each(&select, home, async |client, job| {
+                Ok(client.migrate(job).await?)
+            })
+            .await
+        }
         Job::Signal { signal, select } => {
             let signal = signal_number(&signal)?;
             each(&select, home, async |client, job| {

@@ -38,6 +38,11 @@ pub enum Ask {
         attempt: AttemptId,
         host: String,
     },
+    /// What runs of a job is to end, and to run again, for its owner says so.
+    Migrate {
+        job: JobId,
+        reply: Reply<()>,
+    },
     /// What is held may begin.
     Release {
         job: JobId,
@@ -129,6 +134,7 @@ impl Ask {
             | Ask::Unattended { .. }
             | Ask::Requeue { .. }
             | Ask::Release { .. }
+            | Ask::Migrate { .. }
             | Ask::Remove { .. }
             | Ask::Renew { .. }
             | Ask::Redirect { .. }

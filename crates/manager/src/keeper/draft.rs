@@ -9,7 +9,7 @@ use kumiko_job::description::JobDescription;
 use kumiko_job::event::{Event, LimitsBy, Record};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_job::limits::{self, ProgramOver};
-use kumiko_job::rerun;
+use kumiko_job::rerun::{self, NoMigration};
 use kumiko_job::respond::{self, NoRedirect, NoRelease, NoRenewal, OutputBytes};
 use kumiko_job::staging::Item;
 use kumiko_job::state::{Job, Stage, apply};
@@ -111,6 +111,14 @@ impl Keeper {
             Ask::Release { job, reply } => {
                 let done = self.change(draft, job, |job| {
                     respond::release(job).map_err(|why| no_release(job.id, why))
+                });
+                let (done, failed) = answer(done);
+                draft.answers.push(Answer::Done(reply, done));
+                failed
+            }
+            Ask::Migrate { job, reply } => {
+                let done = self.change(draft, job, |job| {
+                    rerun::migrate(job).map_err(|why| no_migration(job.id, why))
                 });
                 let (done, failed) = answer(done);
                 draft.answers.push(Answer::Done(reply, done));
@@ -502,6 +510,7 @@ impl Draft {
                 .push(Answer::Submit(submission.reply, Err(refusal))),
             Ask::Cancel { reply, .. }
             | Ask::Release { reply, .. }
+            | Ask::Migrate { reply, .. }
             | Ask::Remove { reply, .. }
             | Ask::Renew { reply, .. }
             | Ask::SetLimits { reply, .. }
@@ -535,6 +544,16 @@ fn no_release(job: JobId, why: NoRelease) -> Refusal {
     match why {
         NoRelease::Ended => Refusal::new("job_ended", message),
         NoRelease::NotHeld => Refusal::new("job_not_held", message),
+    }
+}
+
+fn no_migration(job: JobId, why: NoMigration) -> Refusal {
+    let message = format!("job {job} cannot migrate: {why}");
+    match why {
+        NoMigration::Ended => Refusal::new("job_ended", message),
+        NoMigration::NotRerun => Refusal::new("job_not_rerun", message),
+        NoMigration::NotRunning => Refusal::new("job_not_running", message),
+        NoMigration::Spent => Refusal::new("job_reruns_spent", message),
     }
 }
 
