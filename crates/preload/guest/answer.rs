@@ -141,7 +141,9 @@ fn before(directory: u64, buffer: &mut Buffer) -> Option<(usize, Slot)> {
     buffer.put(begin, place)?;
     // What lies over it by now is another directory than that which the descriptor is.
     let whole = table.deepest(Index::Place, buffer.get(begin..FRONT)?)?;
-    (whole.slot == found.slot).then_some((begin, found.slot))
+    table
+        .is_same(&whole.slot, &found.slot)
+        .then_some((begin, whole.slot))
 }
 
 fn link_of_descriptor(number: u32, name: &mut [u8]) -> Option<usize> {
@@ -189,7 +191,7 @@ fn put(buffer: &mut [u8], at: usize, bytes: &[u8]) -> Option<()> {
 }
 
 /// In the place of what names a mount goes its path on the host.
-#[inline]
+#[inline(always)]
 fn on_host(buffer: &mut Buffer, begin: usize) -> Option<Real> {
     let table = places();
     let found = table.deepest(Index::Place, buffer.path(begin)?)?;

@@ -81,15 +81,26 @@ impl Buffer {
     }
 
     /// Writes before or over what is there, so that all after `at` is written. None: it would leave a gap.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, at: usize, bytes: &[u8]) -> Option<()> {
         let end = at.checked_add(bytes.len())?;
         if end < self.written.start || end > self.written.end {
             return None;
         }
-        for (index, byte) in bytes.iter().enumerate() {
-            // SAFETY: before the end of what is written.
-            unsafe { self.start.add(at + index).write(*byte) };
+        let words = bytes.chunks_exact(size_of::<u64>());
+        let rest = words.remainder();
+        // SAFETY: all of it is before the end of what is written.
+        unsafe {
+            let mut to = self.start.add(at);
+            for word in words {
+                let word = word.as_ptr().cast::<u64>().read_unaligned();
+                to.cast::<u64>().write_unaligned(word);
+                to = to.add(size_of::<u64>());
+            }
+            for byte in rest {
+                to.write(*byte);
+                to = to.add(1);
+            }
         }
         self.written.start = self.written.start.min(at);
         Some(())
