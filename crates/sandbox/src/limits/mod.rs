@@ -179,6 +179,8 @@ impl Limiter {
             all = tasks_of(&self.helpers);
             self.bound(&all);
         }
+        // Not asked for again at the next look; the kernel takes its time to put a process into a group.
+        let bounding = now.elapsed();
         let used = self.account.look(&all);
         // A group's quota knows nothing of what was used before it: that is made up for as where there is none.
         let cpu = match is_first || !self.groups.keep(Controller::Cpu) {
@@ -200,7 +202,8 @@ impl Limiter {
             self.stopped.go_on();
         }
         let exceeded = self.exceeded(now, &all);
-        self.due = now + self.until_due(now.elapsed(), over.is_some(), was_stopped);
+        let cost = now.elapsed().saturating_sub(bounding);
+        self.due = now + self.until_due(cost, over.is_some(), was_stopped);
         exceeded
     }
 
