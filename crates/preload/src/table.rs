@@ -352,20 +352,17 @@ mod make {
                     .get_mut(begin..begin + 4)?
                     .copy_from_slice(&word.to_le_bytes());
             }
-            for (mount, slot) in mounts.iter().zip(&slots) {
-                let same: Vec<&Mount> = mounts
-                    .iter()
-                    .filter(|other| path(other) == path(mount))
-                    .collect();
-                let hash = hash(path(mount));
-                let collides = mounts
-                    .iter()
-                    .any(|other| path(other) != path(mount) && self::hash(path(other)) == hash);
-                if hash == 0 || collides {
+            let hashes: Vec<u64> = mounts.iter().map(|mount| hash(path(mount))).collect();
+            for ((mount, slot), hash) in mounts.iter().zip(&slots).zip(&hashes) {
+                let equal = mounts.iter().zip(&hashes);
+                let equal = equal.filter(|(_, other)| *other == hash);
+                let (same, others): (Vec<_>, Vec<_>) =
+                    equal.partition(|(other, _)| path(other) == path(mount));
+                if *hash == 0 || !others.is_empty() {
                     return None;
                 }
                 let flags = mount.flags | if same.len() > 1 { AMBIGUOUS } else { 0 };
-                let mut index = first(hash, bits);
+                let mut index = first(*hash, bits);
                 let free = loop {
                     let begin = at + index * SLOT_BYTES;
                     let there = bytes.get(begin..begin + 8)?;
