@@ -1,5 +1,5 @@
 //! One MPI program on three hosts of a real Slurm, each with a network of its own: in sandboxes, and no faster between them than
-//! the policy lets it (spec/jobs/mpi.md, N20 to N26).
+//! the policy lets it (spec/jobs/mpi.md, N20 to N27).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;

@@ -1,5 +1,6 @@
 //! `kumiko-run [--spare] SPOOL`: the program beside the guests of one attempt (spec/jobs/runner.md).
-//! `kumiko-run --host NUMBER FIRST SPOOL`: the same on another host than the first of the attempt's (spec/jobs/mpi.md, N21).
+//! `kumiko-run --host-by NUMBER FIRST SPOOL`: the same on another host than the first of the attempt's (spec/jobs/mpi.md, N21).
+//! As a guest there it has other names (N22, N23).
 //! `kumiko-run --pilot PLACE`: what starts such programs in a slot of an engine (spec/jobs/pilots.md).
 //!
 //! It starts them in their sandbox, owns their streams, keeps what they write and how they ended in the spool, and
@@ -61,23 +62,29 @@ impl RunnerError {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let mut arguments = std::env::args_os();
+    let name = arguments.next();
+    let arguments: Vec<_> = arguments.collect();
+    if let Some(status) = hosts::as_guest(name, &arguments) {
+        return ExitCode::from(status);
+    }
     let ran = match &arguments[..] {
         [option, _] if option == "--spare" => spare(),
         [option, place] if option == "--pilot" => absolute(place).and_then(|place| pilot(&place)),
         [spool] => absolute(spool).and_then(|spool| run(&spool, None)),
-        [option, number, first, spool] if option == "--host" => {
+        [option, number, first, spool] if option == "--host-by" => {
             let Some(other) = other(number, first) else {
                 eprintln!(
-                    "kumiko-run: --host is followed by a number from 1 and the first host's address"
+                    "kumiko-run: --host-by is followed by the names of two variables: of a number from 0, and of the first host's address"
                 );
                 return ExitCode::from(MISUSE);
             };
-            absolute(spool).and_then(|spool| run(&spool, Some(other)))
+            let own = |spool: PathBuf| spool.join(format!("host-{}", other.number));
+            absolute(spool).and_then(|spool| run(&own(spool), Some(other)))
         }
         _ => {
             eprintln!(
-                "usage: kumiko-run [--spare] SPOOL, kumiko-run --pilot PLACE, kumiko-run --host NUMBER FIRST SPOOL   (a site starts these; a spool holds one attempt)"
+                "usage: kumiko-run [--spare] SPOOL, kumiko-run --pilot PLACE, kumiko-run --host-by NUMBER FIRST SPOOL   (a site starts these; a spool holds one attempt)"
             );
             return ExitCode::from(MISUSE);
         }
@@ -95,10 +102,14 @@ fn absolute(path: &OsStr) -> Result<PathBuf, RunnerError> {
     std::path::absolute(path).map_err(RunnerError::Detach)
 }
 
+/// By what an engine says to each process of a step, in variables of these names.
 fn other(number: &OsStr, first: &OsStr) -> Option<Other> {
-    let number: u32 = number.to_str()?.parse().ok()?;
-    let first = first.to_str()?.parse().ok()?;
-    (number > 0).then_some(Other { number, first })
+    let number: u32 = std::env::var(number).ok()?.parse().ok()?;
+    let first = std::env::var(first).ok()?.parse().ok()?;
+    Some(Other {
+        number: number.checked_add(1)?,
+        first,
+    })
 }
 
 fn run(path: &Path, other: Option<Other>) -> Result<(), RunnerError> {

@@ -167,7 +167,7 @@ impl Launcher {
     }
 
     /// Makes it the one guest of the attempt, which starts the ranks.
-    pub fn take_over(self, attempt: &mut AttemptSpec) -> Library {
+    pub fn take_over(self, attempt: &mut AttemptSpec) -> io::Result<Library> {
         let ranks = std::mem::replace(&mut attempt.count, 1);
         let program = std::mem::replace(&mut attempt.executable, self.path);
         let words = ["-n".to_owned(), ranks.to_string(), program];
@@ -177,7 +177,7 @@ impl Launcher {
         let variables = match hosts::count(attempt) {
             1 => self.library.variables_of_one_host(),
             _ => {
-                hosts::at_first(attempt, ranks, self.library);
+                hosts::at_first(attempt, ranks, self.library)?;
                 self.library.variables_of_hosts()
             }
         };
@@ -185,7 +185,7 @@ impl Launcher {
             let place = attempt.environment.entry((*name).to_owned());
             place.or_insert_with(|| (*value).to_owned());
         }
-        self.library
+        Ok(self.library)
     }
 }
 

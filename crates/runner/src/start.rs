@@ -7,7 +7,7 @@ use kumiko_job::attempt::{AttemptReport, AttemptSpec};
 use kumiko_job::description::{self, WindowSize};
 use kumiko_linux::{Dir, spooling};
 use kumiko_policy::choice::Profile;
-use kumiko_policy::{JOB_DIRECTORY, Policy};
+use kumiko_policy::{JOB_DIRECTORY, Network, Policy};
 use kumiko_sandbox::{
     Guest, Launch, Limiter, Machine, Measured, OfProgram, Program, Room, SandboxError, Streams,
     choose_by,
@@ -36,6 +36,10 @@ pub enum StartError {
     Count { count: u32 },
     #[error(transparent)]
     Mpi(#[from] NoLauncher),
+    #[error(
+        "the policy leaves the job no network, and its {hosts} hosts have no other way to each other: ask for one host"
+    )]
+    NoNetwork { hosts: u32 },
     #[error("cannot find the way to {first}, the first of the job's hosts: {cause}")]
     FirstHost {
         first: std::net::IpAddr,
@@ -78,6 +82,7 @@ impl StartError {
             Self::Count { .. } => "count_out_of_range",
             Self::Mpi(_) => "no_mpi_launcher",
             Self::Terminal { .. } => "terminal_with_count",
+            Self::NoNetwork { .. } => "host_count_refused",
             Self::NoProgram { .. } => "no_such_executable",
             Self::NotReleased(_) => "not_released",
             Self::Kernel { .. } | Self::FirstHost { .. } => "runner_kernel",
@@ -238,6 +243,10 @@ pub fn start(
     if attempt.terminal.is_some() && count != 1 {
         return Err(StartError::Terminal { count });
     }
+    let hosts = hosts::count(&attempt);
+    if hosts > 1 && attempt.policy.network() == Network::None {
+        return Err(StartError::NoNetwork { hosts });
+    }
     let launches = match other {
         Some(other) => {
             let first = other.first;
@@ -248,7 +257,11 @@ pub fn start(
         None => {
             let launcher = attempt.mpi.map(|mpi| Launcher::find(mpi, &attempt));
             let launcher = launcher.transpose()?;
-            launcher.map(|launcher| launcher.take_over(&mut attempt))
+            let took_over = launcher.map(|launcher| launcher.take_over(&mut attempt));
+            took_over.transpose().map_err(|cause| StartError::Kernel {
+                what: "the view of a launcher",
+                cause,
+            })?
         }
     };
     let mut machine = Machine::glance();

@@ -8,6 +8,7 @@ use common::{Attempt, DEADLINE, script, skip};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, Outcome};
 use kumiko_job::description::Mpi;
 use kumiko_linux::limits::{tasks, usage};
+use kumiko_policy::Network;
 use std::time::{Duration, Instant};
 
 const SIGCONT: i32 = 18;
@@ -67,5 +68,18 @@ fn a_launcher_and_its_ranks_are_stopped_go_on_and_end_together() {
             .site
             .say(&AttemptCommand::Cancel { grace_ms: 10_000 });
         assert_eq!(attempt.end(), Outcome::Cancelled, "{mpi:?}");
+    }
+}
+
+#[test]
+fn several_hosts_without_a_network_are_refused_and_nothing_runs() {
+    let mut spec = script("true");
+    spec.count = 2;
+    spec.mpi = Some(Mpi::Auto);
+    spec.resources.host_count = Some(2);
+    spec.policy.network = Some(Network::None);
+    match Attempt::start(spec).end() {
+        Outcome::NeverStarted { code, .. } => assert_eq!(code, "host_count_refused"),
+        other => panic!("{other:?}"),
     }
 }

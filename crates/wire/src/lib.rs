@@ -1,4 +1,5 @@
 //! Bytes on the wire: session frames, runner messages, requests; what front and agent tell each other.
+pub mod meeting;
 pub mod pilot;
 pub mod runner;
 pub mod spool;

@@ -98,8 +98,8 @@ pub fn script(order: &Order) -> String {
         0 => String::new(),
         others => format!(
             "(srun --nodes={others} --ntasks={others} --relative=1 --cpus-per-task={} --mpi=none --kill-on-bad-exit=0 \\\n\
-             --input=none --output=/dev/null --error=/dev/null --export=ALL /bin/sh -c '\n\
-             n=$((SLURM_PROCID + 1)); exec \"$0\" --host $n \"$SLURM_LAUNCH_NODE_IPADDR\" \"$1/host-$n\"' {runner} {spool} &)\n",
+             --input=none --output=/dev/null --error=/dev/null --export=ALL \\\n\
+             {runner} --host-by SLURM_PROCID SLURM_LAUNCH_NODE_IPADDR {spool} &)\n",
             order.cpus
         ),
     };
