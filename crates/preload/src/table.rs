@@ -188,15 +188,16 @@ impl Slots<'_> {
             let begin = index * SLOT_BYTES;
             let slot = self.bytes.get(begin..begin + SLOT_BYTES)?;
             let found = u64::from_le_bytes(slot.get(..8)?.try_into().ok()?);
+            // Before the comparison: a guest may have a path whose hash is that of an empty slot.
+            if found == 0 {
+                return None;
+            }
             if found == hash {
                 let flags = slot.get(SLOT_FLAGS..SLOT_FLAGS + 4)?;
                 return Some(Slot {
                     flags: u32::from_le_bytes(flags.try_into().ok()?),
                     begin: self.begin + begin,
                 });
-            }
-            if found == 0 {
-                return None;
             }
             index = (index + 1) & ((1 << self.bits) - 1);
         }
@@ -391,6 +392,13 @@ pub use make::{Mount, make};
 #[cfg(all(test, not(kumiko_guest)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_whose_hash_is_that_of_an_empty_slot_is_in_none() {
+        let bytes = make(&[]).expect("nothing collides");
+        let slots = Table::new(&bytes).slots(Index::Place).expect("an index");
+        assert_eq!(slots.find(0), None);
+    }
 
     #[test]
     fn by_words_or_by_names_the_same_is_found() {
