@@ -1,7 +1,7 @@
 //! What the hosts of one MPI program say to the first of them (spec/jobs/mpi.md, N27): a line of words, and behind that of some a
 //! number of bytes. Bytes only: sockets, and what is done about it, are the runner's.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 /// Most bytes of a line, its end included: a secret, a number and two addresses.
 pub const LINE_LIMIT_BYTES: usize = 256;
