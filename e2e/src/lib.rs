@@ -5,6 +5,7 @@
 
 pub mod adversity;
 pub mod clock;
+mod disk;
 pub mod globus;
 pub mod info;
 pub mod staging;
@@ -38,6 +39,8 @@ pub fn kumiko() -> PathBuf {
 /// A person with an empty home, and what they started. Everything ends with it.
 #[derive(Debug)]
 pub struct Person {
+    /// Taken off before the home is removed.
+    disk: Option<disk::Disk>,
     pub home: tempfile::TempDir,
     /// Variables besides those of a fresh login, instead of them if they have the name of one.
     pub variables: Vec<(&'static str, OsString)>,
@@ -52,6 +55,7 @@ impl Default for Person {
 impl Person {
     pub fn new() -> Person {
         Person {
+            disk: None,
             home: tempfile::Builder::new()
                 .prefix("kumiko-e2e-")
                 .tempdir()
@@ -65,6 +69,17 @@ impl Person {
         let person = Person::new();
         person.start_site();
         person
+    }
+
+    /// Puts a disk of its own at the person's KUMIKO_HOME. False: it cannot be mounted.
+    pub fn with_disk(&mut self, options: &str) -> bool {
+        self.disk = disk::Disk::at(&self.kumiko_home(), options);
+        self.disk.is_some()
+    }
+
+    /// Fills that disk to the last byte, until what this gives is removed.
+    pub fn fill_disk(&self) -> PathBuf {
+        self.disk.as_ref().unwrap().fill()
     }
 
     pub fn start_site(&self) {

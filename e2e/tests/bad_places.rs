@@ -4,11 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_e2e::adversity::{port, refused, serves, text};
-use kumiko_e2e::{Person, finish, skip, told, until};
+use kumiko_e2e::{Person, finish, skip, told, until, wait};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 #[test]
 fn keys_that_others_can_read_are_refused() {
@@ -189,7 +188,7 @@ fn a_home_with_a_name_longer_than_sockets_take_serves_too() {
 #[test]
 fn a_read_only_home_is_refused_and_a_site_stays_down() {
     let test = "a_read_only_home_is_refused_and_a_site_stays_down";
-    let person = Person::new();
+    let mut person = Person::new();
     if fs::metadata(person.home.path()).unwrap().uid() != 0 {
         let home = person.kumiko_home();
         fs::create_dir(&home).unwrap();
@@ -198,9 +197,9 @@ fn a_read_only_home_is_refused_and_a_site_stays_down() {
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
         return refused(&output, 1, &["kumiko"]);
     }
-    let Some(_disk) = Disk::new(test, &person, "size=1m,ro") else {
+    if !has_disk(test, &mut person, "size=1m,ro") {
         return;
-    };
+    }
     refused(
         &person.run(["site", "start", "--listen", "127.0.0.1:0"]),
         1,
@@ -208,38 +207,22 @@ fn a_read_only_home_is_refused_and_a_site_stays_down() {
     );
 }
 
-/// A small disk of its own at the person's KUMIKO_HOME; taken off at the end.
-struct Disk(std::path::PathBuf);
-
-impl Disk {
-    fn new(test: &str, person: &Person, options: &str) -> Option<Disk> {
-        let home = person.kumiko_home();
-        fs::create_dir_all(&home).unwrap();
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(&home)
-            .output();
-        if !mount.is_ok_and(|output| output.status.success()) {
-            skip(test, "the right to mount (run as root)");
-            return None;
-        }
-        Some(Disk(home))
+/// False: that it cannot be mounted was said.
+fn has_disk(test: &str, person: &mut Person, options: &str) -> bool {
+    let mounted = person.with_disk(options);
+    if !mounted {
+        skip(test, "the right to mount (run as root)");
     }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
+    mounted
 }
 
 #[test]
 fn a_full_disk_is_told_loses_no_word_that_was_given_and_passes() {
     let test = "a_full_disk_is_told_loses_no_word_that_was_given_and_passes";
-    let person = Person::new();
-    let Some(disk) = Disk::new(test, &person, "size=24m") else {
+    let mut person = Person::new();
+    if !has_disk(test, &mut person, "size=24m") {
         return;
-    };
+    }
     person.start_site();
     serves(&person);
     let kept = person.ok([
@@ -258,9 +241,7 @@ fn a_full_disk_is_told_loses_no_word_that_was_given_and_passes() {
     let output = person.run(["job", "run", "--", "sh", "-c", "head -c 60000000 /dev/zero"]);
     refused(&output, 125, &["disk"]);
     // To the last byte.
-    let filler = person.kumiko_home().join("filler");
-    let mut file = fs::File::create(&filler).unwrap();
-    while file.write_all(&[0; 4096]).is_ok() {}
+    person.fill_disk();
     let mut said = String::new();
     until("a submission is refused", || {
         let output = person.run(["job", "submit", "--", "true"]);
@@ -298,7 +279,23 @@ fn a_full_disk_is_told_loses_no_word_that_was_given_and_passes() {
     until("it takes jobs again", || {
         person.run(["job", "run", "--", "true"]).status.success()
     });
-    drop((file, person, disk));
+}
+
+#[test]
+fn a_site_whose_own_log_finds_no_room_goes_on_without_it() {
+    let person = Person::new();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    let mut site = person.kumiko(["site", "start", "--foreground", "--listen", "127.0.0.1:0"]);
+    site.stdout(Stdio::null()).stderr(full.unwrap());
+    let mut site = site.spawn().unwrap();
+    until("it serves", || {
+        let ended = site.try_wait().unwrap();
+        assert!(ended.is_none(), "{ended:?}");
+        person.run(["job", "list"]).status.success()
+    });
+    serves(&person);
+    person.ok(["site", "stop"]);
+    assert!(wait(&mut site).success());
 }
 
 #[test]

@@ -144,6 +144,8 @@ fn log(serving: bool) {
     let filter = EnvFilter::try_from_env("KUMIKO_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // They would be told on stderr too, by a macro that panics where that is on a full disk.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
     if std::env::var("KUMIKO_LOG_FORMAT").is_ok_and(|f| f == "json") {
