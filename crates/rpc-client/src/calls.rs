@@ -2,11 +2,12 @@
 //! from what is heard (kumiko-call's client).
 
 use crate::arguments::Arguments;
-use crate::conversation::{BLOCK_BYTES, Given, Left, about, hear, once, passes, say, say_all};
+use crate::conversation::{BLOCK_BYTES, Given, Left, about, once, passes, say, say_all};
 use crate::error::RpcError;
 use crate::functions::Functions;
 use crate::stages::Stages;
 use crate::staging::{Staging, Target};
+use crate::streams::{READ_WITHIN, Streams};
 use crate::taken::Taken;
 use bytes::Bytes;
 use kumiko_call::client::{ClientCall, Phase};
@@ -15,12 +16,11 @@ use kumiko_call::id::CallId;
 use kumiko_call::message::{FromClient, Status};
 use kumiko_client::Client;
 use kumiko_idl::{Plan, Signature};
-use kumiko_session::{Receiver, Sender, SessionError};
 use kumiko_wire::rpc::{Durability, FromSite, ToSite};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// A result is kept for whoever does not fetch it at once: a day.
@@ -29,12 +29,8 @@ const KEEP: Duration = Duration::from_secs(24 * 3600);
 const GIVE_UP: Duration = Duration::from_secs(90);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Streams of one session; further calls wait here. Other things have as many (a session has 256).
-const STREAMS: usize = 128;
 /// For the next call to come, which says along with its own words that a result was taken.
 const SOON: Duration = Duration::from_millis(2);
-/// How long a program that ends waits for a site that does not read.
-const READ_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -60,21 +56,11 @@ pub struct Calls {
 
 #[derive(Debug)]
 struct Inner {
-    client: Client,
     settings: Settings,
     numbers: tokio::sync::Mutex<Option<u64>>,
     count: Mutex<Count>,
-    /// Each stream is kept for the next call: what was said on one that is dropped may not arrive.
-    idle: Mutex<Vec<(Sender, Receiver)>>,
-    streams: Semaphore,
+    streams: Streams,
     taken: Taken,
-}
-
-/// A stream while somebody speaks on it.
-struct Busy<'a> {
-    sender: Sender,
-    receiver: Receiver,
-    _place: SemaphorePermit<'a>,
 }
 
 #[derive(Debug, Default)]
@@ -120,12 +106,10 @@ impl Calls {
     pub fn new(client: Client, settings: Settings) -> Calls {
         Calls {
             inner: Arc::new(Inner {
-                client,
                 settings,
                 numbers: tokio::sync::Mutex::new(None),
                 count: Mutex::default(),
-                idle: Mutex::default(),
-                streams: Semaphore::new(STREAMS),
+                streams: Streams::of(client),
                 taken: Taken::default(),
             }),
         }
@@ -149,23 +133,21 @@ impl Calls {
     }
 
     async fn signatures(&self, routine: &str) -> Result<Vec<Signature>, RpcError> {
-        let mut stream = self.stream().await?;
+        let mut stream = self.inner.streams.get().await?;
         let routine = routine.to_owned();
         say(&mut stream.sender, ToSite::Signature { routine }).await?;
         let mut signatures = Vec::new();
         loop {
-            match hear(&mut stream.receiver).await? {
+            match stream.hear(None).await? {
                 FromSite::Routine { signature } if signature.is_empty() => break,
                 FromSite::Routine { signature } => {
                     signatures.push(Signature::from_text(&signature)?);
                 }
                 FromSite::Refused { refusal, .. } => return Err(refusal.into()),
-                // Of a call before on this stream.
-                FromSite::Status { .. } => {}
                 _ => return Err(RpcError::Unexpected),
             }
         }
-        self.keep(stream);
+        self.inner.streams.keep(stream);
         Ok(signatures)
     }
 
@@ -174,20 +156,18 @@ impl Calls {
     /// # Errors
     /// It is not known there, or is another's; or the link is lost.
     pub async fn record(&self, call: CallId) -> Result<Vec<Recorded>, RpcError> {
-        let mut stream = self.stream().await?;
+        let mut stream = self.inner.streams.get().await?;
         say(&mut stream.sender, ToSite::Record { call }).await?;
         let mut all = Vec::new();
         loop {
-            match hear(&mut stream.receiver).await? {
+            match stream.hear(Some(call)).await? {
                 FromSite::Recorded { one: Some(one), .. } => all.push(one),
                 FromSite::Recorded { one: None, .. } => break,
                 FromSite::Refused { refusal, .. } => return Err(refusal.into()),
-                // Of a call before on this stream.
-                FromSite::Status { .. } => {}
-                _ => return Err(RpcError::Unexpected),
+                _ => {} // of the same call, when it was spoken about on this stream
             }
         }
-        self.keep(stream);
+        self.inner.streams.keep(stream);
         Ok(all)
     }
 
@@ -197,17 +177,16 @@ impl Calls {
     /// # Errors
     /// It is not known there, is another's, its routine makes no checkpoints, or there is no such host; or the link is lost.
     pub async fn migrate(&self, call: CallId, to: Option<&str>) -> Result<Option<u32>, RpcError> {
-        let mut stream = self.stream().await?;
+        let mut stream = self.inner.streams.get().await?;
         let mut message = FromClient::Ask { call };
         let mut asked = None;
         let epoch = loop {
             say(&mut stream.sender, about(message)).await?;
             let status = loop {
-                match hear(&mut stream.receiver).await? {
-                    FromSite::Status { call: of, status } if of == call => break status,
+                match stream.hear(Some(call)).await? {
+                    FromSite::Status { status, .. } => break status,
                     FromSite::Refused { refusal, .. } => return Err(refusal.into()),
-                    // Of a call before on this stream, or the result of this one.
-                    FromSite::Status { .. } | FromSite::Part { .. } | FromSite::Asks { .. } => {}
+                    FromSite::Part { .. } | FromSite::Asks { .. } => {}
                     _ => return Err(RpcError::Unexpected),
                 }
             };
@@ -223,26 +202,6 @@ impl Calls {
         };
         // What the site still says of the call on it is nobody else's to hear: it is not kept.
         Ok(epoch)
-    }
-
-    async fn stream(&self) -> Result<Busy<'_>, RpcError> {
-        let place = self.inner.streams.acquire().await;
-        // It is never closed.
-        let place = place.map_err(|_| SessionError::Closed)?;
-        let idle = lock(&self.inner.idle).pop();
-        let (sender, receiver) = match idle {
-            Some(stream) => stream,
-            None => self.inner.client.calls().await?.split(),
-        };
-        Ok(Busy {
-            sender,
-            receiver,
-            _place: place,
-        })
-    }
-
-    fn keep(&self, stream: Busy<'_>) {
-        lock(&self.inner.idle).push((stream.sender, stream.receiver));
     }
 
     /// A number for a new call. It is the caller's to write down (P40) before it begins.
@@ -268,19 +227,16 @@ impl Calls {
         let give_up = Instant::now() + GIVE_UP;
         loop {
             let asked = async {
-                let mut stream = self.stream().await?;
+                let mut stream = self.inner.streams.get().await?;
                 let durability = self.inner.settings.durability;
                 say(&mut stream.sender, ToSite::Register { durability }).await?;
-                loop {
-                    match hear(&mut stream.receiver).await? {
-                        FromSite::Registered { client } => {
-                            self.keep(stream);
-                            return Ok(client);
-                        }
-                        FromSite::Refused { refusal, .. } => return Err(refusal.into()),
-                        FromSite::Status { .. } => {}
-                        _ => return Err(RpcError::Unexpected),
+                match stream.hear(None).await? {
+                    FromSite::Registered { client } => {
+                        self.inner.streams.keep(stream);
+                        Ok(client)
                     }
+                    FromSite::Refused { refusal, .. } => Err(refusal.into()),
+                    _ => Err(RpcError::Unexpected),
                 }
             };
             match asked.await {
@@ -416,10 +372,10 @@ impl Calls {
             unwanted.send_replace(true);
             return Ok(());
         }
-        let mut stream = self.stream().await?;
+        let mut stream = self.inner.streams.get().await?;
         let said = about(FromClient::Cancel { call });
         say(&mut stream.sender, said).await?;
-        self.keep(stream);
+        self.inner.streams.keep(stream);
         Ok(())
     }
 
@@ -427,17 +383,7 @@ impl Calls {
     pub async fn close(self) {
         // What it does not hear expires.
         let _ = tokio::time::timeout(READ_WITHIN, self.say_taken()).await;
-        let idle = std::mem::take(&mut *lock(&self.inner.idle));
-        let read = async {
-            for (sender, mut receiver) in idle {
-                // Its end answers ours, after all that came before: a session that is closed first takes that with it.
-                if sender.finish().await.is_ok() {
-                    while let Ok(Some(_)) = receiver.recv().await {}
-                }
-            }
-        };
-        let _ = tokio::time::timeout(READ_WITHIN, read).await;
-        self.inner.client.clone().close().await;
+        self.inner.streams.close().await;
     }
 
     /// Waits until the site says that the call is over, after [`Calls::acknowledge`] by a program that ends now.
@@ -450,21 +396,21 @@ impl Calls {
 
     /// `last` is one of them.
     async fn until_all_over(&self, calls: &[CallId], last: CallId) -> Result<(), RpcError> {
-        let mut stream = self.stream().await?;
+        let mut stream = self.inner.streams.get().await?;
         let acknowledged = calls.iter().map(|&call| FromClient::Acknowledge { call });
         let asked = FromClient::Ask { call: last };
         say_all(&mut stream.sender, acknowledged.chain([asked]).map(about)).await?;
         loop {
-            match hear(&mut stream.receiver).await? {
+            match stream.hear(Some(last)).await? {
                 FromSite::Status {
-                    call,
                     status: Status::Over { .. },
-                } if call == last => break,
+                    ..
+                } => break,
                 FromSite::Refused {
-                    call: Some(call),
+                    call: Some(_),
                     refusal,
-                } if call == last => {
-                    self.keep(stream);
+                } => {
+                    self.inner.streams.keep(stream);
                     return match passes(&refusal) {
                         true => Err(refusal.into()),
                         false => Ok(()), // it is not known there any more
@@ -473,7 +419,7 @@ impl Calls {
                 _ => {}
             }
         }
-        self.keep(stream);
+        self.inner.streams.keep(stream);
         Ok(())
     }
 
@@ -491,7 +437,7 @@ impl Calls {
         let mut functions = Functions::new(form.arguments.and_then(Arguments::functions));
         let mut first = true;
         loop {
-            let mut stream = self.stream().await?;
+            let mut stream = self.inner.streams.get().await?;
             let begun = Instant::now();
             // The first time nothing of it can be there: blocks follow at once.
             let ahead = std::mem::take(&mut first) && call.invocation.is_some();
@@ -515,13 +461,13 @@ impl Calls {
                 Left::Done => {
                     let done = staging.finish(form.plan)?;
                     call.committed();
-                    self.keep(stream);
+                    self.inner.streams.keep(stream);
                     return Ok(done);
                 }
                 Left::Failed(error) => {
                     // What of it is on its way on this stream is nobody's; of a failure the site needs no longer know.
                     if matches!(error, RpcError::Failed { .. }) {
-                        self.keep(stream);
+                        self.inner.streams.keep(stream);
                         self.acknowledge(call.id);
                     }
                     return Err(match functions.failed.take() {
@@ -536,17 +482,18 @@ impl Calls {
                     if begun.elapsed() > PAUSE {
                         give_up = Instant::now() + GIVE_UP; // it had been there
                     }
-                    lock(&self.inner.idle).clear();
+                    self.inner.streams.lost();
                     if Instant::now() >= give_up {
                         return Err(cause.into());
                     }
                     tracing::debug!(call = %call.id, %cause, "the stream is lost; the call goes on");
                 }
                 Left::Passing(refusal) => {
+                    // What was said behind what is refused is refused as well, maybe later: not on the stream that goes on (P54).
+                    drop(stream);
                     if Instant::now() >= give_up {
                         return Err(refusal.into());
                     }
-                    self.keep(stream);
                 }
                 Left::Forgotten => {
                     let Some(invocation) = call.invocation.clone() else {
@@ -556,7 +503,7 @@ impl Calls {
                             what,
                         });
                     };
-                    self.keep(stream);
+                    self.inner.streams.keep(stream);
                     let old = call.id.client;
                     {
                         let mut number = self.inner.numbers.lock().await;

@@ -13,6 +13,7 @@ mod functions;
 mod notes;
 mod stages;
 mod staging;
+mod streams;
 mod taken;
 mod told;
 

@@ -305,6 +305,18 @@ const FAILED: u8 = 4;
 const OVER: u8 = 5;
 
 impl FromSite {
+    /// Which call it is about.
+    pub fn call(&self) -> Option<CallId> {
+        match self {
+            FromSite::Registered { .. } | FromSite::Routine { .. } => None,
+            FromSite::Refused { call, .. } => *call,
+            FromSite::Status { call, .. }
+            | FromSite::Part { call, .. }
+            | FromSite::Asks { call, .. }
+            | FromSite::Recorded { call, .. } => Some(*call),
+        }
+    }
+
     pub fn encode(self) -> Pieces {
         match self {
             FromSite::Registered { client } => one(kind::REGISTERED, head(&[client])),
