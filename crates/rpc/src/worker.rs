@@ -20,7 +20,7 @@ use kumiko_call::event::End;
 use kumiko_call::id::{AttemptId as CallAttempt, CheckpointId};
 use kumiko_idl::{Placed, Plan};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome, OutputStream};
-use kumiko_job::contract::{AttemptSink, BatchSystem};
+use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem};
 use kumiko_job::description::{OutputMode, Resources, Stdin};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_linux::{Dir, spooling};
@@ -28,7 +28,7 @@ use kumiko_policy::{Access, GuestPath, Origin, Policy, Real, Rule};
 use kumiko_wire::routine::{self, SMALL_BYTES};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{DirBuilder, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -192,6 +192,15 @@ pub fn unheard(run: Run) {
     let _ = run.done.send(Done::ended(End::Killed { cause }));
 }
 
+fn ended_by(what: &str, error: &io::Error) -> End {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => End::NoSpace,
+        _ => End::Killed {
+            cause: format!("{what}: {error}"),
+        },
+    }
+}
+
 /// The attempt that a worker of this number is.
 pub fn attempt(number: u64) -> AttemptId {
     AttemptId {
@@ -300,15 +309,16 @@ impl<B: BatchSystem> Worker<B> {
     async fn start(&mut self, order: &Order, wanted_on: Option<String>) -> Result<(), End> {
         let spec = self
             .prepare(order, wanted_on)
-            .map_err(|error| End::Killed {
-                cause: format!("its folder cannot be made: {error}"),
-            })?;
+            .map_err(|error| ended_by("its folder cannot be made", &error))?;
         self.shop
             .batch
             .start(spec)
             .await
-            .map_err(|error| End::Killed {
-                cause: error.to_string(),
+            .map_err(|error| match error {
+                BatchError::Spool { .. } => End::NoSpace,
+                _ => End::Killed {
+                    cause: error.to_string(),
+                },
             })
     }
 
@@ -356,8 +366,8 @@ impl<B: BatchSystem> Worker<B> {
         let linked = match self.tell(&run) {
             Ok(linked) => linked,
             Err(error) => {
-                let cause = format!("its arguments cannot be given: {error}");
-                let done = self.unfinished(&run, End::Killed { cause }).await;
+                let end = ended_by("its arguments cannot be given", &error);
+                let done = self.unfinished(&run, end).await;
                 return self.done(run, done);
             }
         };

@@ -54,8 +54,9 @@ KUMIKO_WEAK void kumiko_ckpt_end(void) {}
 #endif
 
 static void kumiko_fail(const char *what) {
+    int status = errno == ENOSPC || errno == EDQUOT ? 75 : 70; /* EX_TEMPFAIL, EX_SOFTWARE: sysexits.h */
     fprintf(stderr, "stub: %s: %s\n", what, errno ? strerror(errno) : "not as it should be");
-    _exit(70);                              /* EX_SOFTWARE, sysexits.h */
+    _exit(status);
 }
 
 #ifdef __cplusplus
@@ -347,7 +348,9 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
             snprintf(name, sizeof name, "%llu-%llu.%llu", (unsigned long long)head[1], (unsigned long long)head[2], (unsigned long long)head[3]);
             int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
             if (fd < 0) kumiko_fail(name);
-            if (posix_fallocate(fd, 0, (off_t)out_bytes) != 0 && ftruncate(fd, (off_t)out_bytes) != 0) kumiko_fail(name);
+            /* All of it, so that the disk is full now and not under the routine's hands; but where that cannot be asked for. */
+            errno = posix_fallocate(fd, 0, (off_t)out_bytes);
+            if (errno && ((errno != EOPNOTSUPP && errno != EINVAL) || ftruncate(fd, (off_t)out_bytes) != 0)) kumiko_fail(name);
             out = (char *)kumiko_map(out_bytes, MAP_SHARED, fd);
             if (files) result = fd; else close(fd);
         }

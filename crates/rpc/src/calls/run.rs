@@ -21,6 +21,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
+/// After the first attempt that found no room; after each fruitless one twice as long, which makes half a minute for all of them.
+const ROOM_AFTER: Duration = Duration::from_millis(250);
+
 /// A run, and what is heard of it.
 pub(super) struct Made {
     pub run: Run,
@@ -149,8 +152,26 @@ impl<B: BatchSystem> Inner<B> {
     }
 
     pub(super) async fn ended(self: &Arc<Self>, attempt: AttemptId, end: End) {
+        if end == End::NoSpace {
+            self.until_there_may_be_room(attempt).await;
+        }
         self.host(&FromHost::Ended { attempt, end }).await;
         self.place_all();
+    }
+
+    /// It is tried again as soon as its end is recorded.
+    async fn until_there_may_be_room(&self, attempt: AttemptId) {
+        let call = self.book(attempt.call.client).call(attempt.call);
+        let (Some(call), Some(live)) = (call, self.live(attempt.call)) else {
+            return;
+        };
+        if call.fruitless + 1 >= respond::MOST_FRUITLESS {
+            return; // that was the last
+        }
+        let pause = ROOM_AFTER.saturating_mul(1 << call.fruitless);
+        let mut cancelled = live.cancelled.subscribe();
+        let unwanted = cancelled.wait_for(|is| *is);
+        let _ = tokio::time::timeout(pause, unwanted).await;
     }
 
     fn place_all(self: &Arc<Self>) {

@@ -19,6 +19,8 @@ use std::sync::Arc;
 const CONSUME_BYTES: u64 = 256 << 10;
 /// Of what a routine said last, so much is told when it crashed.
 const TAIL_BYTES: u64 = 1024;
+/// By which a process says that there is no room for what it makes (EX_TEMPFAIL, sysexits.h).
+const NO_ROOM: i32 = 75;
 /// Signals that a program brings upon itself (signal(7)): ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
 const OWN_SIGNALS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 
@@ -198,6 +200,7 @@ impl<B: BatchSystem> Worker<B> {
             point: 0,
         };
         match outcome {
+            Outcome::Exited { status: NO_ROOM } => End::NoSpace,
             Outcome::Exited { status } => crashed(format!("it ended with status {status}")),
             Outcome::Signalled { signal } if OWN_SIGNALS.contains(signal) => {
                 crashed(format!("it ended by signal {signal}"))
