@@ -1,8 +1,8 @@
 //! The fault harness of calls, in real processes: while a C program calls routines, its link is cut, half-closed, garbled or held up at a
-//! byte or between records of TLS, the site, runners and routines are killed or stopped, and the site's wall clock leaps forth and back.
-//! Every call has its one right result, each callback is asked once, and nothing hangs. What is done is drawn from a seed: `KUMIKO_SEED=n`
-//! has it again, `KUMIKO_TRIALS=n` does more, `KUMIKO_ENGINE=slurm` or `condor` does it to calls in pilots, which are killed too; the engine's
-//! own processes are stopped then, and the clock is left alone, for the engine believes nobody whose clock is another.
+//! byte or between records of TLS, the site, runners and routines are killed or stopped, and the site's wall clock leaps forth and back, or
+//! its disk is full for a while. Every call has its one right result, each callback is asked once, and nothing hangs. What is done is drawn
+//! from a seed: `KUMIKO_SEED=n` has it again, `KUMIKO_TRIALS=n` does more, `KUMIKO_ENGINE=slurm` or `condor` does it to calls in pilots, which
+//! are killed too; the engine's own processes are stopped then, and clock and disk are left alone: they are the engine's as well.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod compiled;
@@ -23,7 +23,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// More take longer than a test may; a bench does 500.
 const TRIALS: u64 = 100;
@@ -35,6 +35,10 @@ const PAUSE: Duration = Duration::from_millis(300);
 const WITHIN_MS: u64 = 150;
 /// Within the year that the certificates hold.
 const LEAP_MOST_DAYS: u64 = 300;
+/// Of the site alone: as much as it leaves to others (spec/errors.toml, `rpc_no_room`), and what calls need.
+const DISK: &str = "size=160m,mode=700";
+/// What a site says that has no room for a call.
+const NO_ROOM: &str = "the site has no room for the call's arguments";
 /// Many records of TLS.
 const BULK_BYTES: u64 = 200_000;
 
@@ -58,6 +62,8 @@ enum Hurt {
     Process(Which, bool, Duration),
     /// After so long: so many days ahead, for a while.
     Clock(u64, Duration),
+    /// After so long: full, for a while.
+    Disk(Duration),
 }
 
 /// What is there to be hurt besides.
@@ -65,6 +71,7 @@ enum Hurt {
 struct There {
     engine: bool,
     clock: bool,
+    disk: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,9 +138,10 @@ fn draw(random: &mut Random, there: There) -> (String, Hurt) {
     };
     let is_kill = random.below(3) > 0 && !matches!(which, Which::Engine);
     let after = Duration::from_millis(random.below(WITHIN_MS));
-    let hurt = match there.clock && random.below(6) == 0 {
-        true => Hurt::Clock(1 + random.below(LEAP_MOST_DAYS), after),
-        false => Hurt::Process(which, is_kill, after),
+    let hurt = match random.below(6) {
+        0 if there.clock => Hurt::Clock(1 + random.below(LEAP_MOST_DAYS), after),
+        1 if there.disk => Hurt::Disk(after),
+        _ => Hurt::Process(which, is_kill, after),
     };
     (call.to_owned(), hurt)
 }
@@ -143,6 +151,7 @@ struct Site {
     clock: Option<Clock>,
     engine: Option<&'static Engine>,
     caller: Caller,
+    has_disk: bool,
     /// What it is started with, but for its address.
     start: Vec<String>,
     /// At first any port; then the one that it had.
@@ -155,13 +164,19 @@ impl Site {
     fn new(test: &str) -> Option<Site> {
         let engine = std::env::var("KUMIKO_ENGINE").ok();
         let name = engine.map(|name| if name == "slurm" { "slurm" } else { "condor" });
-        let person = match name {
+        let mut person = match name {
             None => Person::new(),
             Some(name) => engines::user(name, test)?,
         };
         let clock = name.map_or_else(|| Clock::new(&person), |_| None);
-        if name.is_none() && clock.is_none() {
-            eprintln!("without faketime no clock leaps");
+        let has_disk = name.is_none() && person.with_disk(DISK);
+        for (is_there, what) in [
+            (clock.is_some(), "without faketime no clock leaps"),
+            (has_disk, "without the right to mount no disk is full"),
+        ] {
+            if name.is_none() && !is_there {
+                eprintln!("{what}");
+            }
         }
         let mut start: Vec<String> = ["site", "start"].map(str::to_owned).into();
         if let Some(name) = name {
@@ -170,6 +185,7 @@ impl Site {
         start.push("--listen".to_owned());
         let mut site = Site {
             clock,
+            has_disk,
             engine: name.and_then(|name| Engine::shared(name, test)),
             caller: Caller { person },
             start,
@@ -200,6 +216,7 @@ impl Site {
         There {
             engine: self.engine.is_some(),
             clock: self.clock.is_some(),
+            disk: self.has_disk,
         }
     }
 
@@ -212,6 +229,13 @@ impl Site {
             Which::Routine => self.caller.routine_pids(0, &[]),
             Which::Engine => self.engine.map_or_else(Vec::new, daemons),
         }
+    }
+
+    fn fill(&self) {
+        let _turn = self.hurt.lock().unwrap_or_else(PoisonError::into_inner);
+        let filler = self.caller.person.fill_disk();
+        std::thread::sleep(PAUSE);
+        std::fs::remove_file(filler).unwrap();
     }
 
     fn leap(&self, days: u64) {
@@ -315,6 +339,19 @@ impl Calling {
         }
     }
 
+    /// What was not begun for want of room is its caller's to begin again.
+    fn hear_with_room(&mut self, call: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let said = self.hear();
+            if !said.contains(NO_ROOM) || begun.elapsed() > DEADLINE {
+                return said;
+            }
+            std::thread::sleep(PAUSE / 10);
+            writeln!(self.stdin, "{call}").unwrap();
+        }
+    }
+
     fn hear(&self) -> String {
         let said = self.said.recv_timeout(DEADLINE);
         said.unwrap_or_else(|error| format!("nothing: {error}"))
@@ -357,15 +394,20 @@ fn whatever_dies_or_fails_every_call_has_its_one_right_result() {
                             site.leap(days);
                             true
                         }
+                        Hurt::Disk(after) => {
+                            std::thread::sleep(after);
+                            site.fill();
+                            true
+                        }
                     };
-                    let said = calling.hear();
+                    let said = calling.hear_with_room(&call);
                     assert_eq!(
                         said, "right",
                         "KUMIKO_SEED={seed}, trial {trial}: {call}, {hurt:?}"
                     );
                     let was_hit = match hurt {
                         Hurt::Link(_) => calling.proxy.disarm(),
-                        Hurt::Process(..) | Hurt::Clock(..) => was_hit,
+                        Hurt::Process(..) | Hurt::Clock(..) | Hurt::Disk(_) => was_hit,
                     };
                     hit.fetch_add(usize::from(was_hit), Ordering::Relaxed);
                 }

@@ -3,6 +3,7 @@
 
 use kumiko_e2e::{Person, finish, kumiko, skip, told, until};
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -162,6 +163,14 @@ impl Caller {
     /// Processes of routines of this person's site, other than these.
     fn pids(&self, but: &[u32]) -> Vec<u32> {
         let mut found = Vec::new();
+        let home = self.person.home.path();
+        let device = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.dev());
+        let disk = device(&self.person.kumiko_home());
+        let mine = match disk == device(home) {
+            true => home.file_name().unwrap().to_str().unwrap().to_owned(),
+            // As proc_pid_mountinfo(5) has it; of a tmpfs the major number is 0.
+            false => format!(" 0:{} ", (disk & 0xff) | (disk >> 12) & !0xff),
+        };
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let Some(pid) = entry
                 .file_name()
@@ -176,10 +185,9 @@ impl Caller {
             if !words.any(|word| word == b"/job/routine") || but.contains(&pid) {
                 continue;
             }
-            // Whose it is, its folder tells: mounted from below this person's home.
+            // Whose it is, its folder tells: mounted from below this person's home, or from the disk of its own there.
             let mounts = std::fs::read_to_string(entry.path().join("mountinfo"));
-            let mine = self.person.home.path().file_name().unwrap();
-            if mounts.is_ok_and(|text| text.contains(mine.to_str().unwrap())) {
+            if mounts.is_ok_and(|text| text.contains(&mine)) {
                 found.push(pid);
             }
         }
