@@ -231,6 +231,10 @@ fn a_call_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
     let line = line.into_iter().chain(["--wrap", "exec sleep 600"]);
     let filling = finish(&mut caller.person.program("sbatch", line));
     let filling = String::from_utf8(filling.stdout).unwrap();
+    until("the first host is full", || {
+        let line = ["--noheader", "--jobs", filling.trim(), "-o", "%T"];
+        finish(&mut caller.person.program("squeue", line)).stdout == b"RUNNING\n"
+    });
     caller.call(&["steps/relax", "10", "100", "0", &x, "--out", "x=few.npy"]);
     assert_eq!(pilot_of_call(&caller, &id), "1");
     let both = refused("nowhere");
