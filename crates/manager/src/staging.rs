@@ -101,7 +101,13 @@ impl<B: BatchSystem> Actor<B> {
         if current != given {
             return;
         }
+        // A site that comes after a kill is not to make anew what was sent: the job may end before it is whole again.
+        let is_sent =
+            |item| matches!(job.stage, Stage::StagingOut(..)) && !job.to_move().contains(&item);
         for (index, to) in (0u32..).zip(list) {
+            if is_sent(staging::stream_item(stream, index)) {
+                continue;
+            }
             let (actor, cell, to) = (Arc::clone(self), Arc::clone(cell), to.clone());
             drop(self.runtime.spawn(async move {
                 let gone = move |face: &Face| {
