@@ -5,7 +5,7 @@ mod common;
 
 use common::{Asked, Stage, alice, done, program, soon, stage_with};
 use kumiko_job::attempt::{Outcome, OutputStream};
-use kumiko_job::contract::{JobState, Jobs};
+use kumiko_job::contract::{JobState, JobView, Jobs};
 use kumiko_job::description::{Destination, JobDescription, StageIn, StageOut, Stdin};
 use kumiko_job::id::JobId;
 use kumiko_job::staging::Item;
@@ -21,11 +21,16 @@ struct Porter {
     failures: Mutex<VecDeque<TransferFailure>>,
     /// What streams have brought, by destination.
     streams: watch::Sender<Vec<(String, String)>>,
-    /// Fetches wait for this.
+    /// Files wait for this.
     holds: watch::Sender<bool>,
 }
 
 impl Porter {
+    async fn go_on(&self) {
+        let mut held = self.holds.subscribe();
+        held.wait_for(|holds| !*holds).await.unwrap();
+    }
+
     fn say(&self, word: String) -> Result<u64, TransferFailure> {
         self.said.lock().unwrap().push(word);
         let failure = self.failures.lock().unwrap().pop_front();
@@ -53,8 +58,7 @@ impl Transfer for Porter {
         how: Fetch,
     ) -> Answer<'a, Result<u64, TransferFailure>> {
         Box::pin(async move {
-            let mut held = self.holds.subscribe();
-            held.wait_for(|holds| !*holds).await.unwrap();
+            self.go_on().await;
             self.say(format!("{} from {} to {}", how.item, what.from, what.to))
         })
     }
@@ -64,7 +68,10 @@ impl Transfer for Porter {
         _: &'a Work,
         what: &'a StageOut,
     ) -> Answer<'a, Result<u64, TransferFailure>> {
-        Box::pin(async move { self.say(format!("send {} to {}", what.from, what.to)) })
+        Box::pin(async move {
+            self.go_on().await;
+            self.say(format!("send {} to {}", what.from, what.to))
+        })
     }
 
     fn stream<'a>(
@@ -331,6 +338,50 @@ async fn a_stream_goes_elsewhere_when_it_is_told_to() {
         .redirect(&alice(), id, Some(Vec::new()), None)
         .await;
     assert_eq!(late.unwrap_err().code, "job_ended");
+}
+
+#[tokio::test]
+async fn a_stream_that_was_sent_is_not_sent_anew_by_the_next_site() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut stage, porter) = open(&directory).await;
+    porter.holds.send_replace(true);
+    let description = JobDescription {
+        stdout: vec![Destination::new("https://h/out")],
+        stage_out: vec![StageOut {
+            from: "d".into(),
+            to: "https://h/d".into(),
+        }],
+        ..program()
+    };
+    let (id, spec) = stage.submit(description).await;
+    stage.run(spec.id);
+    stage.write(spec.id, OutputStream::Stdout, b"all");
+    stage.end(spec.id, done());
+    soon("the stream is recorded", async {
+        let sent = |view: &JobView| {
+            let staging = view.staging.as_ref();
+            staging.is_some_and(|staging| staging.files_done == 1)
+        };
+        while !sent(&stage.manager.show(&alice(), id).await.unwrap()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    stage.manager.close().await;
+    drop(stage);
+
+    let (stage, porter) = open(&directory).await;
+    assert_eq!(end_of(&stage, id).await, done());
+    let said = porter.said();
+    assert!(
+        said.contains(&"send d to https://h/d".to_owned()),
+        "{said:?}"
+    );
+    assert!(
+        !said.iter().any(|word| word.starts_with("stream")),
+        "{said:?}"
+    );
+    assert_eq!(*porter.streams.borrow(), []);
 }
 
 #[tokio::test]
