@@ -1,5 +1,5 @@
-//! One MPI program on three hosts of a real Slurm, each with a network of its own: in sandboxes, and no faster between them than
-//! the policy lets it (spec/jobs/mpi.md, N20 to N27).
+//! One MPI program on three hosts of a real Slurm, each with a network of its own: in sandboxes, by every mechanism, and no faster
+//! between them than the policy lets it (spec/jobs/mpi.md, N20 to N27).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -68,6 +68,25 @@ async fn run(system: &impl BatchSystem, record: &Record, spec: AttemptSpec) -> (
     (outcome, said)
 }
 
+/// No supervisor for it can be had here.
+fn cannot_be_used(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::NeverStarted { code, .. } if code == "mechanism_unavailable")
+}
+
+/// Two of the ranks on a host, and slowed between hosts.
+fn as_they_should(said: &str) {
+    for rank in 0..COUNT {
+        let host = rank / 2;
+        let line = format!("rank {rank} of {COUNT}, host {host}, in /job\n");
+        assert!(said.contains(&line), "{line}{said}");
+    }
+    let took = said
+        .lines()
+        .find_map(|line| line.strip_prefix("took ")?.strip_suffix(" ms"));
+    let took: u64 = took.unwrap().parse().unwrap();
+    assert!(took >= LEAST_MS, "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ranks_on_three_hosts_are_in_sandboxes_and_as_slow_between_them_as_their_policy() {
     let test = "ranks_on_three_hosts_are_in_sandboxes_and_as_slow_between_them_as_their_policy";
@@ -89,16 +108,7 @@ async fn ranks_on_three_hosts_are_in_sandboxes_and_as_slow_between_them_as_their
     };
     let (outcome, said) = run(&system, &record, limited).await;
     assert_eq!(outcome, Outcome::Exited { status: 0 }, "{said}");
-    for rank in 0..COUNT {
-        let host = rank / 2;
-        let line = format!("rank {rank} of {COUNT}, host {host}, in /job\n");
-        assert!(said.contains(&line), "{line}{said}");
-    }
-    let took = said
-        .lines()
-        .find_map(|line| line.strip_prefix("took ")?.strip_suffix(" ms"));
-    let took: u64 = took.unwrap().parse().unwrap();
-    assert!(took >= LEAST_MS, "{said}");
+    as_they_should(&said);
 
     let (outcome, said) = run(&system, &record, failing).await;
     assert_eq!(outcome, Outcome::Exited { status: 7 }, "{said}");
@@ -111,6 +121,49 @@ async fn ranks_on_three_hosts_are_in_sandboxes_and_as_slow_between_them_as_their
     assert_eq!(record.ended(id).await, Outcome::Cancelled);
     system.command(id, AttemptCommand::Settled).await;
     until(|| works_in(&folder) == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_on_three_hosts_meet_where_a_supervisor_answers_their_calls() {
+    let test = "ranks_on_three_hosts_meet_where_a_supervisor_answers_their_calls";
+    let Some(f) = three_hosts(test) else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = f.open(record.clone());
+    for (place, mechanism) in ["notify", "ptrace", "library"].into_iter().enumerate() {
+        let job = |number| place as u64 * 3 + number;
+        let under = |spec| AttemptSpec {
+            mechanism: Some(mechanism.to_owned()),
+            ..spec
+        };
+        let mut well = under(ranks(f.top(), job(1), COUNT, &["./ranks"]));
+        well.policy.limits.network_kbyte_s = Some(LIMIT_KBYTE_S);
+        let failing = under(ranks(f.top(), job(2), COUNT, &["./ranks", "fail"]));
+        if ![&well, &failing]
+            .iter()
+            .all(|spec| compiled(test, &spec.job_directory))
+        {
+            return;
+        }
+        let (outcome, said) = run(&system, &record, well).await;
+        if cannot_be_used(&outcome) {
+            kumiko_testkit::skip(test, &format!("what {mechanism} needs"));
+            continue;
+        }
+        assert_eq!(
+            outcome,
+            Outcome::Exited { status: 0 },
+            "{mechanism}: {said}"
+        );
+        as_they_should(&said);
+        let (outcome, said) = run(&system, &record, failing).await;
+        assert_eq!(
+            outcome,
+            Outcome::Exited { status: 7 },
+            "{mechanism}: {said}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
