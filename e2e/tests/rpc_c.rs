@@ -2,12 +2,13 @@
 //! says on which line, and what the library had to say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod compiled;
 mod routines;
 
-use kumiko_e2e::{finish, told};
+use kumiko_e2e::{alive, collect, finish, told, until};
 use routines::{Caller, library};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 /// Compiles and runs it, and gives what it prints.
 #[track_caller]
@@ -58,5 +59,82 @@ fn a_farm_by_arrays_of_handles_attributes_stacks_and_threads_has_the_same_result
     ] {
         assert!(said.contains(line), "{said}");
     }
+    caller.nothing_is_left();
+}
+
+/// A program that is here, by its name.
+#[track_caller]
+fn here(caller: &Caller, name: &str, words: &[&str]) -> Command {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled");
+    compiled::compile(caller, &here.join(format!("{name}.c")), name);
+    caller.person.program(&format!("./{name}"), words)
+}
+
+#[track_caller]
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}", told(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+fn run_here(caller: &Caller, name: &str, words: &[&str]) -> String {
+    printed(&finish(&mut here(caller, name, words)))
+}
+
+/// With the routines of `compiled/fill.idl`.
+fn with_fill(names: &[&str]) -> Caller {
+    let caller = Caller::with(names);
+    let idl = include_str!("compiled/fill.idl");
+    caller.person.file("fill.idl", idl);
+    caller.gen_and_register("fill", &[]);
+    caller
+}
+
+#[test]
+fn older_spellings_mean_the_same_and_what_is_not_built_is_refused_by_name() {
+    let caller = Caller::with(&["samples"]);
+    let said = run_here(&caller, "older", &[]);
+    assert_eq!(said, "older: all the same\n");
+}
+
+#[test]
+fn a_handler_of_signals_calls_the_library_and_what_was_there_before_comes_back() {
+    let caller = Caller::with(&["samples"]);
+    let said = run_here(&caller, "signals", &[]);
+    assert_eq!(said, "signals: cancelled, and as before\n");
+}
+
+#[test]
+fn arguments_and_results_that_stand_still_fail_their_session_by_a_timeout() {
+    let caller = with_fill(&["samples"]);
+    let site = caller.person.site_pid().to_string();
+    let said = run_here(&caller, "transfers", &[&site]);
+    assert_eq!(said, "transfers: too long, and told so\n");
+    caller.nothing_is_left();
+}
+
+#[test]
+fn a_routine_that_asks_is_told_that_its_call_was_cancelled_and_ends_when_it_returns() {
+    let caller = with_fill(&[]);
+    let mut program = here(&caller, "cancelled", &[]);
+    let program = program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let program = program.spawn().unwrap();
+    let mut note = None;
+    until("the routine is told", || {
+        note = caller.in_a_worker("told");
+        note.is_some()
+    });
+    let pid = caller.routine_pids(1, &[]);
+    std::fs::remove_file(note.unwrap()).unwrap();
+    assert_eq!(
+        printed(&collect(program)),
+        "cancelled: and another is not\n"
+    );
+    assert_eq!(
+        caller.count_in_log("\"finished\""),
+        2,
+        "the cancelled one has no result"
+    );
+    assert!(!alive(pid[0]));
     caller.nothing_is_left();
 }

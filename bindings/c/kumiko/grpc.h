@@ -112,17 +112,25 @@ grpc_error_t grpc_function_handle_get_attr_np(grpc_function_handle_t *, grpc_han
 grpc_error_t grpc_call(grpc_function_handle_t *, ...);
 grpc_error_t grpc_call_async(grpc_function_handle_t *, grpc_sessionid_t *, ...);
 
-/* What a session is to be. Values are the addresses of an int; one that is got is to be released. SESSION_TIMEOUT: seconds from its begin,
- * after which it fails with GRPC_TIMEOUT_NP and its call is cancelled; 0 is no limit. WAIT_ARG_TRANSFER is always COPY. The attributes can
- * be used again, with any handle, and be destructed while sessions run. */
+/* What a session is to be. Values are the addresses of an int; one that is got is to be released. The timeouts are seconds, after which a
+ * session fails with GRPC_TIMEOUT_NP and its call is cancelled; 0 is no limit. SESSION_TIMEOUT: from its begin to its end.
+ * TRANSFER_TIMEOUT_ARGUMENT: until all arguments are sent; TRANSFER_TIMEOUT_RESULT: from when there is a result until all of it is here.
+ * Those of callbacks can only be 0, for each travels in one message. WAIT_ARG_TRANSFER is always COPY. The attributes can be used again, with
+ * any handle, and be destructed while sessions run. */
 typedef struct {
     unsigned long kumiko_timeout_s;
+    unsigned long kumiko_arguments_s;
+    unsigned long kumiko_result_s;
     unsigned long kumiko_mark;
 } grpc_session_attr_t_np;
 
 typedef enum {
     GRPC_SESSION_ATTR_WAIT_ARG_TRANSFER,
-    GRPC_SESSION_ATTR_SESSION_TIMEOUT
+    GRPC_SESSION_ATTR_SESSION_TIMEOUT,
+    GRPC_SESSION_ATTR_TRANSFER_TIMEOUT_ARGUMENT,
+    GRPC_SESSION_ATTR_TRANSFER_TIMEOUT_RESULT,
+    GRPC_SESSION_ATTR_TRANSFER_TIMEOUT_CALLBACK_ARGUMENT,
+    GRPC_SESSION_ATTR_TRANSFER_TIMEOUT_CALLBACK_RESULT
 } grpc_session_attr_name_t_np;
 
 grpc_error_t grpc_session_attr_initialize_np(grpc_function_handle_t *, grpc_session_attr_t_np *);
@@ -145,6 +153,19 @@ grpc_error_t grpc_call_arg_stack_async(grpc_function_handle_t *, grpc_sessionid_
 /* The standard's spelling. */
 #define grpc_call_argstack grpc_call_arg_stack
 #define grpc_call_argstack_async grpc_call_arg_stack_async
+/* The same stacks as DIET spells them: what gives a grpc_error_t gives GRPC_OTHER_ERROR_CODE where others give -1. */
+grpc_arg_stack_t *grpc_stack_create(size_t most);
+grpc_error_t grpc_stack_push(grpc_arg_stack_t *, void *address);
+grpc_error_t grpc_stack_pop(grpc_arg_stack_t *, void **address);
+grpc_error_t grpc_stack_destruct(grpc_arg_stack_t *);
+/* And as NetSolve does, for who asks for it: these are words that a program may have of its own. */
+#ifdef GRPC_NETSOLVE_NAMES
+typedef grpc_arg_stack_t ArgStack;
+#define newArgStack grpc_arg_stack_new
+#define pushArg grpc_arg_stack_push_arg
+#define popArg grpc_arg_stack_pop_arg
+#define destructArgStack grpc_arg_stack_destruct
+#endif
 
 /* The older one-liner: name is MODULE/NAME, or ninf://HOST:PORT/MODULE/NAME. The library is initialized by it if it is not. */
 grpc_error_t Ninf_call(char *name, ...);
@@ -165,8 +186,16 @@ char *grpc_error_string(grpc_error_t);
 grpc_error_t grpc_get_error(grpc_sessionid_t);
 grpc_error_t grpc_get_failed_sessionid(grpc_sessionid_t *idPtr);
 grpc_error_t grpc_last_error_get_np(void);
-#define grpc_get_last_error_np grpc_last_error_get_np /* its older name */
 grpc_error_t grpc_perror_np(char *before);
+/* Their older names. */
+#define grpc_get_last_error_np grpc_last_error_get_np
+#define grpc_get_last_error grpc_last_error_get_np
+#define grpc_perror grpc_perror_np
+
+/* handler is called with the signal's number, by a thread of the library, so that it may call these functions, such as grpc_cancel_all, and
+ * all others; SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGPIPE, SIGCONT and SIGSYS by the thread that they meet, as sigaction(2) has
+ * it. SIG_DFL and SIG_IGN are what they are. grpc_finalize sets back what was there before the first. The library itself handles none. */
+grpc_error_t grpc_signal_handler_set_np(int signal, void (*handler)(int));
 
 /* How far a session is, and how long its stages took, as this end sees them: arguments are sent, the routine waits its turn and computes,
  * the result comes; the caller's functions work. Known of the newest 4096 sessions that were waited for, too. Times of processors, of the
@@ -214,6 +243,56 @@ typedef struct {
 /* info or status may be NULL; what is put into info is to be released. */
 grpc_error_t grpc_session_info_get_np(grpc_sessionid_t, grpc_session_info_t_np **info, int *status);
 grpc_error_t grpc_session_info_release_np(grpc_session_info_t_np *);
+
+/* What is not built is refused by its name, in kumiko_last_message too. Remote objects: no site has a class (GRPC_CLASS_NOT_FOUND_NP), so
+ * nothing is an object's handle (GRPC_INVALID_OBJECT_HANDLE_NP), nor any session one of an object (GRPC_INVALID_SESSION_ID). */
+typedef struct {
+    unsigned long kumiko_none;
+} grpc_object_handle_t_np;
+
+grpc_error_t grpc_object_handle_default_np(grpc_object_handle_t_np *, char *class_name);
+grpc_error_t grpc_object_handle_init_np(grpc_object_handle_t_np *, char *server_name, char *class_name);
+grpc_error_t grpc_object_handle_init_with_attr_np(grpc_object_handle_t_np *, grpc_handle_attr_t_np *);
+grpc_error_t grpc_object_handle_destruct_np(grpc_object_handle_t_np *);
+grpc_error_t grpc_object_handle_array_default_np(grpc_object_handle_t_np *, size_t, char *class_name);
+grpc_error_t grpc_object_handle_array_init_np(grpc_object_handle_t_np *, size_t, char *server_name, char *class_name);
+grpc_error_t grpc_object_handle_array_init_with_attr_np(grpc_object_handle_t_np *, size_t, grpc_handle_attr_t_np *);
+grpc_error_t grpc_object_handle_array_destruct_np(grpc_object_handle_t_np *, size_t);
+grpc_error_t grpc_object_handle_get_attr_np(grpc_object_handle_t_np *, grpc_handle_attr_t_np *);
+grpc_error_t grpc_object_handle_get_from_session_np(grpc_object_handle_t_np **, grpc_sessionid_t);
+grpc_error_t grpc_session_attr_initialize_with_object_handle_np(grpc_object_handle_t_np *, grpc_session_attr_t_np *);
+grpc_error_t grpc_invoke_np(grpc_object_handle_t_np *, char *method_name, ...);
+grpc_error_t grpc_invoke_async_np(grpc_object_handle_t_np *, char *method_name, grpc_sessionid_t *, ...);
+grpc_error_t grpc_invoke_with_attr_np(grpc_object_handle_t_np *, char *method_name, grpc_session_attr_t_np *, ...);
+grpc_error_t grpc_invoke_async_with_attr_np(grpc_object_handle_t_np *, char *method_name, grpc_sessionid_t *, grpc_session_attr_t_np *, ...);
+grpc_error_t grpc_invoke_arg_stack_np(grpc_object_handle_t_np *, char *method_name, grpc_arg_stack_t *);
+grpc_error_t grpc_invoke_arg_stack_async_np(grpc_object_handle_t_np *, char *method_name, grpc_arg_stack_t *);
+
+/* Data that stay at sites between calls (GFD-R-P.186): GRPC_OTHER_ERROR_CODE, whatever is given. Arguments and results travel with their
+ * call, which is what that document's GRPC_VOLATILE means. */
+typedef struct {
+    unsigned long kumiko_none;
+} grpc_data_t;
+
+typedef enum {
+    GRPC_VOLATILE,
+    GRPC_STICKY,
+    GRPC_UNIQUE_VOLATILE,
+    GRPC_UNIQUE_STICKY
+} grpc_data_mode_t;
+
+grpc_error_t grpc_data_init(void *, ...);
+grpc_error_t grpc_data_memory_mapping_set(const void *, ...);
+grpc_error_t grpc_data_memory_mapping_get(const void *, ...);
+grpc_error_t grpc_data_container_set(void *, ...);
+grpc_error_t grpc_data_container_get(const void *, ...);
+grpc_error_t grpc_data_transfer(void *, ...);
+grpc_error_t grpc_data_wait(const void *, ...);
+grpc_error_t grpc_data_unbind(void *, ...);
+grpc_error_t grpc_data_free(void *, ...);
+grpc_error_t grpc_data_getinfo(const void *, ...);
+grpc_error_t grpc_data_load(void *, ...);
+grpc_error_t grpc_data_save(const void *, ...);
 
 /* Not of the standard: as grpc_call and grpc_call_async, with every argument by its address, scalars too (a text by its own), for
  * languages without variable numbers of arguments. */

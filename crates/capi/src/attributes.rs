@@ -79,6 +79,17 @@ unsafe fn known(attributes: *const Handed) -> Result<(Arc<Library>, u64), Failed
     }
 }
 
+/// The name of what a handle of these would be for; there is none if it is not set.
+///
+/// # Safety
+/// NULL, or readable.
+pub unsafe fn function_of(attributes: *const Handed) -> Result<String, Failed> {
+    // SAFETY: this function's own promise.
+    let (library, number) = unsafe { known(attributes)? };
+    let known = library.attributes(number).unwrap_or_default();
+    Ok(known.function.unwrap_or_default())
+}
+
 /// # Safety
 /// NULL, or writable.
 unsafe fn hand_out(attributes: *mut Handed, with: Attributes) -> Result<(), Failed> {

@@ -4,7 +4,7 @@ use crate::codes::{
     self, Code, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NONE_COMPLETED, NOT_COMPLETED,
 };
 use crate::outputs::{Slot, kind, take};
-use crate::session_attributes::{Attributes, timeout};
+use crate::session_attributes::{Attributes, limits};
 use crate::sessions::{self, Library, library};
 use kumiko_idl::Formal;
 use std::ffi::{CStr, c_char};
@@ -27,7 +27,7 @@ pub struct Handle {
 
 /// # Safety
 /// NULL, or a text that ends with a zero.
-unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
+pub unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
     // SAFETY: the caller's promise.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
@@ -273,12 +273,12 @@ pub unsafe extern "C" fn kumiko_gridrpc_begin(
             return Err(Failed::bare(INVALID_SESSION_ID));
         }
         // SAFETY: NULL or the caller's attributes (grpc.h).
-        let timeout = unsafe { timeout(attributes)? };
+        let limits = unsafe { limits(attributes)? };
         // SAFETY: `count` of them were written; of none, the address is that of an array all the same.
         let slots = unsafe { std::slice::from_raw_parts(slots, count) };
         // SAFETY: they were read as the signature's kinds say, and addresses are the caller's (grpc.h).
         let given = unsafe { take(&function.signature, slots)? };
-        let number = library.begin(&function, handle as usize, given, timeout)?;
+        let number = library.begin(&function, handle as usize, given, limits)?;
         // SAFETY: not NULL, and the caller's variable.
         unsafe { *session = number };
         Ok(())

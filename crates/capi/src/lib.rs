@@ -1,8 +1,8 @@
 //! libgridrpc (ring 3): the C interface of the GridRPC standard, as bindings/c/kumiko/grpc.h has it. The entries with a variable
-//! number of arguments are c/entries.c; `entries`, `addresses`, `stacks`, `attributes`, `session_attributes` and `info` are the
-//! others, `sessions` what they do; `functions` calls the caller's.
+//! number of arguments are c/entries.c; `entries`, `addresses`, `stacks`, `attributes`, `session_attributes`, `info` and `signals` are
+//! the others, `sessions` what they do; `functions` calls the caller's; `refused` says what there is not.
 //!
-//! Not here: remote objects; the conversation (kumiko-rpc-client).
+//! Not here: the conversation (kumiko-rpc-client).
 
 mod addresses;
 mod attributes;
@@ -10,8 +10,11 @@ mod codes;
 mod entries;
 mod functions;
 mod info;
+mod limits;
 mod memory;
 mod outputs;
+mod refused;
 mod session_attributes;
 mod sessions;
+mod signals;
 mod stacks;

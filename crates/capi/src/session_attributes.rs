@@ -1,7 +1,8 @@
-//! Attributes of sessions (Ninf-G): how long one may take. Not here: what ends it then (`sessions`).
+//! Attributes of sessions (Ninf-G): how long one, and what it sends and fetches, may take. Not here: what ends it then (`limits`).
 
 use crate::codes::{self, Code, Failed, OTHER_ERROR_CODE};
 use crate::entries::{Handle, number};
+use crate::limits::Limits;
 use crate::memory;
 use crate::sessions::library;
 use std::ffi::c_void;
@@ -13,6 +14,10 @@ const MARK: u64 = u64::from_le_bytes(*b"kmkosess");
 /// Numbers of `grpc_session_attr_name_t_np`.
 const WAIT_ARG_TRANSFER: i32 = 0;
 const SESSION_TIMEOUT: i32 = 1;
+const TRANSFER_TIMEOUT_ARGUMENT: i32 = 2;
+const TRANSFER_TIMEOUT_RESULT: i32 = 3;
+const TRANSFER_TIMEOUT_CALLBACK_ARGUMENT: i32 = 4;
+const TRANSFER_TIMEOUT_CALLBACK_RESULT: i32 = 5;
 /// Of `grpc_argument_transfer_t_np`: what is given is copied before a call returns.
 const TRANSFER_COPY: i32 = 3;
 
@@ -22,6 +27,8 @@ const TRANSFER_COPY: i32 = 3;
 pub struct Attributes {
     /// Seconds; 0: as long as it takes.
     timeout_s: u64,
+    arguments_s: u64,
+    result_s: u64,
     mark: u64,
 }
 
@@ -44,13 +51,30 @@ unsafe fn known<'a>(attributes: *mut Attributes) -> Result<&'a mut Attributes, F
 ///
 /// # Safety
 /// NULL, or readable and nobody else's.
-pub unsafe fn timeout(attributes: *mut Attributes) -> Result<Option<Duration>, Failed> {
+pub unsafe fn limits(attributes: *mut Attributes) -> Result<Limits, Failed> {
     if attributes.is_null() {
-        return Ok(None);
+        return Ok(Limits::default());
     }
     // SAFETY: this function's own promise.
-    let timeout_s = unsafe { known(attributes)? }.timeout_s;
-    Ok((timeout_s > 0).then(|| Duration::from_secs(timeout_s)))
+    let known = unsafe { known(attributes)? };
+    let limit = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
+    Ok(Limits {
+        session: limit(known.timeout_s),
+        arguments: limit(known.arguments_s),
+        result: limit(known.result_s),
+    })
+}
+
+impl Attributes {
+    /// Seconds of one of the timeouts.
+    fn seconds(&mut self, name: i32) -> Option<&mut u64> {
+        match name {
+            SESSION_TIMEOUT => Some(&mut self.timeout_s),
+            TRANSFER_TIMEOUT_ARGUMENT => Some(&mut self.arguments_s),
+            TRANSFER_TIMEOUT_RESULT => Some(&mut self.result_s),
+            _ => None,
+        }
+    }
 }
 
 /// # Safety
@@ -67,9 +91,14 @@ pub unsafe extern "C" fn grpc_session_attr_initialize_np(
         if attributes.is_null() {
             return Err(wrong("the attributes are NULL"));
         }
-        let (timeout_s, mark) = (0, MARK);
+        let unlimited = Attributes {
+            timeout_s: 0,
+            arguments_s: 0,
+            result_s: 0,
+            mark: MARK,
+        };
         // SAFETY: not NULL, and the caller's variable (grpc.h).
-        unsafe { attributes.write(Attributes { timeout_s, mark }) };
+        unsafe { attributes.write(unlimited) };
         Ok(())
     };
     codes::told(make())
@@ -99,10 +128,19 @@ pub unsafe extern "C" fn grpc_session_attr_set_np(
         }
         // SAFETY: not NULL, so the address of an int (grpc.h).
         let value = unsafe { value.read_unaligned() };
+        if let Some(seconds) = known.seconds(name) {
+            *seconds =
+                u64::try_from(value).map_err(|_| wrong("a timeout of less than 0 seconds"))?;
+            return Ok(());
+        }
         match name {
-            SESSION_TIMEOUT => {
-                known.timeout_s = u64::try_from(value)
-                    .map_err(|_| wrong("SESSION_TIMEOUT: it is less than 0 seconds"))?;
+            TRANSFER_TIMEOUT_CALLBACK_ARGUMENT | TRANSFER_TIMEOUT_CALLBACK_RESULT => {
+                if value != 0 {
+                    return Err(wrong(
+                        "TRANSFER_TIMEOUT_CALLBACK_ARGUMENT, _RESULT: what a callback takes and gives is one message, which has no \
+                         time of its own; SESSION_TIMEOUT limits the session",
+                    ));
+                }
             }
             // Whatever is asked for: what was given may be changed when the call returns.
             WAIT_ARG_TRANSFER if (1..=TRANSFER_COPY).contains(&value) => {}
@@ -127,9 +165,10 @@ pub unsafe extern "C" fn grpc_session_attr_get_np(
         if value.is_null() {
             return Err(wrong("there is no place for the value"));
         }
-        let got = match name {
-            SESSION_TIMEOUT => i32::try_from(known.timeout_s).unwrap_or(i32::MAX),
-            WAIT_ARG_TRANSFER => TRANSFER_COPY,
+        let got = match (known.seconds(name), name) {
+            (Some(seconds), _) => i32::try_from(*seconds).unwrap_or(i32::MAX),
+            (None, TRANSFER_TIMEOUT_CALLBACK_ARGUMENT | TRANSFER_TIMEOUT_CALLBACK_RESULT) => 0,
+            (None, WAIT_ARG_TRANSFER) => TRANSFER_COPY,
             _ => return Err(wrong("a session has no such attribute here")),
         };
         // SAFETY: not NULL, and the caller's variable (grpc.h).

@@ -7,7 +7,10 @@ use crate::codes::{
     NOT_INITIALIZED, OTHER_ERROR_CODE, RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED, TIMEOUT_NP,
 };
 use crate::functions::Functions;
+use crate::limits::Limits;
 use crate::outputs::Outputs;
+use crate::signals;
+use bytes::Bytes;
 use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, SiteAddress};
@@ -124,11 +127,12 @@ fn runtime() -> Result<&'static Runtime, Failed> {
     Ok(RUNTIME.get_or_init(|| runtime))
 }
 
-/// What runs is cancelled.
+/// What runs is cancelled, and signals are whose they were.
 pub fn finalize() -> Result<(), Failed> {
     let library = lock(&LIBRARY)
         .take()
         .ok_or_else(|| Failed::bare(NOT_INITIALIZED))?;
+    signals::set_back();
     let open: Vec<i32> = lock(&library.state).sessions.keys().copied().collect();
     for session in open {
         let _ = library.cancel(session);
@@ -147,14 +151,6 @@ pub fn finalize() -> Result<(), Failed> {
         }
     });
     Ok(())
-}
-
-/// Never, if there is no time to pass.
-async fn passed(time: Option<Duration>) {
-    match time {
-        Some(time) => tokio::time::sleep(time).await,
-        None => std::future::pending().await,
-    }
 }
 
 fn failed(error: &RpcError) -> Failed {
@@ -301,13 +297,13 @@ impl Library {
             .ok_or_else(|| Failed::bare(INVALID_FUNCTION_HANDLE))
     }
 
-    /// Begins a session, which may take so long; its arguments are copied already.
+    /// Begins a session, within these limits; its arguments are copied already.
     pub fn begin(
         self: &Arc<Self>,
         function: &Arc<Function>,
         handle: usize,
         (arguments, outputs, functions): (Arguments, Outputs, Option<Functions>),
-        timeout: Option<Duration>,
+        limits: Limits,
     ) -> Result<i32, Failed> {
         let id = self
             .runtime
@@ -340,48 +336,42 @@ impl Library {
             let mut call = pin!(calls.call_seen(id, &function.name, &arguments, &stages));
             let came = tokio::select! {
                 came = &mut call => came,
-                () = passed(timeout) => {
+                () = limits.pass(&stages) => {
                     if let Some(library) = library.upgrade() {
                         let _ = library.stop(session, TIMEOUT_NP);
                     }
                     call.await
                 }
             };
-            let Some(library) = library.upgrade() else {
-                return;
-            };
-            let mut acknowledge = false;
-            {
-                let mut state = lock(&library.state);
-                let Some(session) = state.sessions.get_mut(&session) else {
-                    return;
-                };
-                session.end = Some(match (came, session.stopped) {
-                    // Under the lock: nobody sees the end before its results are there.
-                    (Ok(result), None) => {
-                        acknowledge = true;
-                        match outputs.put(&result) {
-                            true => Ok(()),
-                            false => Err(Failed::bare(COMMUNICATION_FAILED)),
-                        }
-                    }
-                    (Ok(_), Some(code)) => {
-                        acknowledge = true;
-                        Err(Failed::bare(code))
-                    }
-                    (Err(_), Some(code)) => Err(Failed::bare(code)),
-                    (Err(error), None) => Err(failed(&error)),
-                });
-                library.ended.notify_all();
+            let result_is_here = came.is_ok();
+            if let Some(library) = library.upgrade() {
+                library.end(session, came, &outputs);
             }
-            if acknowledge {
-                function.calls.acknowledge(id);
+            // Also one that nobody waits for any more: its site would keep it.
+            if result_is_here {
+                calls.acknowledge(id);
             }
         };
         let mut state = lock(&self.state);
         while state.talks.try_join_next().is_some() {}
         state.talks.spawn_on(talk, self.runtime.handle());
         Ok(session)
+    }
+
+    /// What came is a session's end, if nothing was before.
+    fn end(&self, session: i32, came: Result<Bytes, RpcError>, outputs: &Outputs) {
+        let mut state = lock(&self.state);
+        let Some(session) = state.sessions.get_mut(&session) else {
+            return;
+        };
+        session.end = Some(match (came, session.stopped) {
+            (_, Some(code)) => Err(Failed::bare(code)),
+            // Under the lock: nobody sees the end before its results are there.
+            (Ok(result), None) if outputs.put(&result) => Ok(()),
+            (Ok(_), None) => Err(Failed::bare(COMMUNICATION_FAILED)),
+            (Err(error), None) => Err(failed(&error)),
+        });
+        self.ended.notify_all();
     }
 
     pub fn handle_of(&self, session: i32) -> Result<usize, Failed> {

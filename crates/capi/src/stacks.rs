@@ -72,6 +72,51 @@ pub unsafe extern "C" fn grpc_arg_stack_destruct(stack: *mut Stack) -> i32 {
     0
 }
 
+/// NULL: no stack has so many.
+#[unsafe(no_mangle)]
+pub extern "C" fn grpc_stack_create(most: usize) -> *mut Stack {
+    grpc_arg_stack_new(i32::try_from(most).unwrap_or(i32::MAX))
+}
+
+fn code(is: i32) -> Code {
+    match is {
+        0 => codes::NO_ERROR,
+        _ => OTHER_ERROR_CODE,
+    }
+}
+
+/// # Safety
+/// As grpc.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn grpc_stack_push(stack: *mut Stack, address: *mut u8) -> Code {
+    // SAFETY: this function's own promise.
+    code(unsafe { grpc_arg_stack_push_arg(stack, address) })
+}
+
+/// # Safety
+/// As grpc.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn grpc_stack_pop(stack: *mut Stack, address: *mut *mut u8) -> Code {
+    // SAFETY: as above.
+    let popped = unsafe { stack.as_mut() }.and_then(|stack| stack.addresses.pop());
+    let Some(popped) = popped else {
+        return failed("the argument stack is NULL, or empty");
+    };
+    if !address.is_null() {
+        // SAFETY: not NULL, and the caller's variable (grpc.h).
+        unsafe { *address = popped };
+    }
+    codes::NO_ERROR
+}
+
+/// # Safety
+/// As grpc.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn grpc_stack_destruct(stack: *mut Stack) -> Code {
+    // SAFETY: this function's own promise.
+    code(unsafe { grpc_arg_stack_destruct(stack) })
+}
+
 /// # Safety
 /// As grpc.h says.
 #[unsafe(no_mangle)]

@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// In their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +32,7 @@ struct State {
 #[derive(Debug)]
 pub struct Stages {
     state: Mutex<State>,
+    outcome: Notify,
 }
 
 /// What lasts is counted until now.
@@ -65,6 +67,7 @@ impl Default for Stages {
                 questions: 0,
                 answering: Duration::ZERO,
             }),
+            outcome: Notify::new(),
         }
     }
 }
@@ -90,6 +93,12 @@ impl Stages {
         let mut state = self.state();
         state.outcome.get_or_insert_with(Instant::now);
         state.moved.to_fetch = to_fetch;
+        self.outcome.notify_one();
+    }
+
+    /// Waits until there is an outcome, of which bytes may be on their way; for one who waits.
+    pub async fn outcome_is_there(&self) {
+        self.outcome.notified().await;
     }
 
     pub(crate) fn fetched(&self, bytes: u64) {

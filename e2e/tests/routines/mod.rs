@@ -156,6 +156,15 @@ impl Caller {
         found.unwrap()
     }
 
+    /// A file of this name in the working directory of a routine's process.
+    pub fn in_a_worker(&self, name: &str) -> Option<PathBuf> {
+        let workers = std::fs::read_dir(self.state().join("workers")).ok()?;
+        let files = workers
+            .flatten()
+            .map(|one| one.path().join("job").join(name));
+        files.into_iter().find(|file| file.exists())
+    }
+
     fn state(&self) -> PathBuf {
         self.person.kumiko_home().join("state/rpc")
     }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,8 @@ static int kumiko_say;                      /* what is said there is heard by th
 static uint64_t kumiko_this[3];             /* the call: client, count, epoch */
 static jmp_buf kumiko_out;                  /* where a call ends that cannot be computed */
 static uint64_t kumiko_asked;               /* callbacks of this call so far, from its beginning */
+static volatile sig_atomic_t kumiko_to_end; /* SIGTERM came to a routine that asks for that */
+static int kumiko_asks_end, kumiko_told_end;
 
 #ifndef KUMIKO_CHECKPOINT                   /* made without the library: a safe point is nothing */
 #define KUMIKO_WEAK __attribute__((weak))
@@ -60,9 +63,13 @@ static void kumiko_fail(const char *what) {
 }
 
 #ifdef __cplusplus
-extern "C"
+extern "C" {
 #endif
 void kumiko_raise(const char *error, const char *told);
+int grpc_is_canceled_np(int *error);
+#ifdef __cplusplus
+}
+#endif
 
 /* 0: there is nothing more. */
 static int kumiko_read(void *to, size_t bytes) {
@@ -273,6 +280,35 @@ void kumiko_raise(const char *error, const char *told) {
     longjmp(kumiko_out, 1);
 }
 
+static void kumiko_note_end(int signal) { kumiko_to_end = signal; }
+
+static void kumiko_on_end(void (*handler)(int)) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* As Ninf-G has it. Until a routine has asked once, the signal ends it where it is; from then on it is told, and ends when it returns. */
+int grpc_is_canceled_np(int *error) {
+    if (!kumiko_asks_end) {
+        kumiko_asks_end = 1;
+        kumiko_on_end(kumiko_note_end);
+    }
+    if (error) *error = 0; /* GRPC_NO_ERROR */
+    if (kumiko_to_end) kumiko_told_end = 1;
+    return kumiko_told_end;
+}
+
+/* What a routine computed that stopped because it was told so is no result. */
+static void kumiko_computed(void) {
+    if (!kumiko_asks_end) return;
+    kumiko_asks_end = 0;
+    kumiko_on_end(SIG_DFL);
+    if (kumiko_told_end) raise(SIGTERM);
+}
+
 static void kumiko_take(struct kumiko_value *v, char *out) {
     if (v->kind != 2) return;
     if (v->out_at != KUMIKO_NONE && v->moved_bytes && v->memory != (void *)(out + v->out_at)) {
@@ -361,6 +397,7 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
         /* One that goes on where it was goes on with its callbacks too. */
         if (callbacks) kumiko_ckpt_state("kumiko.callbacks", &kumiko_asked, sizeof kumiko_asked);
         int failed = kumiko_compute(routine, values);
+        kumiko_computed();
         kumiko_ckpt_end();
         fflush(NULL);
         uint64_t end = head[6];
@@ -379,6 +416,7 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
         }
         if (in && in_small) free(in); else if (in) munmap(in, in_bytes);
         if (out && out_small) free(out); else if (out) munmap(out, out_bytes);
+        if (kumiko_to_end) raise(SIGTERM); /* it had its result first */
     }
     return 0;
 }

@@ -1,0 +1,30 @@
+/* A routine that sets something right when its call is cancelled (rpc_c.rs). */
+
+#include "check.h"
+
+#include <unistd.h>
+
+static volatile int begun;
+
+static void asks(int *round) { begun = *round; }
+
+int main(void) {
+    grpc_function_handle_t until;
+    grpc_sessionid_t id;
+    int rounds = 0;
+    CHECK(grpc_initialize(NULL), GRPC_NO_ERROR);
+    CHECK(grpc_function_handle_default(&until, "fill/until_cancelled"), GRPC_NO_ERROR);
+    CHECK(grpc_call(&until, 3, &rounds, asks), GRPC_NO_ERROR); /* nobody cancels it */
+    CHECK(rounds, 3);
+    CHECK(grpc_call_async(&until, &id, 1000000, &rounds, asks), GRPC_NO_ERROR);
+    while (!begun) usleep(10 * 1000);
+    CHECK(grpc_cancel(id), GRPC_NO_ERROR);
+    CHECK(grpc_wait(id), GRPC_SESSION_FAILED);
+    CHECK(grpc_get_error(id), GRPC_CANCELED_NP);
+    rounds = 0;
+    CHECK(grpc_call(&until, 3, &rounds, asks), GRPC_NO_ERROR); /* another process has it */
+    CHECK(rounds, 3);
+    CHECK(grpc_finalize(), GRPC_NO_ERROR);
+    puts("cancelled: and another is not");
+    return 0;
+}
