@@ -6,6 +6,7 @@ use kumiko_linux::limits::group::{Controller, Place};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Far more than any of this takes.
@@ -300,6 +301,42 @@ fn sockets_are_paced_and_the_rate_is_changed_while_the_job_runs() {
     until("8 MB/s", &|rate| (3e6..10e6).contains(&rate));
     ask("network_kbyte_s=500");
     until("0.5 MB/s", &|rate| rate < 0.7e6);
+}
+
+/// Sends 60,000 bytes by each of 12 connections in turn, 20 times, and waits for an answer each time.
+const TAKING_TURNS: &str = "my @all; for (1..12) { socket(my $s, AF_INET, SOCK_STREAM, 0); \
+    connect($s, pack_sockaddr_in($ARGV[0], INADDR_LOOPBACK)) or die $!; push @all, $s } \
+    for (1..20) { for my $s (@all) { my $left = 60_000; \
+    $left -= syswrite($s, 'x' x $left) while $left; sysread($s, my $answer, 1) or die $! } }";
+
+#[test]
+fn sockets_that_take_turns_have_the_whole_rate_in_turn() {
+    if !possible("sockets_that_take_turns_have_the_whole_rate_in_turn") {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut message = vec![0; 60_000];
+                while stream.read_exact(&mut message).is_ok() {
+                    stream.write_all(b"x").unwrap();
+                }
+            });
+        }
+    });
+    let begun = Instant::now();
+    let script = format!("perl -MSocket -e \"$0\" {port}");
+    let mut command = sandbox(&["net=1MB/s"], &script);
+    assert!(command.arg(TAKING_TURNS).status().unwrap().success());
+    // 14.4 MB, half of which are first packets, which nobody can pace. With a twelfth of the rate each it is a minute.
+    assert!(
+        begun.elapsed() < Duration::from_secs(40),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]

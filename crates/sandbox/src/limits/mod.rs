@@ -3,6 +3,7 @@
 //! Not here: what the limits are (kumiko-policy), what becomes of a job that was over one (who stands by).
 
 mod account;
+mod balance;
 mod bucket;
 mod groups;
 mod inside;

@@ -1,16 +1,16 @@
 //! The network rate of a job (P52): its TCP sockets are found and paced, and the rate is divided among them anew a few
 //! times a second. What was sent is added up, and the rate corrected by it. What came to them is told at each look.
 
-use super::shares::{Claim, divide};
+use super::balance::{Balance, Sent};
+use super::shares::{Claim, divide, is_over};
 use kumiko_linux::limits::pacing::{Owner, UNBOUNDED, UNPACED};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How often the rate is divided anew, when no socket is new.
 const DIVIDE_EVERY: Duration = Duration::from_millis(200);
-/// What was sent too much or too little is made good within a second, if it is not more than one part in so many of what
-/// may be sent in one: so a correction is never a burst, and what a new socket sent before it was found is forgotten.
-const CORRECTION: i128 = 10;
+/// TCP paces nothing of a connection's first ten packets (tcp_update_skb_after_send): they cannot be made good.
+const FIRST_BYTES: u64 = 10 << 16;
 
 /// What may come to a socket that is not read, in time at the rate: more than a round trip takes, so that it is no limit
 /// itself, and little enough to wait for when the job is stopped.
@@ -24,8 +24,7 @@ pub struct Pacer {
     rate: Option<u64>,
     sockets: BTreeMap<u64, Socket>,
     divided: Option<Instant>,
-    /// Bytes that may be sent still, or were sent too much.
-    balance: i128,
+    balance: Balance,
     /// Sockets may still have a pace, though there is no rate any more.
     left: bool,
 }
@@ -49,7 +48,7 @@ impl Pacer {
     pub fn set(&mut self, rate: Option<u64>) {
         self.left |= self.rate.is_some() && rate.is_none();
         self.rate = rate;
-        self.balance = 0;
+        self.balance = Balance::default();
         self.divided = None;
     }
 
@@ -81,18 +80,21 @@ impl Pacer {
             return 0;
         };
         self.sockets.retain(|inode, _| places.contains_key(inode));
-        let mut received = 0;
+        let (mut received, mut sent_bytes) = (0, 0);
         for (inode, socket) in self.sockets.iter_mut().filter(|(_, socket)| socket.counts) {
             let place = places.get(inode);
             let now = place.and_then(|place| place.owner.look(place.descriptor).ok()?);
             if let Some(now) = now {
                 received += now.received.saturating_sub(socket.received);
                 socket.received = now.received;
+                sent_bytes += now.bytes.saturating_sub(socket.bytes);
             }
         }
         let new = places.keys().any(|inode| !self.sockets.contains_key(inode));
         let since = self.divided.map(|at| now.saturating_duration_since(at));
-        if new || since.is_none_or(|since| since >= DIVIDE_EVERY) {
+        let is_due =
+            |since| since >= DIVIDE_EVERY || is_over(rate, since, self.sockets.len(), sent_bytes);
+        if new || since.is_none_or(is_due) {
             received += self.divide(rate, since.unwrap_or(DIVIDE_EVERY), &places);
             self.divided = Some(now);
         }
@@ -106,7 +108,7 @@ impl Pacer {
         // Asked first with the share that they have; a new one with a fair one, since it may send before we are done.
         let fair = rate / (places.len() as u64).max(1);
         let mut claims = Vec::with_capacity(places.len());
-        let mut sent_bytes = 0;
+        let (mut paced_bytes, mut first_bytes) = (0, 0);
         for (inode, place) in places {
             let before = self.sockets.get(inode).copied();
             let share = before.and_then(|socket| socket.share);
@@ -129,7 +131,10 @@ impl Pacer {
             let fresh = sent
                 .bytes
                 .saturating_sub(before.map_or(0, |socket| socket.bytes));
-            sent_bytes += fresh;
+            match before.is_some_and(|socket| socket.bytes >= FIRST_BYTES) {
+                true => paced_bytes += fresh,
+                false => first_bytes += fresh,
+            }
             let counts = !sent.apart;
             let socket = Socket {
                 counts,
@@ -144,12 +149,14 @@ impl Pacer {
                 claims.push((*inode, Claim { share, used, waits }));
             }
         }
-        let most = i128::from(rate) / CORRECTION;
-        let due = i128::try_from(u128::from(rate) * since.as_nanos() / 1_000_000_000);
-        let balance = self.balance + due.unwrap_or(i128::MAX) - i128::from(sent_bytes);
-        self.balance = balance.clamp(-most, most);
-        let rate = u64::try_from(i128::from(rate) + self.balance).unwrap_or(rate);
         let only: Vec<Claim> = claims.iter().map(|(_, claim)| *claim).collect();
+        let sent = Sent {
+            since,
+            paced_bytes,
+            first_bytes,
+            waits: only.iter().any(|claim| claim.waits),
+        };
+        let rate = self.balance.correct(rate, sent);
         // What is not connected yet has what one more would have.
         let next = rate / (claims.len() as u64 + 1);
         let shares = divide(rate, &only);
