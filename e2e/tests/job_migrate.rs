@@ -1,6 +1,8 @@
 //! A job whose program links the checkpoint library migrates when its owner says so, and goes on where it was.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[allow(dead_code, unused_imports, unused_macros)]
+mod engines;
 mod routines;
 
 use kumiko_e2e::{Person, finish, has_program, skip, told, until};
@@ -41,8 +43,9 @@ fn compile(person: &Person) {
     assert!(output.status.success(), "{}", told(&output));
 }
 
-fn refused(person: &Person, job: &str, expected: &str) {
-    let output = person.run(["job", "migrate", job]);
+#[track_caller]
+fn refused(person: &Person, words: &[&str], expected: &str) {
+    let output = person.run(["job", "migrate"].iter().chain(words));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains(expected), "{said}");
@@ -66,7 +69,7 @@ fn a_job_that_migrates_goes_on_from_its_newest_checkpoint() {
     };
     let job = submit(&["--rerun"]);
     let other = submit(&[]);
-    refused(&person, &other, "submit it with --rerun");
+    refused(&person, &[&other], "submit it with --rerun");
     person.ok(["job", "migrate", &job]);
     let waited = person.run(["job", "wait", &job]);
     assert_eq!(waited.status.code(), Some(0), "{}", told(&waited));
@@ -77,7 +80,92 @@ fn a_job_that_migrates_goes_on_from_its_newest_checkpoint() {
     let why = person.ok(["job", "explain", &job]);
     let words = "its owner has it migrate: attempt 1 is told to end";
     assert!(why.contains(words), "{why}");
-    refused(&person, &job, "it has ended");
+    refused(&person, &[&job], "it has ended");
     assert!(person.ok(["job", "list"]).contains("active"), "the other");
     person.ok(["job", "cancel", &other, "--grace", "0"]);
+}
+
+/// Counts its starts, and ends in its third one, or when it is told.
+const THRICE: &str = "echo start >> starts; test $(wc -l < starts) -ge 3 && exit 5; until test -e go; do sleep 0.02; done";
+
+fn begun(person: &Person, job: &str, times: usize) {
+    let starts = engines::directory(person, job).join("starts");
+    until(&format!("job {job} has begun {times} times"), || {
+        std::fs::read_to_string(&starts).is_ok_and(|starts| starts.lines().count() == times)
+    });
+}
+
+/// The number of the pilot that has, or had, an attempt.
+fn pilot_of(person: &Person, attempt: &str) -> String {
+    let spool = person.kumiko_home().join("state/spool").join(attempt);
+    let given = std::fs::read_to_string(spool.join("pilot")).unwrap();
+    given.split(' ').next().unwrap().to_owned()
+}
+
+fn said(person: &Person, command: &str, words: &[&str]) -> String {
+    let output = finish(&mut person.program(command, words));
+    assert!(output.status.success(), "{}", told(&output));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_job_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
+    let test = "a_job_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot";
+    let Some(person) = engines::user("slurm", test) else {
+        return;
+    };
+    person.ok(engines::start("slurm").into_iter().chain(["--pilots", "2"]));
+    let submit = |flags: &[&str], script: &str| {
+        let line = [&["job", "submit"], flags, &["--", "sh", "-c", script]].concat();
+        let job = person.ok(line).trim().to_owned();
+        begun(&person, &job, 1);
+        job
+    };
+    let job = submit(&["--rerun"], THRICE);
+    let site = std::fs::read_to_string(person.kumiko_home().join("state/spool/site")).unwrap();
+    let pilot = format!("kumiko-{site}-pilot-1");
+    let first = said(
+        &person,
+        "squeue",
+        &["--noheader", "--name", &pilot, "-o", "%N"],
+    );
+    let nodes = said(&person, "sinfo", &["-hN", "-o", "%N"]);
+    let mut nodes = nodes.lines().map(str::trim);
+    let other = nodes.find(|node| *node != first).unwrap();
+    let no_pilot = format!("takes jobs on \"{other}\": there are some on {first}");
+    refused(&person, &[&job, "--to", other], &no_pilot);
+    // The engine's own, for it asks for what a pilot does not give.
+    let alone = submit(&["--rerun", "--memory", "64"], THRICE);
+    refused(
+        &person,
+        &[&alone, "--to", &first],
+        "no pilot of this site has it",
+    );
+    person.ok(["job", "cancel", &alone, "--grace", "0"]);
+    // The next pilot has no room beside the first.
+    let line = ["--parsable", "--nodelist", &first, "--cpus-per-task", "31"];
+    let line = [&line[..], &["--wrap", "exec sleep 600"]].concat();
+    let filling = said(&person, "sbatch", &line);
+    until("the first host is full", || {
+        let line = ["--noheader", "--jobs", &filling, "-o", "%T"];
+        said(&person, "squeue", &line) == "RUNNING"
+    });
+    let stays = submit(&[], engines::COUNTED);
+    assert_eq!(pilot_of(&person, &format!("{stays}.1")), "2");
+    std::fs::write(engines::directory(&person, &stays).join("go"), "").unwrap();
+    assert_eq!(person.run(["job", "wait", &stays]).status.code(), Some(5));
+
+    assert_eq!(pilot_of(&person, &format!("{job}.1")), "1");
+    person.ok(["job", "migrate", &job, "--to", other]);
+    begun(&person, &job, 2);
+    assert_eq!(pilot_of(&person, &format!("{job}.2")), "2");
+    // Its first pilot has room, and so has that where it is.
+    person.ok(["job", "migrate", &job, "--to", &first]);
+    let waited = person.run(["job", "wait", &job]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    assert_eq!(pilot_of(&person, &format!("{job}.3")), "1");
+    let why = person.ok(["job", "explain", &job]);
+    let words = format!("its owner has it migrate to {other}: attempt 1 is told to end");
+    assert!(why.contains(&words), "{why}");
+    said(&person, "scancel", &[&filling]);
 }

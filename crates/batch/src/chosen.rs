@@ -222,6 +222,10 @@ impl BatchSystem for Chosen {
         of_each!(self, system => system.is_on(id, host))
     }
 
+    fn is_piloted(&self, id: AttemptId) -> bool {
+        of_each!(self, system => system.is_piloted(id))
+    }
+
     fn spares(&self) -> u64 {
         of_each!(self, system => system.spares())
     }

@@ -223,12 +223,14 @@ impl Client {
         Ok(())
     }
 
-    /// Ends what runs of a job that may run again, which it does then (spec/jobs J38).
+    /// Ends what runs of a job that may run again, which it does then (spec/jobs J38); on this host, if one is named.
     ///
     /// # Errors
-    /// No such job, one that may not run again, or does not run; or the link is lost (it may or may not have arrived).
-    pub async fn migrate(&self, job: JobId) -> Result<(), ClientError> {
-        let Done {} = self.one(&Request::Migrate { job }, Retry::No).await?;
+    /// No such job, one that may not run again, or does not run, or cannot run there; or the link is lost (it may or may not have arrived).
+    pub async fn migrate(&self, job: JobId, to: Option<&str>) -> Result<(), ClientError> {
+        let to = to.map(str::to_owned);
+        let request = Request::Migrate { job, to };
+        let Done {} = self.one(&request, Retry::No).await?;
         Ok(())
     }
 

@@ -198,6 +198,15 @@ async fn the_whole_life_of_a_job(test: &str, version: &'static str) {
         asked,
         ["paths.'/data' = 'hidden'", "network.deny = ['192.0.2.9']"]
     );
+    for how in [&["-X", "POST"][..], &["--json", "{\"to\": \"n2\"}"]] {
+        let answer = curl.ask(&format!("/v1/jobs/{deaf}/migrate"), how).await;
+        assert_eq!((answer.status, answer.json()), (200, json!({})));
+    }
+    let moves = curl
+        .site
+        .jobs
+        .with(kumiko_job::id::JobId(deaf), |j| j.moves.clone());
+    assert_eq!(moves, [None, Some("n2".to_owned())]);
     let mut events = curl.command(
         &format!("/v1/jobs/{deaf}/events?after=1"),
         &["-N", "-H", "Accept: text/event-stream"],
@@ -282,6 +291,12 @@ async fn what_is_wrong_has_a_status_and_a_code() {
         (
             "/v1/jobs/1/limits",
             vec!["--json", "{\"net\": 1}"],
+            400,
+            "bad_request",
+        ),
+        (
+            "/v1/jobs/1/migrate",
+            vec!["--json", "{\"host\": \"n2\"}"],
             400,
             "bad_request",
         ),

@@ -48,6 +48,10 @@ pub trait BatchSystem: Send + Sync + 'static {
     fn is_on(&self, _id: AttemptId, _host: &str) -> bool {
         false
     }
+    /// Whether it has its place on a host that one may be wanted on, or could be.
+    fn is_piloted(&self, _id: AttemptId) -> bool {
+        false
+    }
     /// Runners that were made ahead and wait for an attempt.
     fn spares(&self) -> u64 {
         0
@@ -147,11 +151,12 @@ pub trait Jobs: Send + Sync + 'static {
         job: JobId,
         command: AttemptCommand,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
-    /// Ends what runs of a job that may run again, which it does then (spec/jobs J38).
+    /// Ends what runs of a job that may run again, which it does then (spec/jobs J38); on this host, if one is named.
     fn migrate(
         &self,
         caller: &Caller,
         job: JobId,
+        to: Option<String>,
     ) -> impl Future<Output = Result<(), Refusal>> + Send;
     /// Narrows what a job that waits or runs may see and reach, by a text of a policy (spec/policy P89). What of it an
     /// attempt that runs does not follow, in words.

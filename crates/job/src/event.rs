@@ -107,6 +107,9 @@ pub enum Event {
         /// None: its owner asked for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
+        /// Where its owner wants the next one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
     },
     Suspended {
         epoch: u32,

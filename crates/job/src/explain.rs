@@ -98,12 +98,21 @@ pub fn event(event: &Event) -> String {
         Event::Requeued {
             epoch,
             host: Some(host),
+            ..
         } => format!(
             "attempt {epoch} is on {host}, which is drained: it is told to end, and its job runs again elsewhere"
         ),
-        Event::Requeued { epoch, host: None } => format!(
-            "its owner has it migrate: attempt {epoch} is told to end, and its job runs again"
-        ),
+        Event::Requeued {
+            epoch,
+            host: None,
+            to,
+        } => {
+            let to = to.as_deref().map(|to| format!(" to {to}"));
+            format!(
+                "its owner has it migrate{}: attempt {epoch} is told to end, and its job runs again",
+                to.unwrap_or_default()
+            )
+        }
         Event::Suspended { epoch } => format!("attempt {epoch} is stopped by a signal"),
         Event::Resumed { epoch } => format!("attempt {epoch} goes on"),
         Event::Unattended { after_s } => format!(

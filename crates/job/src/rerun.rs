@@ -5,6 +5,7 @@ use crate::attempt::{EngineCause, Outcome};
 use crate::event::Event;
 use crate::respond::MAX_ATTEMPTS;
 use crate::state::{Attempt, FENCED, Job, Run, Stage};
+use std::collections::BTreeSet;
 
 impl Job {
     /// Its attempt began, and has this end: is the job to run again?
@@ -21,6 +22,12 @@ impl Job {
                 Outcome::Cancelled => leaves,
                 _ => false,
             }
+    }
+
+    /// Where its owner wants the attempt of this epoch.
+    pub fn wanted_on(&self, epoch: u32) -> Option<&str> {
+        let wanted = self.wanted.as_ref().filter(|(of, _)| *of == epoch);
+        wanted.map(|(_, host)| host.as_str())
     }
 
     pub(crate) fn may_be_requeued(
@@ -43,14 +50,38 @@ impl Job {
     }
 }
 
+pub(crate) fn wanted_after(job: &Job, event: &Event) -> Option<(u32, String)> {
+    match event {
+        Event::Requeued { epoch, to, .. } => to.clone().map(|to| (epoch + 1, to)),
+        _ => job.wanted.clone(),
+    }
+}
+
+/// Why nothing of this kind can be wanted on a host: none of these is that, on which pilots take attempts.
+pub fn no_pilot(kind: &str, host: &str, hosts: &BTreeSet<String>) -> Option<String> {
+    if hosts.contains(host) {
+        return None;
+    }
+    let there_are = match hosts.is_empty() {
+        true => format!("there are no pilots now that {kind} could be wanted at"),
+        false => {
+            let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+            format!("there are some on {}", hosts.join(", "))
+        }
+    };
+    Some(format!(
+        "no pilot of this site takes {kind} on {host:?}: {there_are}"
+    ))
+}
+
 /// The events of an attempt that is to leave its host at once; none, if it is not to run again, or leaves already.
 pub fn requeue(job: &Job, epoch: u32, host: &str) -> Vec<Event> {
     let Stage::Running(attempt, run) = &job.stage else {
         return Vec::new();
     };
     let may = epoch < MAX_ATTEMPTS && job.may_be_requeued(attempt, run, epoch).is_ok();
-    let host = Some(host.to_owned());
-    may.then_some(Event::Requeued { epoch, host })
+    let (host, to) = (Some(host.to_owned()), None);
+    may.then_some(Event::Requeued { epoch, host, to })
         .into_iter()
         .collect()
 }
@@ -70,11 +101,11 @@ pub enum NoMigration {
     Spent,
 }
 
-/// The events of an owner who has a job migrate; none, if it leaves already.
+/// The events of an owner who has a job migrate, to this host if one is named; none, if it leaves already.
 ///
 /// # Errors
 /// It cannot.
-pub fn migrate(job: &Job) -> Result<Vec<Event>, NoMigration> {
+pub fn migrate(job: &Job, to: Option<&str>) -> Result<Vec<Event>, NoMigration> {
     if job.program_is_over() || job.cancel_grace_ms.is_some() {
         return Err(NoMigration::Ended);
     }
@@ -85,8 +116,9 @@ pub fn migrate(job: &Job) -> Result<Vec<Event>, NoMigration> {
         Stage::Running(_, run) if run.leaves => Ok(Vec::new()),
         Stage::Running(attempt, _) if attempt.epoch >= MAX_ATTEMPTS => Err(NoMigration::Spent),
         Stage::Running(attempt, _) => {
-            let epoch = attempt.epoch;
-            Ok(vec![Event::Requeued { epoch, host: None }])
+            let (epoch, to) = (attempt.epoch, to.map(str::to_owned));
+            let host = None;
+            Ok(vec![Event::Requeued { epoch, host, to }])
         }
         _ => Err(NoMigration::NotRunning),
     }

@@ -13,6 +13,7 @@ use crate::event::{Event, Record};
 use crate::hold::Hold;
 use crate::id::{AttemptId, JobId};
 use crate::limits::{self, ChangedLimits};
+use crate::rerun;
 use crate::staging::{self, Item};
 use kumiko_policy::Policy;
 use std::collections::BTreeSet;
@@ -37,6 +38,8 @@ pub struct Job {
     /// What its owner narrowed since, all of it.
     pub narrowed: Option<Arc<Policy>>,
     pub hold: Hold,
+    /// Which attempt its owner wants where.
+    pub wanted: Option<(u32, String)>,
     /// Number of the last event.
     pub last_event: u64,
     pub stage: Stage,
@@ -329,6 +332,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
                 limits: ChangedLimits::default(),
                 narrowed: None,
                 hold: Hold::default(),
+                wanted: None,
                 last_event: 1,
                 stage: Stage::Waiting { last_epoch: 0 },
             }),
@@ -365,6 +369,7 @@ pub fn apply(id: JobId, job: Option<&Job>, record: &Record) -> Result<Job, Illeg
     Ok(Job {
         last_event: record.number,
         hold: job.hold.after(&record.event),
+        wanted: rerun::wanted_after(job, &record.event),
         limits: job.limits.after(record),
         narrowed: limits::narrowed_after(job, &record.event),
         stage,

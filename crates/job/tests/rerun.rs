@@ -27,7 +27,13 @@ fn submitted(rerun: bool) -> Event {
 
 fn requeued(epoch: u32) -> Event {
     let host = Some("n1".to_owned());
-    Event::Requeued { epoch, host }
+    let to = None;
+    Event::Requeued { epoch, host, to }
+}
+
+fn asked(epoch: u32, to: Option<&str>) -> Event {
+    let (host, to) = (None, to.map(str::to_owned));
+    Event::Requeued { epoch, host, to }
 }
 
 fn try_job(events: &[Event]) -> Result<Job, String> {
@@ -113,11 +119,10 @@ fn a_job_runs_again_after_what_is_its_hosts_and_with_leave_only() {
 
 #[test]
 fn a_job_migrates_where_it_runs_and_may_run_again_and_no_oftener_than_that() {
-    let asked = |epoch| Event::Requeued { epoch, host: None };
     let before = runs(true, &[]);
-    assert_eq!(rerun::migrate(&before), Ok(vec![asked(1)]));
-    let leaving = runs(true, &[asked(1)]);
-    assert_eq!(rerun::migrate(&leaving), Ok(Vec::new()));
+    assert_eq!(rerun::migrate(&before, None), Ok(vec![asked(1, None)]));
+    let leaving = runs(true, &[asked(1, None)]);
+    assert_eq!(rerun::migrate(&leaving, Some("n2")), Ok(Vec::new()));
     assert!(runs_again(&after(&leaving, Outcome::Cancelled)));
     let mut last = vec![submitted(true)];
     for epoch in 1..MAX_ATTEMPTS {
@@ -134,8 +139,38 @@ fn a_job_migrates_where_it_runs_and_may_run_again_and_no_oftener_than_that() {
         ),
         (try_job(&last).unwrap(), NoMigration::Spent),
     ] {
-        assert_eq!(rerun::migrate(&job), Err(expected));
+        assert_eq!(rerun::migrate(&job, Some("n2")), Err(expected));
     }
+}
+
+#[test]
+fn where_a_job_migrates_to_is_wanted_of_its_next_attempt_alone() {
+    let leaving = asked(1, Some("n2"));
+    assert_eq!(
+        rerun::migrate(&runs(true, &[]), Some("n2")),
+        Ok(vec![leaving.clone()])
+    );
+    let again = [ended(1, Outcome::Cancelled, true), planned(2)];
+    let mut all = vec![leaving];
+    all.extend(again);
+    let job = runs(true, &all);
+    let wanted = |job: &Job| {
+        (1..=4)
+            .map(|epoch| job.wanted_on(epoch).is_some())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(job.wanted_on(2), Some("n2"));
+    assert_eq!(wanted(&job), [false, true, false, false]);
+    all.extend([started(2), ended(2, lost(), true), planned(3)]);
+    assert_eq!(runs(true, &all).wanted_on(3), None);
+    // Nor of one that leaves for another reason.
+    all.extend([
+        started(3),
+        requeued(3),
+        ended(3, Outcome::Cancelled, true),
+        planned(4),
+    ]);
+    assert_eq!(wanted(&runs(true, &all)), [false; 4]);
 }
 
 #[test]

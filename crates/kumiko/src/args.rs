@@ -227,6 +227,9 @@ pub enum Job {
     Migrate {
         #[command(flatten)]
         select: Select,
+        /// On this host of the site's engine, where the site has a pilot.
+        #[arg(long = "to", value_name = "HOST")]
+        to: Option<String>,
     },
     /// Send a signal, by name or number.
     Signal {

@@ -243,7 +243,7 @@ impl<B: BatchSystem> Actor<B> {
                 .map(|hold_s| hold_s.saturating_mul(1000)),
             alone_ms: None,
             beat_ms: None,
-            wanted_on: None,
+            wanted_on: job.wanted_on(attempt.epoch).map(str::to_owned),
         })
     }
 

@@ -4,7 +4,7 @@ use crate::Manager;
 use crate::act::not_placed;
 use crate::cell::{Cell, Face};
 use crate::credentials::{Unsynced, not_kept};
-use crate::keeper::{Ask, Reply, Submission, damaged, no_such_job};
+use crate::keeper::{Ask, Reply, Submission, damaged, no_migration, no_such_job};
 use crate::output::Output;
 use crate::staging::unavailable;
 use crate::watch::Watch;
@@ -15,8 +15,9 @@ use kumiko_job::contract::{
 };
 use kumiko_job::description::{Destination, JobDescription, OutputMode};
 use kumiko_job::id::{AttemptId, JobId};
+use kumiko_job::rerun;
 use kumiko_job::staging::asks_for_files;
-use kumiko_job::state::Stage;
+use kumiko_job::state::{Job, Stage};
 use kumiko_job::validate::{MAX_GRACE_MS, MAX_NAME_BYTES};
 use kumiko_job::validate_staging::destinations;
 use kumiko_policy::Limited;
@@ -75,6 +76,24 @@ impl<B: BatchSystem> Manager<B> {
     fn unsynced(&self, credential: &str) -> Result<Option<Unsynced>, Refusal> {
         let unsynced = self.actor.credentials.unsynced(credential);
         unsynced.map_err(|error| not_kept(&error))
+    }
+
+    /// What a job runs as can go on there: what is no pilot's would begin where its engine likes.
+    fn may_begin_on(&self, job: &Job, host: &str) -> Result<(), Refusal> {
+        rerun::migrate(job, Some(host)).map_err(|why| no_migration(job.id, why))?;
+        let batch = &self.actor.batch;
+        let piloted = job.attempt().is_some_and(|id| batch.is_piloted(id));
+        let why = match piloted {
+            true => rerun::no_pilot("jobs", host, &batch.hosts()),
+            false => Some(format!(
+                "job {} cannot be wanted on {host:?}: no pilot of this site has it",
+                job.id
+            )),
+        };
+        match why {
+            None => Ok(()),
+            Some(message) => Err(Refusal::new("job_no_host", message)),
+        }
     }
 
     /// The caller's job. That there is one of somebody else's is not told.
@@ -314,9 +333,17 @@ impl<B: BatchSystem> Jobs for Manager<B> {
         .await
     }
 
-    async fn migrate(&self, caller: &Caller, job: JobId) -> Result<(), Refusal> {
-        self.find(caller, job).await?;
-        self.ask(|reply| Ask::Migrate { job, reply }).await
+    async fn migrate(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        to: Option<String>,
+    ) -> Result<(), Refusal> {
+        let cell = self.find(caller, job).await?;
+        if let Some(host) = &to {
+            self.may_begin_on(&cell.job(), host)?;
+        }
+        self.ask(|reply| Ask::Migrate { job, to, reply }).await
     }
 
     async fn narrow(

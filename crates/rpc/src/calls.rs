@@ -26,6 +26,7 @@ use kumiko_call::message::{FromClient, ToClient};
 use kumiko_call::respond;
 use kumiko_idl::Limits;
 use kumiko_job::contract::{BatchSystem, Caller, Refusal};
+use kumiko_job::rerun;
 use kumiko_linux::spooling;
 use kumiko_policy::Policy;
 use kumiko_wire::routine::SMALL_BYTES;
@@ -500,20 +501,10 @@ impl<B: BatchSystem> Inner<B> {
     /// A call that is wanted on this host can begin there.
     pub(crate) fn may_begin_on(&self, host: &str) -> Result<(), Refusal> {
         let hosts = self.shop.batch.hosts();
-        if hosts.contains(host) {
-            return Ok(());
+        match rerun::no_pilot("calls", host, &hosts) {
+            None => Ok(()),
+            Some(message) => Err(Refusal::new("rpc_no_host", message)),
         }
-        let there_are = match hosts.is_empty() {
-            true => "there are no pilots now that calls could be wanted at".to_owned(),
-            false => {
-                let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-                format!("there are some on {}", hosts.join(", "))
-            }
-        };
-        Err(Refusal::new(
-            "rpc_no_host",
-            format!("no pilot of this site takes calls on {host:?}: {there_are}"),
-        ))
     }
 
     /// Bytes of this client's calls are to outlive the machine.

@@ -72,8 +72,12 @@ pub enum Request {
     Release { job: JobId },
     /// The job is to be held on, for as long again as its description says. Answer: [`Done`].
     Hold { job: JobId },
-    /// Ends what runs of a job that may run again, which it does then. Answer: [`Done`].
-    Migrate { job: JobId },
+    /// Ends what runs of a job that may run again, which it does then; on this host, if one is named. Answer: [`Done`].
+    Migrate {
+        job: JobId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+    },
     /// Answer: [`Done`].
     Remove { job: JobId },
     /// Both ways, in the messages of [`crate::exec`]. `stdin`: this client may send it.

@@ -83,6 +83,10 @@ pub trait Engine: Send + Sync + 'static {
     fn is_on(&self, _id: AttemptId, _host: &str) -> bool {
         false
     }
+    /// Whether a pilot has this.
+    fn is_piloted(&self, _id: AttemptId) -> bool {
+        false
+    }
     /// A file in the spool that the engine writes what it does to.
     const LOG: Option<&'static str> = None;
     /// What that file says; None: nothing yet.
@@ -328,6 +332,10 @@ impl<E: Engine> BatchSystem for Cluster<E> {
 
     fn is_on(&self, id: AttemptId, host: &str) -> bool {
         self.shared.engine.is_on(id, host)
+    }
+
+    fn is_piloted(&self, id: AttemptId) -> bool {
+        self.shared.engine.is_piloted(id)
     }
 
     async fn start(&self, spec: AttemptSpec) -> Result<(), BatchError> {

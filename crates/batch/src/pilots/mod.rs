@@ -440,6 +440,10 @@ impl<E: Engine> Engine for Piloted<E> {
         self.inner.state().pool.is_on(id, host)
     }
 
+    fn is_piloted(&self, id: AttemptId) -> bool {
+        self.inner.state().pool.is_held(id)
+    }
+
     fn read(&self, log: &[u8]) -> Option<Seen> {
         self.inner.engine.read(log)
     }

@@ -164,6 +164,11 @@ impl Pool {
         open.flat_map(|pilot| pilot.hosts.clone()).collect()
     }
 
+    pub fn is_held(&self, id: AttemptId) -> bool {
+        let mut pilots = self.pilots.values();
+        pilots.any(|pilot| pilot.held.contains_key(&id))
+    }
+
     pub fn is_on(&self, id: AttemptId, host: &str) -> bool {
         let mut pilots = self.pilots.values();
         pilots.any(|pilot| pilot.held.contains_key(&id) && pilot.is_on(host))

@@ -39,6 +39,14 @@ struct Cancel {
     grace_ms: Option<u64>,
 }
 
+/// Body of `migrate`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Migrate {
+    #[serde(default)]
+    to: Option<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Signal {
@@ -151,7 +159,8 @@ async fn routed<J: Jobs>(
             done()
         }
         ("POST", ["jobs", id, "migrate"]) => {
-            desk.jobs.migrate(caller, job(id)?).await?;
+            let Migrate { to } = fields(body::whole(body, SMALL_BODY_BYTES, stall).await?, true)?;
+            desk.jobs.migrate(caller, job(id)?, to).await?;
             done()
         }
         ("POST", ["jobs", id, "limits"]) => {

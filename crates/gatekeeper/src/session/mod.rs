@@ -229,8 +229,8 @@ async fn dispatch<J: Jobs>(
             let not_followed = desk.jobs.narrow(caller, job, &policy).await?;
             out.reply(&Narrowed { not_followed }).await
         }
-        Request::Migrate { job } => {
-            desk.jobs.migrate(caller, job).await?;
+        Request::Migrate { job, to } => {
+            desk.jobs.migrate(caller, job, to).await?;
             out.reply(&Done {}).await
         }
         Request::Release { job } => {

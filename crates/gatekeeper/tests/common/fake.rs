@@ -38,6 +38,7 @@ pub struct Job {
     pub signals: Vec<i32>,
     pub limits: Vec<kumiko_job::attempt::Limits>,
     pub policies: Vec<String>,
+    pub moves: Vec<Option<String>>,
     pub windows: Vec<WindowSize>,
 }
 
@@ -218,6 +219,7 @@ impl Jobs for Fake {
             signals: Vec::new(),
             limits: Vec::new(),
             policies: Vec::new(),
+            moves: Vec::new(),
             windows: Vec::new(),
             description,
         };
@@ -247,8 +249,13 @@ impl Jobs for Fake {
         Ok(id)
     }
 
-    async fn migrate(&self, caller: &Caller, job: JobId) -> Result<(), Refusal> {
-        self.find(caller, job, |j| j.event("requeued", JobState::Active, None))
+    async fn migrate(
+        &self,
+        caller: &Caller,
+        job: JobId,
+        to: Option<String>,
+    ) -> Result<(), Refusal> {
+        self.find(caller, job, |j| j.moves.push(to))
     }
 
     async fn list(&self, caller: &Caller) -> Result<Vec<JobView>, Refusal> {

@@ -78,9 +78,9 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
             })
             .await
         }
-        Job::Migrate { select } => {
+        Job::Migrate { select, to } => {
             each(&select, home, async |client, job| {
-                Ok(client.migrate(job).await?)
+                Ok(client.migrate(job, to.as_deref()).await?)
             })
             .await
         }

@@ -38,9 +38,10 @@ pub enum Ask {
         attempt: AttemptId,
         host: String,
     },
-    /// What runs of a job is to end, and to run again, for its owner says so.
+    /// What runs of a job is to end, and to run again, for its owner says so; there, if he says where.
     Migrate {
         job: JobId,
+        to: Option<String>,
         reply: Reply<()>,
     },
     /// What is held may begin.

@@ -116,9 +116,9 @@ impl Keeper {
                 draft.answers.push(Answer::Done(reply, done));
                 failed
             }
-            Ask::Migrate { job, reply } => {
+            Ask::Migrate { job, to, reply } => {
                 let done = self.change(draft, job, |job| {
-                    rerun::migrate(job).map_err(|why| no_migration(job.id, why))
+                    rerun::migrate(job, to.as_deref()).map_err(|why| no_migration(job.id, why))
                 });
                 let (done, failed) = answer(done);
                 draft.answers.push(Answer::Done(reply, done));
@@ -547,7 +547,7 @@ fn no_release(job: JobId, why: NoRelease) -> Refusal {
     }
 }
 
-fn no_migration(job: JobId, why: NoMigration) -> Refusal {
+pub fn no_migration(job: JobId, why: NoMigration) -> Refusal {
     let message = format!("job {job} cannot migrate: {why}");
     match why {
         NoMigration::Ended => Refusal::new("job_ended", message),

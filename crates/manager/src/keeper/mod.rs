@@ -8,6 +8,7 @@ mod draft;
 
 pub use ask::{Act, Ask, Reply, Submission, damaged, no_such_job};
 pub use counts::{Counts, Stats};
+pub use draft::no_migration;
 
 use crate::act::Planned;
 use crate::cell::{Cell, Cells};
