@@ -4,6 +4,7 @@ use crate::census::{self, Counted};
 use crate::condor;
 use crate::engine;
 use crate::engine::drained::Drained;
+use crate::engine::program::Program;
 use crate::engine::tool::Tools;
 use crate::engine::{Cluster, Engine, Trouble};
 use crate::fork::Fork;
@@ -79,7 +80,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// `root` and `runner`: as for [`Fork::new`]; of an engine, both are there on all of its hosts.
+    /// `root` and `runner`: as for [`Fork::new`]; of an engine, `root` is there on all of its hosts.
     /// `pilots`: before engines.
     pub fn new(name: Name, root: PathBuf, runner: PathBuf, pilots: Pilots) -> io::Result<Prepared> {
         let command = match name {
@@ -139,11 +140,15 @@ impl Prepared {
         let Prepared {
             root, runner, site, ..
         } = self;
+        let program = Program::with_copy(runner.clone(), &root).unwrap_or_else(|error| {
+            tracing::warn!(%error, "no copy of kumiko-run is kept for hosts that do not have it");
+            runner.into()
+        });
         let piloted = Piloted::new(
             Drained::new(engine.clone(), self.drained),
             site.clone(),
             root.clone(),
-            runner.clone(),
+            program.clone(),
             self.pilots,
         );
         tokio::spawn(census::keep(
@@ -152,7 +157,7 @@ impl Prepared {
             self.census,
             census::EVERY,
         ));
-        Cluster::new(piloted, site, root, runner, sink)
+        Cluster::new(piloted, site, root, program, sink)
     }
 }
 

@@ -176,7 +176,7 @@ async fn mpichs_launcher_reaches_all_hosts_and_tells_what_became_of_one() {
         return;
     };
     let record = Arc::new(Record::default());
-    let system = f.open(record.clone());
+    let system = f.open_copied(record.clone());
     let ranks = |job, text| {
         let spec = ranks(f.top(), job, HOSTS, &["/bin/sh", "-c", text]);
         let mpi = Some(Mpi::Mpich);

@@ -6,7 +6,7 @@ use kumiko_batch::engine::seen::{Row, Seen, Time, Verdict};
 use kumiko_batch::{condor, slurm};
 use kumiko_job::census::Census;
 use kumiko_job::description::Resources;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn vector(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/jobs/vectors");
@@ -143,7 +143,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
     let order = |resources| Order {
         tag: "kumiko-0a1b-7.1".into(),
         site: "0a1b".into(),
-        runner: "/opt/it's/kumiko-run".into(),
+        runner: PathBuf::from("/opt/it's/kumiko-run").into(),
         option: None,
         spool: "/srv/a $b \"c\"".into(),
         hosts: 1,
@@ -194,8 +194,8 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         option: Some("--pilot"),
         ..all.clone()
     };
-    assert!(slurm::words::script(&pilot).contains("kumiko-run' --pilot '/srv"));
-    assert!(condor::words::submission(&pilot).contains("arguments = \"--pilot '/srv/a"));
+    assert!(slurm::words::script(&pilot).contains("kumiko-run' '--pilot' '/srv"));
+    assert!(condor::words::submission(&pilot).contains("arguments = \"'--pilot' '/srv/a"));
     let three = Order {
         hosts: 3,
         ..all.clone()

@@ -52,16 +52,15 @@ pub fn slots_of<'a>(hosts: impl Iterator<Item = &'a String>) -> String {
 pub fn submission(order: &Order) -> String {
     let path = |path: &std::path::Path| plain(&path.to_string_lossy());
     let spool = path(&order.spool);
-    let option = order
-        .option
-        .map_or(String::new(), |option| format!("{option} "));
+    let line = order.line();
+    let (program, arguments) = line
+        .split_first()
+        .map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    let arguments: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
     let mut lines = vec![
         "universe = vanilla".to_owned(),
-        format!("executable = {}", path(&order.runner)),
-        format!(
-            "arguments = \"{option}'{}'\"",
-            spool.replace('\'', "''").replace('"', "\"\"")
-        ),
+        format!("executable = {}", plain(program)),
+        plain(&format!("arguments = \"{}\"", arguments.join(" "))),
         // The site's directory is there on every host.
         "transfer_executable = false".to_owned(),
         "should_transfer_files = NO".to_owned(),
@@ -107,6 +106,11 @@ pub fn submission(order: &Order) -> String {
     }
     lines.push("queue 1\n".to_owned());
     lines.join("\n")
+}
+
+/// One word of an `arguments` line (condor_submit(1), "New Syntax").
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "''").replace('"', "\"\""))
 }
 
 /// Nothing that HTCondor would put something else in the place of.

@@ -8,6 +8,7 @@ mod bells;
 pub mod drained;
 mod follow;
 pub mod order;
+pub mod program;
 pub mod seen;
 pub mod tool;
 
@@ -20,6 +21,7 @@ use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem, Refusal};
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::AttemptId;
 use order::{Order, tag};
+use program::Program;
 use seen::{Row, Seen};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -106,7 +108,7 @@ pub struct Cluster<E: Engine> {
 struct Shared<E> {
     engine: E,
     root: PathBuf,
-    runner: PathBuf,
+    runner: Program,
     site: String,
     sink: Arc<dyn AttemptSink>,
     live: Mutex<HashMap<AttemptId, Arc<Live>>>,
@@ -120,19 +122,18 @@ struct Shared<E> {
 }
 
 impl<E: Engine> Cluster<E> {
-    /// `site`: of [`site`]. `root`: holds the spools, and is there on every host of the engine; `runner`: so is the program
-    /// kumiko-run.
+    /// `site`: of [`site`]. `root`: holds the spools, and is there on every host of the engine; `runner`: kumiko-run.
     pub fn new(
         engine: E,
         site: String,
         root: PathBuf,
-        runner: PathBuf,
+        runner: impl Into<Program>,
         sink: Arc<dyn AttemptSink>,
     ) -> Self {
         let shared = Arc::new(Shared {
             engine,
             root,
-            runner,
+            runner: runner.into(),
             site,
             sink,
             live: Mutex::default(),

@@ -1,9 +1,10 @@
 //! What is asked of an engine, in no engine's words. Pure.
 
+use super::program::Program;
 use kumiko_job::attempt::AttemptSpec;
 use kumiko_job::description::Resources;
 use kumiko_job::id::AttemptId;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Beyond the attempt's own limit, which the runner keeps, so that it is the runner who ends it and says so.
 const LIMIT_SPARE_MS: u64 = 60_000;
@@ -15,7 +16,7 @@ pub struct Order {
     pub tag: String,
     /// The part of it that all of a site have.
     pub site: String,
-    pub runner: PathBuf,
+    pub runner: Program,
     /// What the runner is told before `spool`.
     pub option: Option<&'static str>,
     pub spool: PathBuf,
@@ -32,11 +33,11 @@ pub struct Order {
 }
 
 impl Order {
-    pub fn new(site: &str, spec: &AttemptSpec, runner: &Path, spool: PathBuf) -> Order {
+    pub fn new(site: &str, spec: &AttemptSpec, runner: &Program, spool: PathBuf) -> Order {
         Order {
             tag: tag(site, spec.id),
             site: site.to_owned(),
-            runner: runner.to_owned(),
+            runner: runner.clone(),
             option: None,
             spool,
             hosts: hosts(spec),
@@ -46,6 +47,13 @@ impl Order {
             avoids: Vec::new(),
             wanted_on: spec.wanted_on.clone(),
         }
+    }
+
+    /// The words by which a host starts it.
+    pub fn line(&self) -> Vec<String> {
+        let spool = self.spool.to_string_lossy().into_owned();
+        let option = self.option.map(str::to_owned).into_iter();
+        self.runner.line(&option.chain([spool]).collect::<Vec<_>>())
     }
 }
 
@@ -72,7 +80,7 @@ pub fn cpus(spec: &AttemptSpec) -> u32 {
 /// An order for a pilot.
 pub fn pilot(
     site: &str,
-    runner: &Path,
+    runner: &Program,
     place: PathBuf,
     number: u64,
     time_limit_ms: Option<u64>,
@@ -81,7 +89,7 @@ pub fn pilot(
     Order {
         tag: format!("{}{PILOT}{number}", prefix(site)),
         site: site.to_owned(),
-        runner: runner.to_owned(),
+        runner: runner.clone(),
         option: Some("--pilot"),
         spool: place,
         hosts: 1,

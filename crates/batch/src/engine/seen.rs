@@ -165,8 +165,7 @@ pub fn outcome(engine: &str, trace: Trace, verdict: Option<&Verdict>, cancelled:
         (Trace::NotBegun, Some(Verdict::ByItself(words))) => Outcome::NeverStarted {
             code: "engine_lost_attempt".to_owned(),
             message: format!(
-                "{engine} ran the attempt ({words}), but no runner came up: are kumiko-run and the site's directory there on \
-                 the host?"
+                "{engine} ran the attempt ({words}), but no runner came up: is the site's directory there on the host?"
             ),
         },
         (Trace::NotBegun, None) => Outcome::not_begun(format!(

@@ -11,6 +11,7 @@ pub use pool::{Need, Size};
 
 use crate::able::Able;
 use crate::engine::order::{self, Order, PILOT, prefix};
+use crate::engine::program::Program;
 use crate::engine::seen::{Row, Seen, Verdict};
 use crate::engine::{Engine, Trouble};
 use crate::spool;
@@ -53,7 +54,7 @@ struct Inner<E> {
     engine: E,
     site: String,
     root: PathBuf,
-    runner: PathBuf,
+    runner: Program,
     pilots: Pilots,
     begun: Instant,
     state: Mutex<State>,
@@ -71,7 +72,13 @@ struct State {
 
 impl<E: Engine> Piloted<E> {
     /// `root`, `runner`, `site`: as for the engine itself. Needs a tokio runtime around it; it blocks, briefly.
-    pub fn new(engine: E, site: String, root: PathBuf, runner: PathBuf, pilots: Pilots) -> Self {
+    pub fn new(
+        engine: E,
+        site: String,
+        root: PathBuf,
+        runner: impl Into<Program>,
+        pilots: Pilots,
+    ) -> Self {
         let found = found(&root);
         let mut pool = Pool::new(
             pilots.size,
@@ -93,7 +100,7 @@ impl<E: Engine> Piloted<E> {
             engine,
             site,
             root,
-            runner,
+            runner: runner.into(),
             pilots,
             begun: Instant::now(),
             state: Mutex::new(state),

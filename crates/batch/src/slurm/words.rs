@@ -89,21 +89,29 @@ fn of_each(memory_mib: Option<u64>, hosts: u32) -> Option<String> {
 /// The batch script. An `exec`, so that what Slurm signals and waits for is the runner. Of several hosts it runs on the first;
 /// the runners of the others are a step, which Slurm ends with the job. They are told the address by which the first was seen.
 pub fn script(order: &Order) -> String {
-    let word = |path: &std::path::Path| quoted(&path.to_string_lossy());
-    let (runner, spool) = (word(&order.runner), word(&order.spool));
-    let option = order
-        .option
-        .map_or(String::new(), |option| format!("{option} "));
+    let line = |words: &[String]| {
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        words.join(" ")
+    };
     let step = match order.hosts.saturating_sub(1) {
         0 => String::new(),
-        others => format!(
-            "(srun --nodes={others} --ntasks={others} --relative=1 --cpus-per-task={} --mpi=none --kill-on-bad-exit=0 \\\n\
+        others => {
+            let spool = order.spool.to_string_lossy().into_owned();
+            let by = ["--host-by", "SLURM_PROCID", "SLURM_LAUNCH_NODE_IPADDR"].map(str::to_owned);
+            let arguments: Vec<String> = by.into_iter().chain([spool]).collect();
+            format!(
+                "(srun --nodes={others} --ntasks={others} --relative=1 --cpus-per-task={} --mpi=none --kill-on-bad-exit=0 \\\n\
              --input=none --output=/dev/null --error=/dev/null --export=ALL \\\n\
-             {runner} --host-by SLURM_PROCID SLURM_LAUNCH_NODE_IPADDR {spool} &)\n",
-            order.cpus
-        ),
+             {} &)\n",
+                order.cpus,
+                line(&order.runner.line(&arguments))
+            )
+        }
     };
-    format!("#!/bin/sh\n{step}exec {runner} {option}{spool} 2>/dev/null\n")
+    format!(
+        "#!/bin/sh\n{step}exec {} 2>/dev/null\n",
+        line(&order.line())
+    )
 }
 
 /// One word of a shell.

@@ -6,6 +6,7 @@ use kumiko_batch::condor::{self, Condor};
 use kumiko_batch::engine;
 use kumiko_batch::engine::Cluster;
 use kumiko_batch::engine::drained::Drained;
+use kumiko_batch::engine::program::Program;
 use kumiko_batch::fork::Fork;
 use kumiko_batch::pilots::pool::Size;
 use kumiko_batch::pilots::{Piloted, Pilots};
@@ -94,6 +95,15 @@ impl EngineFixture {
     }
 }
 
+/// The runner as hosts have it that have it from the site only: where that has it nothing is there.
+pub fn copied(runner: &Path, top: &Path) -> Program {
+    let own = top.join("kumiko-run");
+    std::fs::copy(runner, &own).unwrap();
+    let program = Program::with_copy(own.clone(), &top.join("spools")).unwrap();
+    std::fs::remove_file(own).unwrap();
+    program
+}
+
 /// As a site would find the engine's commands.
 pub fn tools(engine: &Engine) -> Tools {
     let environment = engine.environment().into_iter();
@@ -103,6 +113,14 @@ pub fn tools(engine: &Engine) -> Tools {
 }
 
 pub struct SlurmFixture(EngineFixture);
+
+impl SlurmFixture {
+    pub fn open_copied(&self, sink: Arc<Record>) -> Slurm {
+        let (tools, site, root, runner) = self.0.parts();
+        let program = copied(&runner, self.top());
+        Cluster::new(slurm::Commands(tools), site, root, program, sink)
+    }
+}
 
 impl Fixture for SlurmFixture {
     type System = Slurm;
@@ -135,6 +153,12 @@ impl CondorFixture {
     pub fn tag(&self, id: AttemptId) -> String {
         let site = engine::site(&self.0.root()).unwrap();
         engine::order::tag(&site, id)
+    }
+
+    pub fn open_copied(&self, sink: Arc<Record>) -> Condor {
+        let (tools, site, root, runner) = self.0.parts();
+        let program = copied(&runner, self.top());
+        Cluster::new(condor::Commands(tools), site, root, program, sink)
     }
 
     /// An expression for all of this site.
@@ -184,6 +208,14 @@ pub fn pilots(least: u32, most: u32, cpus: u32) -> Pilots {
 pub struct PilotedSlurmFixture(EngineFixture);
 
 impl PilotedSlurmFixture {
+    pub fn open_copied(&self, sink: Arc<Record>) -> Cluster<Piloted<slurm::Commands>> {
+        let (tools, site, root, runner) = self.0.parts();
+        let (commands, program) = (slurm::Commands(tools), copied(&runner, self.top()));
+        let (site_, root_) = (site.clone(), root.clone());
+        let piloted = Piloted::new(commands, site_, root_, program.clone(), pilots(1, 1, 1));
+        Cluster::new(piloted, site, root, program, sink)
+    }
+
     pub fn open_with(
         &self,
         sink: Arc<Record>,
@@ -297,6 +329,19 @@ impl OwnSlurm {
         let site = engine::site(&root).unwrap();
         let commands = slurm::Commands(other(tools(&self.engine)));
         Slurm::new(commands, site, root, self.fixture.runner.clone(), sink)
+    }
+
+    pub fn open_copied(&self, sink: Arc<Record>) -> Slurm {
+        let root = self.fixture.top.path().join("spools");
+        let site = engine::site(&root).unwrap();
+        let program = copied(&self.fixture.runner, self.top());
+        Cluster::new(
+            slurm::Commands(tools(&self.engine)),
+            site,
+            root,
+            program,
+            sink,
+        )
     }
 
     /// One whose hosts can be drained.

@@ -1,0 +1,205 @@
+//! The program kumiko-run on an engine's hosts (spec/jobs/engines.md, E7): where the site has it, or, on hosts that do not have
+//! it there, the copy that is kept with the spools. Not here: what it is told.
+
+use crate::spool;
+use kumiko_linux::spooling;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// In the root of the spools.
+const COPIES: &str = "programs";
+/// So many are kept: what waits in an engine's queue was handed over with the one of its time.
+const KEPT: usize = 4;
+/// Each host decides for itself. What follows the two places goes to whichever it is.
+const EITHER: &str =
+    r#"own=$1; shift; if [ -x "$own" ]; then shift; exec "$own" "$@"; fi; exec "$@""#;
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Where a host finds kumiko-run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Where the site has it.
+    own: PathBuf,
+    /// For hosts where nothing is there.
+    copy: Option<PathBuf>,
+}
+
+/// One that each host has where the site has it.
+impl From<PathBuf> for Program {
+    fn from(own: PathBuf) -> Program {
+        Program { own, copy: None }
+    }
+}
+
+impl Program {
+    /// Sees to it that there is a copy with the spools. It blocks.
+    ///
+    /// # Errors
+    /// The program cannot be read, or there is no room for a copy.
+    pub fn with_copy(own: PathBuf, root: &Path) -> io::Result<Program> {
+        let copy = Some(keep(&own, &root.join(COPIES))?);
+        Ok(Program { own, copy })
+    }
+
+    /// The words by which a host starts it.
+    pub fn line(&self, arguments: &[String]) -> Vec<String> {
+        let word = |path: &Path| path.to_string_lossy().into_owned();
+        let start = match &self.copy {
+            None => vec![word(&self.own)],
+            Some(copy) => {
+                let shell = ["/bin/sh", "-c", EITHER, "kumiko-run"].map(str::to_owned);
+                let places = [word(&self.own), word(copy)];
+                shell.into_iter().chain(places).collect()
+            }
+        };
+        start.into_iter().chain(arguments.iter().cloned()).collect()
+    }
+}
+
+/// A copy of a program, among others that are named by their SHA-256. One that is there is looked at: it may have been harmed.
+fn keep(program: &Path, copies: &Path) -> io::Result<PathBuf> {
+    let mut from = File::open(program)?;
+    let sum = pass(&mut from, &mut io::sink())?;
+    make_private(copies)?;
+    // Held while something is put in or goes.
+    let lock = private().open(copies.join("lock"))?;
+    spooling::wait_for_lock(&lock)?;
+    let place = copies.join(&sum);
+    let copy = place.join("kumiko-run");
+    let there = File::open(&copy).and_then(|mut file| pass(&mut file, &mut io::sink()));
+    if !there.is_ok_and(|found| found == sum) {
+        let new = copies.join("new");
+        let put = || -> io::Result<()> {
+            let mut file = private().truncate(true).mode(0o700).open(&new)?;
+            if pass(&mut File::open(program)?, &mut file)? != sum {
+                let words = format!("{} changes while it is read", program.display());
+                return Err(io::Error::other(words));
+            }
+            file.sync_all()?;
+            make_private(&place)?;
+            fs::rename(&new, &copy)
+        };
+        put().inspect_err(|_| {
+            let _ = fs::remove_file(&new); // the error at hand is the one to tell
+        })?;
+    }
+    File::open(&place)?.set_modified(SystemTime::now())?;
+    sweep(copies)?;
+    Ok(copy)
+}
+
+/// Passes all of it on, and tells its SHA-256.
+fn pass(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
+    let (mut hash, mut piece) = (Sha256::new(), vec![0; PIECE_BYTES]);
+    loop {
+        match from.read(&mut piece)? {
+            0 => break,
+            count => {
+                let bytes = piece.get(..count).unwrap_or_default();
+                hash.update(bytes);
+                to.write_all(bytes)?;
+            }
+        }
+    }
+    let sum = hash.finalize();
+    Ok(sum.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Removes those that were used least recently.
+fn sweep(copies: &Path) -> io::Result<()> {
+    let mut kept: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(copies)? {
+        let entry = entry?;
+        let about = entry.metadata()?;
+        if about.is_dir() {
+            kept.push((about.modified()?, entry.path()));
+        }
+    }
+    kept.sort_unstable();
+    let surplus = kept.len().saturating_sub(KEPT);
+    kept.into_iter()
+        .take(surplus)
+        .try_for_each(|(_, place)| fs::remove_dir_all(place))
+}
+
+fn make_private(place: &Path) -> io::Result<()> {
+    let parent = place.parent().ok_or(ErrorKind::InvalidInput)?;
+    match spool::private_dir(parent, place) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(false).mode(0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// A program that says `words`, kept; what the copy says.
+    fn kept(top: &Path, words: &str) -> (Program, PathBuf, String) {
+        let own = top.join("own");
+        fs::write(&own, format!("#!/bin/sh\necho {words} $1\n")).unwrap();
+        let program = Program::with_copy(own.clone(), &top.join("spools")).unwrap();
+        fs::remove_file(own).unwrap();
+        let line = program.line(&["x y".to_owned()]);
+        let (name, arguments) = line.split_first().unwrap();
+        let output = std::process::Command::new(name).args(arguments).output();
+        let said = String::from_utf8(output.unwrap().stdout).unwrap();
+        let copy = program.copy.clone().unwrap();
+        (program, copy, said)
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_any_more_runs_from_its_copy() {
+        let top = tempfile::tempdir().unwrap();
+        let (program, copy, said) = kept(top.path(), "it runs:");
+        assert_eq!(said, "it runs: x y\n");
+        // What the site has is used wherever it is.
+        fs::copy("/bin/echo", top.path().join("own")).unwrap();
+        let line = program.line(&["own".to_owned()]);
+        let output = std::process::Command::new(&line[0])
+            .args(&line[1..])
+            .output();
+        assert_eq!(output.unwrap().stdout, b"own\n");
+        // A copy that was harmed is made again.
+        fs::write(&copy, "harmed").unwrap();
+        assert_eq!(
+            kept(top.path(), "it runs:"),
+            (program, copy, "it runs: x y\n".to_owned())
+        );
+    }
+
+    #[test]
+    fn copies_are_kept_of_the_last_few() {
+        let top = tempfile::tempdir().unwrap();
+        let copies: Vec<PathBuf> = (0..=KEPT)
+            .map(|number| kept(top.path(), &number.to_string()).1)
+            .collect();
+        let there: Vec<bool> = copies.iter().map(|copy| copy.exists()).collect();
+        assert_eq!(there, [false, true, true, true, true]);
+        // One that is used again is not the oldest any more.
+        let (_, second, _) = kept(top.path(), "1");
+        assert_eq!(second, copies[1]);
+        kept(top.path(), "another");
+        let there: Vec<bool> = copies.iter().map(|copy| copy.exists()).collect();
+        assert_eq!(there, [false, true, false, true, true]);
+    }
+
+    #[test]
+    fn what_there_is_no_copy_of_is_started_by_itself() {
+        let program = Program::from(PathBuf::from("/opt/it's/kumiko-run"));
+        let line = program.line(&["--pilot".to_owned(), "/a b".to_owned()]);
+        assert_eq!(line, ["/opt/it's/kumiko-run", "--pilot", "/a b"]);
+    }
+}
