@@ -2,6 +2,7 @@
 
 use crate::{Person, has_program};
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -42,13 +43,19 @@ impl Clock {
 
     /// It is set against ours.
     pub fn jump(&self, offset: &str) {
-        std::fs::write(&self.offset, format!("{offset}\n")).unwrap();
+        self.set(offset).unwrap();
+    }
+
+    /// At once: a program that reads an empty file ends.
+    fn set(&self, offset: &str) -> io::Result<()> {
+        let next = self.offset.with_extension("next");
+        std::fs::write(&next, format!("{offset}\n"))?;
+        std::fs::rename(next, &self.offset)
     }
 }
 
 impl Drop for Clock {
     fn drop(&mut self) {
-        // The person's home may be gone.
-        let _ = std::fs::write(&self.offset, "+0\n");
+        let _ = self.set("+0"); // the person's home may be gone
     }
 }
