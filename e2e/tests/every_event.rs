@@ -1,17 +1,21 @@
-//! The manager with real runners, killed right after each event that it records, and started again on the same files.
+//! The manager with real runners, started by itself or by a real engine, killed right after each event that it records, and started
+//! again on the same files.
 //! The one scenario that is not a black box: from outside nobody can hit the moment between an event and its action.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kumiko_batch::fork::Fork;
+use kumiko_batch::chosen::{Chosen, Prepared};
+use kumiko_batch::pilots::{Pilots, Size};
 use kumiko_job::attempt::{Outcome, OutputStream};
 use kumiko_job::contract::{Caller, EventStream, Jobs, OutputReader};
-use kumiko_job::description::{Destination, JobDescription, StageIn, StageOut};
+use kumiko_job::description::{Destination, JobDescription, Resources, StageIn, StageOut};
 use kumiko_job::id::JobId;
 use kumiko_manager::{Limits, Manager, Setup};
 use kumiko_policy::Policy;
 use kumiko_staging::Mover;
 use kumiko_staging::cache::Cache;
+use kumiko_testkit::engine::Engine;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -19,6 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const DIRECTORY: &str = "KUMIKO_EVERY_EVENT_DIRECTORY";
 const DIE_AFTER: &str = "KUMIKO_EVERY_EVENT_DIE_AFTER";
+/// The name of the batch system, and how many pilots are before it.
+const BATCH: &str = "KUMIKO_EVERY_EVENT_BATCH";
+const PILOTS: &str = "KUMIKO_EVERY_EVENT_PILOTS";
 /// Set where the site dies so often that a job may be given up.
 const GIVES_UP: &str = "KUMIKO_EVERY_EVENT_GIVES_UP";
 /// In case kill(1) is missing.
@@ -61,13 +68,30 @@ fn the_site() {
         })),
     };
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let spool = directory.join("spool");
-        let manager = Manager::open(setup, |sink| Fork::new(spool, runner(), sink))
-            .await
-            .unwrap();
+        let batch = batch(directory.join("spool"));
+        let manager = Manager::open(setup, |sink| batch.open(sink)).await.unwrap();
         live(&manager, &directory).await;
         manager.close().await;
     });
+}
+
+/// What the environment names.
+fn batch(spool: PathBuf) -> Prepared {
+    let said = |name: &str| std::env::var(name).unwrap_or_default();
+    let pilots = Pilots {
+        size: Size {
+            least: 0,
+            most: said(PILOTS).parse().unwrap_or(0),
+            cpus: 4,
+            time_ms: None,
+        },
+        resources: Resources {
+            cpus: Some(4),
+            ..Resources::default()
+        },
+    };
+    let name = said(BATCH).parse().unwrap_or_default();
+    Prepared::new(name, spool, runner(), pilots).unwrap()
 }
 
 /// Moves files of this host only: no CA is needed.
@@ -108,7 +132,7 @@ fn kill_self() -> ! {
     std::process::exit(NOT_KILLED)
 }
 
-async fn live(manager: &Arc<Manager<Fork>>, directory: &Path) {
+async fn live(manager: &Arc<Manager<Chosen>>, directory: &Path) {
     let run = |script: &str| JobDescription::new("sh", &["-c".to_owned(), script.to_owned()]);
     let counted = run("echo start >> starts; echo out; exit 5");
     let patient = run("echo start >> starts; echo out; sleep 600");
@@ -170,10 +194,15 @@ async fn live(manager: &Arc<Manager<Fork>>, directory: &Path) {
             "job {job} was started {starts} times"
         );
     }
+    let spools = std::fs::read_dir(directory.join("spool")).unwrap();
+    let is_pilot = |name: OsString| name.to_string_lossy().starts_with("pilot-");
+    let any = spools.flatten().any(|entry| is_pilot(entry.file_name()));
+    let wanted = std::env::var(PILOTS).is_ok_and(|most| most != "0");
+    assert_eq!(any, wanted, "pilots");
     std::fs::write(directory.join("finished"), "").unwrap();
 }
 
-async fn end(manager: &Arc<Manager<Fork>>, job: JobId) -> Outcome {
+async fn end(manager: &Arc<Manager<Chosen>>, job: JobId) -> Outcome {
     let mut events = manager.watch(&caller(), job, 0).await.unwrap();
     let mut number = 0;
     loop {
@@ -189,7 +218,7 @@ async fn end(manager: &Arc<Manager<Fork>>, job: JobId) -> Outcome {
     }
 }
 
-async fn output(manager: &Arc<Manager<Fork>>, job: JobId) -> String {
+async fn output(manager: &Arc<Manager<Chosen>>, job: JobId) -> String {
     let mut reader = manager
         .output(&caller(), job, OutputStream::Stdout, 0)
         .await
@@ -202,15 +231,19 @@ async fn output(manager: &Arc<Manager<Fork>>, job: JobId) -> String {
     String::from_utf8(all).unwrap()
 }
 
+/// What a site finds in its environment.
+type Variables = Vec<(&'static str, OsString)>;
+
 /// Whether the site came to its own end.
-fn site(directory: &Path, die_after: u64) -> bool {
-    finished(site_command(directory, die_after))
+fn site(directory: &Path, die_after: u64, variables: &Variables) -> bool {
+    finished(site_command(directory, die_after, variables))
 }
 
-fn site_command(directory: &Path, die_after: u64) -> Command {
+fn site_command(directory: &Path, die_after: u64, variables: &Variables) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "the_site", "--nocapture"])
+        .envs(variables.iter().cloned())
         .env(DIRECTORY, directory)
         .env(DIE_AFTER, die_after.to_string());
     command
@@ -227,15 +260,15 @@ fn finished(mut site: Command) -> bool {
     output.status.success()
 }
 
-#[test]
-fn kill_9_after_any_event_of_a_jobs_life_loses_nothing_and_runs_nothing_twice() {
+/// Where a site with these variables is killed after each of its events in turn.
+fn killed_after_any_event(variables: &Variables) {
     let mut died = 0;
     loop {
         let directory = tempfile::tempdir().unwrap();
-        let lived = site(directory.path(), died + 1);
+        let lived = site(directory.path(), died + 1, variables);
         if !lived {
             assert!(
-                site(directory.path(), 0),
+                site(directory.path(), 0, variables),
                 "recovered after event {}",
                 died + 1
             );
@@ -249,12 +282,55 @@ fn kill_9_after_any_event_of_a_jobs_life_loses_nothing_and_runs_nothing_twice() 
     assert!(died >= 15, "three jobs have more events than {died}");
 }
 
+/// With a real engine, of which jobs are left in it when the site dies.
+fn killed_with_jobs_in(engine: &'static str, pilots: &str, test: &str) {
+    let Some(testbed) = Engine::shared(engine, test) else {
+        return;
+    };
+    let mut variables = testbed.environment();
+    variables.push((BATCH, engine.into()));
+    variables.push((PILOTS, pilots.into()));
+    killed_after_any_event(&variables);
+}
+
+#[test]
+fn kill_9_after_any_event_of_a_jobs_life_loses_nothing_and_runs_nothing_twice() {
+    killed_after_any_event(&Variables::new());
+}
+
+#[test]
+fn kill_9_after_any_event_loses_nothing_that_slurm_has() {
+    killed_with_jobs_in(
+        "slurm",
+        "0",
+        "kill_9_after_any_event_loses_nothing_that_slurm_has",
+    );
+}
+
+#[test]
+fn kill_9_after_any_event_loses_nothing_that_condor_has() {
+    killed_with_jobs_in(
+        "condor",
+        "0",
+        "kill_9_after_any_event_loses_nothing_that_condor_has",
+    );
+}
+
+#[test]
+fn kill_9_after_any_event_loses_nothing_that_pilots_have() {
+    killed_with_jobs_in(
+        "slurm",
+        "1",
+        "kill_9_after_any_event_loses_nothing_that_pilots_have",
+    );
+}
+
 #[test]
 fn a_site_that_is_killed_again_at_each_recovery_still_gets_there() {
     let directory = tempfile::tempdir().unwrap();
     let mut lives = 1;
     loop {
-        let mut site = site_command(directory.path(), 2);
+        let mut site = site_command(directory.path(), 2, &Variables::new());
         site.env(GIVES_UP, "1");
         if finished(site) {
             break;
