@@ -67,7 +67,7 @@ enum What {
     Mechanisms(mechanisms::Options),
     /// MPI programs as jobs: kernels, launches, messages; beside the same launchers alone.
     Mpi(mpi::Options),
-    /// Calls of routines from C and Python, beside a raw TLS chain.
+    /// Calls of routines from C and Python, beside a raw TLS chain; and under faults.
     Rpc(rpc::Options),
     /// How exactly limits are kept: network, disk, processors; beside no limit; paper 000's figure 5.
     Limits(limits::Options),

@@ -1,8 +1,10 @@
 //! `bench rpc`: calls of a routine from C and from Python, beside a chain of as many processes that only hands bytes on.
+//! And calls that are hurt, on the site's own host and on engines.
 //!
-//! Not here: engines, faults, checkpoints, the papers' Linpack; Ray, Dask and Parsl, which Debian does not have.
+//! Not here: the speed of engines, checkpoints, the papers' Linpack; Ray, Dask and Parsl, which Debian does not have.
 
 mod drivers;
+mod faults;
 mod rows;
 
 use crate::bench::Bench;
@@ -15,12 +17,13 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 5] = [
+const ROWS: [(&str, Measure); 6] = [
     ("null", rows::null),
     ("tail", rows::tail),
     ("durable", rows::durable),
     ("pipelined", rows::pipelined),
     ("big", rows::big),
+    ("faults", faults::faults),
 ];
 #[derive(Clone, Debug, Args)]
 pub struct Options {
