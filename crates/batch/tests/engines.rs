@@ -6,11 +6,11 @@ mod common;
 
 use common::{CondorFixture, Fixture, OwnCondor, OwnSlurm, Record, id, script, until};
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, EngineCause, Outcome};
-use kumiko_job::contract::{BatchError, BatchSystem};
+use kumiko_job::contract::BatchSystem;
 use kumiko_job::description::Resources;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -276,59 +276,6 @@ async fn what_slurm_ends_for_its_memory_is_told_apart_from_what_failed_by_itself
     let record = Arc::new(Record::default());
     let system = f.open(record.clone());
     memory_is_told_apart(&system, &record, f.top()).await;
-}
-
-/// A small disk, which goes when this is dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(place: PathBuf) -> Option<SmallDisk> {
-        std::fs::create_dir_all(&place).unwrap();
-        let mount = ["-t", "tmpfs", "-o", "size=2m,mode=700", "none"];
-        let mounted = Command::new("mount").args(mount).arg(&place).output();
-        mounted.unwrap().status.success().then(|| SmallDisk(place))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_ends_what_writes_to_it_and_is_told_to_what_comes() {
-    let test = "a_full_disk_ends_what_writes_to_it_and_is_told_to_what_comes";
-    let Some(f) = OwnSlurm::new(test, &[]) else {
-        return;
-    };
-    let Some(disk) = SmallDisk::mount(f.top().join("spools")) else {
-        return kumiko_testkit::skip(test, "the right to mount a small tmpfs (root)");
-    };
-    let record = Arc::new(Record::default());
-    let system = f.open(record.clone());
-    let quiet = format!("{WAITS}; exit 3");
-    system.start(script(f.top(), 1, &quiet)).await.unwrap();
-    record.printed(id(1), 3).await;
-    let loud = "head -c 4000000 /dev/zero; exit 0";
-    system.start(script(f.top(), 2, loud)).await.unwrap();
-    match record.ended(id(2)).await {
-        Outcome::SpoolFailed { message } => assert!(message.contains("No space"), "{message}"),
-        other => panic!("{other:?}"),
-    }
-    let refused = system.start(script(f.top(), 3, "exit 0")).await;
-    assert!(
-        matches!(refused, Err(BatchError::Spool { .. })),
-        "{refused:?}"
-    );
-    // One that writes nothing more ends as it would have, and its end is kept.
-    std::fs::write(f.top().join("job-1/go"), "").unwrap();
-    assert_eq!(record.ended(id(1)).await, Outcome::Exited { status: 3 });
-    system.forget(id(2)).await;
-    system.start(script(f.top(), 4, "exit 0")).await.unwrap();
-    assert_eq!(record.ended(id(4)).await, WELL);
-    drop(system);
-    drop(disk);
 }
 
 #[tokio::test(flavor = "multi_thread")]

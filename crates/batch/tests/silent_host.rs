@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{OwnSlurm, Record, id, script, until};
+use common::{OwnSlurm, Record, id, pilots, script, until};
 use kumiko_batch::engine::Cluster;
 use kumiko_batch::engine::drained::Drained;
 use kumiko_batch::slurm::Commands;
@@ -120,6 +120,46 @@ async fn a_host_that_falls_silent_and_comes_back_runs_nothing_twice_and_nothing_
     assert_eq!(record.ended(id(3)).await, WELL);
     assert_eq!(starts(&f, 1), 1);
     assert_eq!(starts(&f, 2), 0, "it was over before the host came back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pilot_on_a_silent_host_runs_nothing_twice_and_another_takes_what_comes() {
+    let test = "a_pilot_on_a_silent_host_runs_nothing_twice_and_another_takes_what_comes";
+    let Some(f) = two_hosts(test) else {
+        return;
+    };
+    let root = f.top().join("spools");
+    let record = Arc::new(Record::default());
+    let system = f.piloted(record.clone(), pilots(0, 2, 1));
+    system.start(counted(&f, 1)).await.unwrap();
+    record.printed(id(1), 3).await;
+    let host = said(&f, "squeue", &["--noheader", "--format=%N"]);
+    cable(&f, &host, "down");
+    administer(&f, &host, &["State=DOWN", "Reason=silent"]);
+    system.start(counted(&f, 2)).await.unwrap();
+    record.printed(id(2), 3).await;
+    let given = std::fs::read_to_string(root.join("2.1/pilot")).unwrap();
+    assert!(given.starts_with("2 "), "{given}");
+    // The runner in the first lives, whatever Slurm says of its pilot.
+    let ended = |report: &AttemptReport| matches!(report, AttemptReport::Ended(_));
+    assert!(!record.of(id(1)).iter().any(ended));
+    cable(&f, &host, "up");
+    administer(&f, &host, &["State=RESUME"]);
+    match record.ended(id(1)).await {
+        Outcome::EngineEnded { cause, .. } => assert_eq!(cause, EngineCause::HostLost),
+        other => panic!("{other:?}"),
+    }
+    // There is room for one in its place.
+    system.start(counted(&f, 3)).await.unwrap();
+    record.printed(id(3), 3).await;
+    for job in [2, 3] {
+        std::fs::write(f.top().join(format!("job-{job}/go")), "").unwrap();
+        assert_eq!(record.ended(id(job)).await, WELL);
+    }
+    for job in 1..=3 {
+        assert_eq!(starts(&f, job), 1, "{job}");
+    }
+    common::end_pilots(&root);
 }
 
 #[tokio::test(flavor = "multi_thread")]

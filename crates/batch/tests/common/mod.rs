@@ -305,6 +305,30 @@ impl Drop for PilotedCondorFixture {
     }
 }
 
+/// A small disk, which goes when this is dropped.
+pub struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    pub fn mount(place: PathBuf) -> Option<SmallDisk> {
+        std::fs::create_dir_all(&place).unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=2m,mode=700", "none"];
+        let mounted = std::process::Command::new("mount")
+            .args(mount)
+            .arg(&place)
+            .output();
+        mounted.unwrap().status.success().then(|| SmallDisk(place))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.0)
+            .status();
+    }
+}
+
 /// A Slurm of this test's own, which may be harmed.
 pub struct OwnSlurm {
     pub engine: Engine,
