@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 type Measure = fn(&Place, &Bench) -> Row;
 
-const ROWS: [(&str, Measure); 15] = [
+const ROWS: [(&str, Measure); 16] = [
     ("ep", |place, bench| {
         rows::kernel(place, bench, ["ep", "EP of four ranks"])
     }),
@@ -49,6 +49,7 @@ const ROWS: [(&str, Measure); 15] = [
     ("calls", rows::calls),
     ("hosts", hosts::messages),
     ("launch64", hosts::launch),
+    ("table3", figures::kernels),
     ("figure7", figures::limited),
 ];
 #[derive(Clone, Debug, Args)]
