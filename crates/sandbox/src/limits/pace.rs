@@ -92,8 +92,8 @@ impl Pacer {
         }
         let new = places.keys().any(|inode| !self.sockets.contains_key(inode));
         let since = self.divided.map(|at| now.saturating_duration_since(at));
-        let is_due =
-            |since| since >= DIVIDE_EVERY || is_over(rate, since, self.sockets.len(), sent_bytes);
+        let count = self.sockets.values().filter(|socket| socket.counts).count();
+        let is_due = |since| since >= DIVIDE_EVERY || is_over(rate, since, count, sent_bytes);
         if new || since.is_none_or(is_due) {
             received += self.divide(rate, since.unwrap_or(DIVIDE_EVERY), &places);
             self.divided = Some(now);
