@@ -16,12 +16,14 @@ use std::sync::Arc;
 
 const WELL: Outcome = Outcome::Exited { status: 0 };
 
-/// Two hosts, neither of which Slurm gives up by itself: how long that takes it is its own.
+/// Two hosts, neither of which Slurm gives up by itself (how long that takes it is its own), or takes back by itself: an answer may
+/// be under way when a cable is pulled.
 fn two_hosts(test: &str) -> Option<OwnSlurm> {
     let settings = [
         ("SLURM_NETWORKS", "yes"),
         ("SLURM_HOSTS", "2"),
         ("SLURM_HOST_TIMEOUT", "300"),
+        ("SLURM_SETTINGS", "ReturnToService=0"),
     ];
     OwnSlurm::new(test, &settings)
 }
