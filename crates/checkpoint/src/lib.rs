@@ -1,11 +1,13 @@
 //! Checkpoints (ring 0, spec/checkpoint): what lies in the files of one, which files together are one, which may go, and how
-//! often one is made. Bytes are read and written through `std::io`'s traits. Not here: files, memory, threads.
+//! often one is made; and which CRIU does for what links nothing. Bytes are read and written through `std::io`'s traits. Not here: files, memory, threads.
 
 mod chain;
+mod criu;
 mod head;
 mod interval;
 
 pub use chain::{Kept, MOST_FILES, Name, apply};
+pub use criu::{Criu, Kernel, LEAST, LINE_MOST_BYTES, Unfit};
 pub use head::{
     BLOCK_MOST_BYTES, BadCheckpoint, Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, State,
     sum,

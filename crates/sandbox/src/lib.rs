@@ -1,12 +1,13 @@
 //! The process VM (ring 2): policy above, mechanism below. `choose` picks a mechanism for a policy, `open` gives it,
 //! `Mechanism::prepare` checks a policy against this machine and makes a [`Room`], and guests are started in it.
 //! `table` says what each mechanism would cost a program, by what `calibrate` measured and [`Measured`] keeps.
-//! A [`Limiter`] keeps limits of the whole job. Not here: what a guest prints and reads (kumiko-runner).
+//! A [`Limiter`] keeps limits of the whole job; `criu` is what could dump one. Not here: what a guest prints and reads (kumiko-runner).
 
 mod attend;
 mod calibrate;
 mod choose;
 mod contract;
+mod criu;
 mod error;
 mod guest;
 #[cfg(target_arch = "x86_64")]
@@ -29,6 +30,7 @@ pub use attend::{Ending, Obey, Wishes, attend, run};
 pub use calibrate::{CALIBRATION_TIME, CalibrateError, calibrate};
 pub use choose::{Choice, choose, choose_by, open, table};
 pub use contract::{Cost, Launch, Mechanism, Room, Streams};
+pub use criu::{Usable, criu};
 pub use error::SandboxError;
 pub use guest::{Ended, Guest};
 pub use limits::{Exceeded, Inside, Kept, Limiter, kept};

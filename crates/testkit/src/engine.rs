@@ -23,9 +23,11 @@ impl Engine {
     pub fn shared(name: &'static str, test: &str) -> Option<&'static Engine> {
         static SLURM: OnceLock<Option<Engine>> = OnceLock::new();
         static CONDOR: OnceLock<Option<Engine>> = OnceLock::new();
+        static CRIU: OnceLock<Option<Engine>> = OnceLock::new();
         let place = match name {
             "slurm" => &SLURM,
             "condor" => &CONDOR,
+            "criu" => &CRIU,
             other => panic!("there is no testbed of {other}"),
         };
         let engine = place.get_or_init(|| Engine::up(name, &[])).as_ref();
@@ -77,6 +79,7 @@ impl Engine {
         let directory = self.directory.path();
         let mut environment: Vec<(&'static str, OsString)> = match self.name {
             "slurm" => vec![("SLURM_CONF", directory.join("slurm.conf").into())],
+            "criu" => Vec::new(),
             _ => vec![("CONDOR_CONFIG", directory.join("condor_config").into())],
         };
         let own = directory.join("bin");

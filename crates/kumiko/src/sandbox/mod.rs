@@ -83,10 +83,12 @@ pub fn sandbox(verb: Sandbox, format: Format, home: Option<&Path>) -> Result<u8,
         }
         Sandbox::Probe { calibrate: true } => calibrate::calibrate(format, home),
         Sandbox::Probe { calibrate: false } => {
+            let machine = Machine::probe();
             output::one(
                 format,
                 &Probe {
-                    mechanisms: mechanisms(&Machine::probe()),
+                    mechanisms: mechanisms(&machine),
+                    criu: criu(&machine),
                 },
             )?;
             Ok(0)
@@ -139,6 +141,26 @@ fn mechanisms(machine: &Machine) -> Vec<Mechanism> {
     rows.collect()
 }
 
+fn criu(machine: &Machine) -> Criu {
+    let path = std::env::var_os("PATH");
+    match kumiko_sandbox::criu(machine, path.as_deref()) {
+        Ok(usable) => Criu {
+            usable: true,
+            program: Some(usable.program.display().to_string()),
+            version: Some(usable.version.to_string()),
+            why: None,
+            remedy: None,
+        },
+        Err(obstacle) => Criu {
+            usable: false,
+            program: None,
+            version: None,
+            why: Some(obstacle.why),
+            remedy: Some(obstacle.remedy),
+        },
+    }
+}
+
 #[derive(Serialize)]
 struct Mechanism {
     name: String,
@@ -153,6 +175,30 @@ struct Mechanism {
 #[derive(Serialize)]
 struct Probe {
     mechanisms: Vec<Mechanism>,
+    criu: Criu,
+}
+
+/// What could dump programs that link no checkpoint library (spec/checkpoint, K50).
+#[derive(Serialize)]
+struct Criu {
+    usable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Criu {
+    fn human(&self) -> String {
+        let told = [&self.version, &self.program, &self.why, &self.remedy];
+        let told: Vec<&str> = told.into_iter().flatten().map(String::as_str).collect();
+        let usable = if self.usable { "yes" } else { "no" };
+        format!("\nCRIU, under namespace: {usable}; {}\n", told.join("; "))
+    }
 }
 
 impl Show for Probe {
@@ -185,6 +231,7 @@ impl Show for Probe {
                 text.push_str(&format!("  {what}\n"));
             }
         }
+        text.push_str(&self.criu.human());
         text
     }
 }
