@@ -1,6 +1,8 @@
 //! What tests of batch systems share: a sink that records, attempts to run, and what a system under test provides.
 #![allow(dead_code)] // each test file is a crate of its own and uses a part
 
+pub mod waiting;
+
 use kumiko_batch::Tools;
 use kumiko_batch::condor::{self, Condor};
 use kumiko_batch::engine;
@@ -406,10 +408,24 @@ impl OwnCondor {
     }
 
     pub fn open(&self, sink: Arc<Record>) -> Condor {
+        self.open_by(sink, |tools| tools)
+    }
+
+    /// With other tools than its own.
+    pub fn open_by(&self, sink: Arc<Record>, other: impl FnOnce(Tools) -> Tools) -> Condor {
+        let root = self.fixture.top.path().join("spools");
+        let site = engine::site(&root).unwrap();
+        let commands = condor::Commands(other(tools(&self.engine)));
+        Condor::new(commands, site, root, self.fixture.runner.clone(), sink)
+    }
+
+    pub fn piloted(&self, sink: Arc<Record>, pilots: Pilots) -> Cluster<Piloted<condor::Commands>> {
         let root = self.fixture.top.path().join("spools");
         let site = engine::site(&root).unwrap();
         let commands = condor::Commands(tools(&self.engine));
-        Condor::new(commands, site, root, self.fixture.runner.clone(), sink)
+        let runner = self.fixture.runner.clone();
+        let piloted = Piloted::new(commands, site.clone(), root.clone(), runner.clone(), pilots);
+        Cluster::new(piloted, site, root, runner, sink)
     }
 
     pub fn top(&self) -> &Path {
