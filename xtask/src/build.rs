@@ -38,7 +38,7 @@ impl Profile {
 pub type Told = Vec<(&'static str, PathBuf)>;
 
 /// Builds all programs and puts them together as they are installed, in `bin` of cargo's folder: `KUMIKO_BIN`,
-/// `KUMIKO_RUN`, `KUMIKO_JOJO_JAR`; the C libraries: `KUMIKO_LIB`, their folder; Python's package: `KUMIKO_PYTHON`, a folder for
+/// `KUMIKO_RUN`, `KUMIKO_FERRY`, `KUMIKO_JOJO_JAR`; the C libraries: `KUMIKO_LIB`, their folder; Python's package: `KUMIKO_PYTHON`, a folder for
 /// PYTHONPATH. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
 pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     let names = [
@@ -46,11 +46,13 @@ pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
         "kumiko-capi",
         "kumiko-checkpoint-c",
         "kumiko-python",
+        "kumiko-ferry",
     ];
     let packages = names.into_iter().flat_map(|name| ["-p", name]);
     let what = ["build"].into_iter().chain(packages);
     shell::ok(&mut shell.cargo(what.chain(["--profile", profile.name()])))?;
     let grid = profile.folder(shell).join("kumiko");
+    let ferry = profile.folder(shell).join("kumiko-ferry");
     let entry = lean(shell, profile, "kumiko-entry", "kumiko-entry")?;
     let runner = lean(shell, profile, "kumiko-runner", "kumiko-run")?;
     let bin = profile.bin(shell);
@@ -62,6 +64,7 @@ pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
         (&grid, "kumiko-grid"),
         (&entry, "kumiko"),
         (&runner, "kumiko-run"),
+        (&ferry, "kumiko-ferry"),
     ] {
         replace(made, &bin.join(name))?;
     }
@@ -69,6 +72,7 @@ pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     told.extend([
         ("KUMIKO_BIN", bin.join("kumiko")),
         ("KUMIKO_RUN", bin.join("kumiko-run")),
+        ("KUMIKO_FERRY", bin.join("kumiko-ferry")),
         ("KUMIKO_LIB", profile.folder(shell)),
         ("KUMIKO_PYTHON", python(shell, profile)?),
     ]);
@@ -96,10 +100,13 @@ fn python(shell: &Shell, profile: Profile) -> Result<PathBuf, Failure> {
     Ok(root)
 }
 
-/// Builds the runner only: `KUMIKO_RUN`.
+/// Builds the runner, and the ferry that may stand beside it, only: `KUMIKO_RUN`, `KUMIKO_FERRY`.
 pub fn runner(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     let made = lean(shell, profile, "kumiko-runner", "kumiko-run")?;
-    Ok(vec![("KUMIKO_RUN", made)])
+    let what = ["build", "-p", "kumiko-ferry", "--profile", profile.name()];
+    shell::ok(&mut shell.cargo(what))?;
+    let ferry = profile.folder(shell).join("kumiko-ferry");
+    Ok(vec![("KUMIKO_RUN", made), ("KUMIKO_FERRY", ferry)])
 }
 
 /// Builds a program that has to start fast. Static, so that it starts without a loader and in any room; not

@@ -10,6 +10,7 @@ use crate::engine::{Cluster, Engine, Trouble};
 use crate::fork::Fork;
 use crate::pilots::{Piloted, Pilots};
 use crate::slurm;
+use kumiko_ferry::{Address, Landing, LandingError};
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
 use kumiko_job::census::Census;
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem, Refusal};
@@ -76,6 +77,7 @@ pub struct Prepared {
     site: String,
     pilots: Pilots,
     drained: BTreeSet<String>,
+    landing: Option<(Landing, PathBuf)>,
     census: watch::Sender<Option<Census>>,
 }
 
@@ -106,6 +108,7 @@ impl Prepared {
             site,
             pilots,
             drained: BTreeSet::new(),
+            landing: None,
             census: watch::Sender::new(None),
         })
     }
@@ -115,6 +118,19 @@ impl Prepared {
     pub fn without(mut self, hosts: BTreeSet<String>) -> Prepared {
         self.drained = hosts;
         self
+    }
+
+    /// With a landing for ferries from hosts of another kernel (spec/jobs/pilots.md, PL40); of `fork` none, whose only host is here.
+    /// `ferry`: the program kumiko-ferry.
+    ///
+    /// # Errors
+    /// This machine cannot listen there.
+    pub fn landing(mut self, at: &Address, ferry: PathBuf) -> Result<Prepared, LandingError> {
+        if self.name != Name::Fork {
+            let landing = Landing::open(&self.root, at)?;
+            self.landing = Some((landing, ferry));
+        }
+        Ok(self)
     }
 
     /// How full the engine is, now and then, for as long as this is listened to; None: it is not known, as of `fork`.
@@ -144,6 +160,17 @@ impl Prepared {
             tracing::warn!(%error, "no copy of kumiko-run is kept for hosts that do not have it");
             runner.into()
         });
+        let program = match self.landing {
+            None => program,
+            Some((landing, ferry)) => {
+                landing.serve();
+                let ferried = program.clone().ferried(ferry, &root, landing);
+                ferried.unwrap_or_else(|error| {
+                    tracing::error!(%error, "kumiko-ferry is not to be had: nothing is heard from hosts of another kernel");
+                    program
+                })
+            }
+        };
         let piloted = Piloted::new(
             Drained::new(engine.clone(), self.drained),
             site.clone(),

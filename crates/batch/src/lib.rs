@@ -16,3 +16,4 @@ mod spool;
 
 pub use engine::Cluster;
 pub use engine::tool::Tools;
+pub use kumiko_ferry::Address as LandingAddress;

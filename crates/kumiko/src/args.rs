@@ -153,6 +153,9 @@ pub struct SiteStart {
     /// How many pilots hold slots of the engine at least and at most: jobs that ask for processors only start in them at once.
     #[arg(long, value_name = "LEAST..MOST")]
     pub pilots: Option<crate::site::pilots::Range>,
+    /// Where hosts of the engine, which are other machines, reach this one; from there they call the site.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub landing: Option<kumiko_batch::LandingAddress>,
     /// Names and addresses that the host certificate carries, besides localhost and this host's own.
     #[arg(long = "host-name", value_name = "NAME")]
     pub host_names: Vec<String>,

@@ -31,6 +31,7 @@ impl Engine for Commands {
     const LOG: Option<&'static str> = Some(words::LOG);
 
     async fn submit(&self, order: &Order) -> Result<(), Trouble> {
+        order.prepare()?;
         let line = ["-terse", "-"].map(str::to_owned);
         let said = ask(&self.0, "condor_submit", &line, &words::submission(order)).await?;
         match said.well {

@@ -200,6 +200,7 @@ impl Live {
         let mut answers = self.answer.subscribe();
         // Answers to questions from before say nothing.
         let mut since = shared.next_round();
+        let mut began = false;
         let mut doubtful: Option<(Outcome, Instant)> = None;
         let mut submit_at = Instant::now() + AGAIN;
         let mut cancel_at = None;
@@ -208,7 +209,7 @@ impl Live {
             // Of one that ends after this the runner, which waits to be heard, is asked for all of it.
             let mut status = spool::status(&path);
             if doubtful.is_none() {
-                if let Ok(stream) = spool::connect(&path) {
+                if let Ok(stream) = shared.runner.connect(&path).await {
                     let told = self.hear_out(shared, stream).await;
                     match told {
                         Heard::End => return,
@@ -267,6 +268,12 @@ impl Live {
                     self.conclude(shared, left, Some(&verdict)).await;
                     return self.drop_at_engine(shared).await;
                 }
+            }
+            // What was asked before it began says of that nothing, whenever it is heard.
+            if !began && path.join("stdout").exists() {
+                began = true;
+                since = shared.next_round();
+                shared.wanted.notify_one();
             }
             let verdict = match self.word(shared, &path, &mut rope, since) {
                 Word::Over(verdict) => Some(verdict),

@@ -1,5 +1,6 @@
-//! What is asked of an engine, in no engine's words. Pure.
+//! What is asked of an engine, in no engine's words.
 
+use super::Trouble;
 use super::program::Program;
 use kumiko_job::attempt::AttemptSpec;
 use kumiko_job::description::Resources;
@@ -53,7 +54,14 @@ impl Order {
     pub fn line(&self) -> Vec<String> {
         let spool = self.spool.to_string_lossy().into_owned();
         let option = self.option.map(str::to_owned).into_iter();
-        self.runner.line(&option.chain([spool]).collect::<Vec<_>>())
+        let arguments: Vec<_> = option.chain([spool]).collect();
+        self.runner.line_in(&self.spool, &arguments)
+    }
+
+    /// Sees to what it finds there, as it is handed over.
+    pub fn prepare(&self) -> Result<(), Trouble> {
+        let ticket = self.runner.ticket(&self.spool);
+        ticket.map_err(|error| Trouble::unreachable("preparing it", error.to_string()))
     }
 }
 

@@ -1,22 +1,33 @@
 //! The program kumiko-run on an engine's hosts (spec/jobs/engines.md, E7): where the site has it, or, on hosts that do not have
-//! it there, the copy that is kept with the spools. Not here: what it is told.
+//! it there, the copy that is kept with the spools. Beside it a ferry, where hosts are not of the site's kernel (PL42). Not here: what it is told.
 
+use super::order::PILOT;
 use crate::spool;
+use kumiko_ferry::{Landing, LandingError};
 use kumiko_linux::spooling;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// In the root of the spools.
 const COPIES: &str = "programs";
+/// And those of the ferry's.
+const FERRIES: &str = "ferries";
+/// In a spool: the pilot that has the attempt, and when that began; empty: none yet.
+pub const GIVEN: &str = "pilot";
 /// So many are kept: what waits in an engine's queue was handed over with the one of its time.
 const KEPT: usize = 4;
 /// Each host decides for itself. What follows the two places goes to whichever it is.
 const EITHER: &str =
     r#"own=$1; shift; if [ -x "$own" ]; then shift; exec "$own" "$@"; fi; exec "$@""#;
+/// A ferry that is killed is started again, as long as its exec'd parent lives. It is nobody's child, for the runner does not wait
+/// for it, and takes no notice of signals by which engines announce an end, as the runner does not (R8). Of the shell, whose number the
+/// runner will have, it is told when it began, for the number may be another's later.
+const FERRIED: &str = r#"f=$1; [ -x "$f" ] || f=$2; p=$3; shift 3; b=$(cut -d" " -f22 /proc/$$/stat); (trap "" TERM INT HUP; (while "$f" "$p" $$ "$b"; [ $? -gt 128 ]; do sleep 1; done) </dev/null >/dev/null 2>>"$p/ferry.log" &); exec "$@""#;
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Where a host finds kumiko-run.
@@ -26,12 +37,25 @@ pub struct Program {
     own: PathBuf,
     /// For hosts where nothing is there.
     copy: Option<PathBuf>,
+    ferry: Option<Ferry>,
+}
+
+/// What is started beside it, for hosts to which no socket leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ferry {
+    own: PathBuf,
+    copy: PathBuf,
+    landing: Landing,
 }
 
 /// One that each host has where the site has it.
 impl From<PathBuf> for Program {
     fn from(own: PathBuf) -> Program {
-        Program { own, copy: None }
+        Program {
+            own,
+            copy: None,
+            ferry: None,
+        }
     }
 }
 
@@ -42,7 +66,65 @@ impl Program {
     /// The program cannot be read, or there is no room for a copy.
     pub fn with_copy(own: PathBuf, root: &Path) -> io::Result<Program> {
         let copy = Some(keep(&own, &root.join(COPIES))?);
-        Ok(Program { own, copy })
+        Ok(Program {
+            own,
+            copy,
+            ferry: None,
+        })
+    }
+
+    /// With a ferry beside it, which is let in there. It blocks.
+    ///
+    /// # Errors
+    /// The ferry's program cannot be read, or there is no room for a copy.
+    pub fn ferried(mut self, own: PathBuf, root: &Path, landing: Landing) -> io::Result<Program> {
+        let copy = keep(&own, &root.join(FERRIES))?;
+        self.ferry = Some(Ferry { own, copy, landing });
+        Ok(self)
+    }
+
+    /// Puts into a place what its ferry needs. It blocks, briefly.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn ticket(&self, place: &Path) -> Result<(), LandingError> {
+        let Some(ferry) = &self.ferry else {
+            return Ok(());
+        };
+        ferry.landing.ticket(place)
+    }
+
+    /// Connects to whoever has a socket in the place: by that, or by a ferry.
+    ///
+    /// # Errors
+    /// Nobody can be reached.
+    pub async fn connect(&self, place: &Path) -> io::Result<UnixStream> {
+        let reached = spool::connect(place);
+        let (Err(_), Some(ferry)) = (&reached, &self.ferry) else {
+            return reached;
+        };
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let given = fs::read_to_string(place.join(GIVEN)).unwrap_or_default();
+        // The ferry of the pilot that has it.
+        match given.split_once(' ') {
+            Some((pilot, _)) => {
+                let by = format!("{PILOT}{pilot}");
+                ferry.landing.connect(&by, &name).await
+            }
+            None => ferry.landing.connect(&name, &name).await,
+        }
+    }
+
+    /// As [`Program::line`], of one that has a socket in the place.
+    pub fn line_in(&self, place: &Path, arguments: &[String]) -> Vec<String> {
+        let line = self.line(arguments);
+        let Some(ferry) = &self.ferry else {
+            return line;
+        };
+        let word = |path: &Path| path.to_string_lossy().into_owned();
+        let shell = ["/bin/sh", "-c", FERRIED, "kumiko-run"].map(str::to_owned);
+        let places = [word(&ferry.own), word(&ferry.copy), word(place)];
+        shell.into_iter().chain(places).chain(line).collect()
     }
 
     /// The words by which a host starts it.
@@ -69,7 +151,7 @@ fn keep(program: &Path, copies: &Path) -> io::Result<PathBuf> {
     let lock = private().open(copies.join("lock"))?;
     spooling::wait_for_lock(&lock)?;
     let place = copies.join(&sum);
-    let copy = place.join("kumiko-run");
+    let copy = place.join(program.file_name().ok_or(ErrorKind::InvalidInput)?);
     let there = File::open(&copy).and_then(|mut file| pass(&mut file, &mut io::sink()));
     if !there.is_ok_and(|found| found == sum) {
         let new = copies.join("new");

@@ -1,8 +1,8 @@
 //! The connection to one pilot (spec/jobs/pilots.md, PL10 to PL14): commands out, reports in, again after it broke.
 
 use super::pool::Number;
+use crate::engine::program::Program;
 use kumiko_job::id::AttemptId;
-use kumiko_linux::unix_socket;
 use kumiko_wire::pilot::{BEATS, PilotCommand, PilotReport, decode_report, encode_command};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,9 +43,10 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn open(place: PathBuf, number: Number, heard: Weak<impl Heard>) -> Line {
+    /// `program`: by which the pilot was started.
+    pub fn open(place: PathBuf, program: Program, number: Number, heard: Weak<impl Heard>) -> Line {
         let (commands, to_say) = unbounded_channel();
-        let task = tokio::spawn(keep(place, number, heard, to_say));
+        let task = tokio::spawn(keep(place, program, number, heard, to_say));
         Line {
             commands,
             task: task.abort_handle(),
@@ -66,13 +67,14 @@ impl Drop for Line {
 
 async fn keep(
     place: PathBuf,
+    program: Program,
     number: Number,
     heard: Weak<impl Heard>,
     mut to_say: UnboundedReceiver<PilotCommand>,
 ) {
     let mut tries: u32 = 0;
     loop {
-        if let Ok(stream) = connect(&place) {
+        if let Ok(stream) = connect(&place, &program).await {
             // What was said while nobody was there was said in vain.
             while to_say.try_recv().is_ok() {}
             let beats = place.join(BEATS).exists();
@@ -88,10 +90,8 @@ async fn keep(
     }
 }
 
-fn connect(place: &Path) -> io::Result<UnixStream> {
-    let stream = unix_socket::connect(&place.join("control"))?;
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
+async fn connect(place: &Path, program: &Program) -> io::Result<UnixStream> {
+    UnixStream::from_std(program.connect(place).await?)
 }
 
 /// Until the connection breaks, or the pilot speaks wrongly, or no longer though it `beats`.

@@ -11,7 +11,7 @@ pub use pool::{Need, Size};
 
 use crate::able::Able;
 use crate::engine::order::{self, Order, PILOT, prefix};
-use crate::engine::program::Program;
+use crate::engine::program::{GIVEN, Program};
 use crate::engine::seen::{Row, Seen, Verdict};
 use crate::engine::{Engine, Trouble};
 use crate::spool;
@@ -31,8 +31,6 @@ use tokio::task::AbortHandle;
 
 /// How often it is looked whether a pilot has been idle for long, or may be asked for again.
 const TICK: Duration = Duration::from_secs(1);
-/// The file in a spool that names the pilot which has the attempt, and when that began; empty: none yet.
-const GIVEN: &str = "pilot";
 
 /// What pilots a site has.
 #[derive(Clone, Debug)]
@@ -218,9 +216,11 @@ impl<E: Engine> Inner<E> {
                         state.orders.remove(&id);
                         state.pool.began(number).unwrap_or_default()
                     };
-                    // First, so that whoever finds the attempt begun finds whose it is.
-                    let given = self.root.join(id.to_string()).join(GIVEN);
-                    if let Err(error) = std::fs::write(given, format!("{number} {began}")) {
+                    // First, so that whoever finds the attempt begun finds whose it is; by rename, of which whoever follows it hears.
+                    let spool = self.root.join(id.to_string());
+                    let (given, new) = (spool.join(GIVEN), spool.join("pilot.new"));
+                    let written = std::fs::write(&new, format!("{number} {began}"));
+                    if let Err(error) = written.and_then(|()| std::fs::rename(new, given)) {
                         tracing::warn!(attempt = %id, %error, "whose pilot has it is not written down");
                     }
                     self.say(number, PilotCommand::Start(id));
@@ -290,7 +290,12 @@ impl<E: Engine> Inner<E> {
 
     /// Hears a pilot out, from when it comes up until it is removed.
     fn listen_to(self: &Arc<Self>, number: Number) {
-        let line = Line::open(self.place(number), number, Arc::downgrade(self));
+        let line = Line::open(
+            self.place(number),
+            self.runner.clone(),
+            number,
+            Arc::downgrade(self),
+        );
         self.state().lines.insert(number, line);
     }
 

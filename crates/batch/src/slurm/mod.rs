@@ -34,6 +34,7 @@ impl Engine for Commands {
     const LOG: Option<&'static str> = Some(words::LOG);
 
     async fn submit(&self, order: &Order) -> Result<(), Trouble> {
+        order.prepare()?;
         let said = ask(
             &self.0,
             "sbatch",

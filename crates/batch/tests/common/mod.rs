@@ -13,6 +13,7 @@ use kumiko_batch::fork::Fork;
 use kumiko_batch::pilots::pool::Size;
 use kumiko_batch::pilots::{Piloted, Pilots};
 use kumiko_batch::slurm::{self, Slurm};
+use kumiko_ferry::Landing;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::{AttemptSink, BatchSystem};
 use kumiko_job::description::{OutputMode, Resources, Stdin};
@@ -388,6 +389,30 @@ impl OwnSlurm {
         Cluster::new(piloted, site, root, runner, sink)
     }
 
+    /// As a site with a landing has it.
+    pub fn ferried(
+        &self,
+        sink: Arc<Record>,
+        pilots: Pilots,
+        ferry: PathBuf,
+    ) -> Cluster<Piloted<slurm::Commands>> {
+        let root = self.fixture.top.path().join("spools");
+        let site = engine::site(&root).unwrap();
+        let commands = slurm::Commands(tools(&self.engine));
+        let landing = Landing::open(&root, &"127.0.0.1".parse().unwrap()).unwrap();
+        landing.serve();
+        let program = Program::from(self.fixture.runner.clone());
+        let program = program.ferried(ferry, &root, landing).unwrap();
+        let piloted = Piloted::new(
+            commands,
+            site.clone(),
+            root.clone(),
+            program.clone(),
+            pilots,
+        );
+        Cluster::new(piloted, site, root, program, sink)
+    }
+
     pub fn top(&self) -> &Path {
         self.fixture.top.path()
     }
@@ -570,6 +595,20 @@ pub fn runner() -> Option<PathBuf> {
     };
     let named = std::env::var_os("KUMIKO_RUN").map(PathBuf::from);
     named.or_else(beside).filter(|path| path.is_file())
+}
+
+/// The ferry: from KUMIKO_FERRY, else beside this test's own directory.
+pub fn ferry(test: &str) -> Option<PathBuf> {
+    let beside = || {
+        let test = std::env::current_exe().ok()?;
+        Some(test.parent()?.parent()?.join("kumiko-ferry"))
+    };
+    let named = std::env::var_os("KUMIKO_FERRY").map(PathBuf::from);
+    let ferry = named.or_else(beside).filter(|path| path.is_file());
+    if ferry.is_none() {
+        eprintln!("SKIP {test}: missing kumiko-ferry (cargo build -p kumiko-ferry)");
+    }
+    ferry
 }
 
 /// An attempt of `sh -c text` with the default policy; its directory is made beneath `top`.

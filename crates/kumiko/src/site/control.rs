@@ -309,6 +309,9 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
     if let Some(pilots) = start.pilots {
         command.arg(format!("--pilots={pilots}"));
     }
+    if let Some(landing) = &start.landing {
+        command.arg(format!("--landing={landing}"));
+    }
     if let Some(info) = &start.info {
         command.arg(format!("--info={info}"));
     }

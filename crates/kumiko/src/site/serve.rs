@@ -18,6 +18,7 @@ use crate::site::pilots;
 use crate::site::settings::Settings;
 use crate::site::staging::{mover, stock};
 use crate::site::told;
+use kumiko_batch::LandingAddress;
 use kumiko_batch::chosen::{Chosen, Prepared};
 use kumiko_gatekeeper::{Config, Front};
 use kumiko_job::census::Census;
@@ -49,6 +50,9 @@ pub async fn serve(
     }
     if let Some(range) = start.pilots {
         settings.pilots.set(range);
+    }
+    if let Some(landing) = &start.landing {
+        settings.landing = landing.to_string();
     }
     let _lock = take_lock(home)?;
     this_process::raise_open_files()?;
@@ -223,6 +227,17 @@ pub async fn open_manager(
     let batch = Prepared::new(settings.batch, spool.clone(), runner, pilots)
         .doing(|| format!("preparing {}", spool.display()))?
         .without(drained);
+    let batch = match settings.landing.as_str() {
+        "" => batch,
+        at => {
+            let at: LandingAddress = at
+                .parse()
+                .map_err(|error| Failure::misuse(format!("landing: {error}")))?;
+            batch
+                .landing(&at, ferry()?)
+                .doing(|| "making a landing".to_owned())?
+        }
+    };
     let census = batch.census();
     let manager = Manager::open(setup, |sink| batch.open(sink)).await?;
     Ok((manager, census))
@@ -295,6 +310,22 @@ pub fn runner() -> Result<PathBuf, Failure> {
     } else {
         Err(Failure::from_text(format!(
             "{} is missing: it belongs beside kumiko (or set KUMIKO_RUN)",
+            path.display()
+        )))
+    }
+}
+
+/// kumiko-ferry: KUMIKO_FERRY, else beside this program.
+fn ferry() -> Result<PathBuf, Failure> {
+    if let Some(path) = std::env::var_os("KUMIKO_FERRY") {
+        return Ok(path.into());
+    }
+    let path = std::env::current_exe()?.with_file_name("kumiko-ferry");
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(Failure::from_text(format!(
+            "{} is missing, and a landing is of no use without it: it belongs beside kumiko (or set KUMIKO_FERRY)",
             path.display()
         )))
     }

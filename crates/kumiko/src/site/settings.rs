@@ -28,6 +28,9 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # time_limit_s.
 # pilots = { least = 0, most = 0, cpus = 1 }
 
+# Where hosts of an engine, which are other machines, reach this one, as HOST or HOST:PORT: from there they call the site. "": not at all.
+# landing = ""
+
 # Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.
 # gridftp = ""
 
@@ -109,6 +112,7 @@ pub struct Settings {
     #[serde(deserialize_with = "calls_name")]
     pub calls: Option<Name>,
     pub pilots: PilotSettings,
+    pub landing: String,
     /// An address to listen on, or empty.
     pub gridftp: String,
     /// An address to listen on, `usual`, or empty.
@@ -175,6 +179,7 @@ impl Default for Settings {
             batch: Name::Fork,
             calls: None,
             pilots: PilotSettings::default(),
+            landing: String::new(),
             gridftp: String::new(),
             info: String::new(),
             accept_limited: false,
