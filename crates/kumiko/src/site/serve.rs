@@ -234,7 +234,7 @@ pub async fn open_manager(
                 .parse()
                 .map_err(|error| Failure::misuse(format!("landing: {error}")))?;
             batch
-                .landing(&at, ferry()?)
+                .landing(&at, program("kumiko-ferry", "KUMIKO_FERRY")?)
                 .doing(|| "making a landing".to_owned())?
         }
     };
@@ -299,33 +299,23 @@ pub fn is_served(home: &Home) -> bool {
         .is_ok_and(|file| matches!(kumiko_linux::spooling::is_locked(&file), Ok(true)))
 }
 
-/// kumiko-run: KUMIKO_RUN, else beside this program.
+/// kumiko-run, absolutely: KUMIKO_RUN, else beside this program.
 pub fn runner() -> Result<PathBuf, Failure> {
-    if let Some(path) = std::env::var_os("KUMIKO_RUN") {
-        return Ok(path.into());
-    }
-    let path = std::env::current_exe()?.with_file_name("kumiko-run");
-    if path.is_file() {
-        Ok(path)
-    } else {
-        Err(Failure::from_text(format!(
-            "{} is missing: it belongs beside kumiko (or set KUMIKO_RUN)",
-            path.display()
-        )))
-    }
+    program("kumiko-run", "KUMIKO_RUN")
 }
 
-/// kumiko-ferry: KUMIKO_FERRY, else beside this program.
-fn ferry() -> Result<PathBuf, Failure> {
-    if let Some(path) = std::env::var_os("KUMIKO_FERRY") {
-        return Ok(path.into());
+/// What belongs to this program; hosts start it from directories of their own.
+fn program(name: &str, variable: &str) -> Result<PathBuf, Failure> {
+    if let Some(path) = std::env::var_os(variable) {
+        return std::path::absolute(&path)
+            .map_err(|error| Failure::from_text(format!("{variable} names no program: {error}")));
     }
-    let path = std::env::current_exe()?.with_file_name("kumiko-ferry");
+    let path = std::env::current_exe()?.with_file_name(name);
     if path.is_file() {
         Ok(path)
     } else {
         Err(Failure::from_text(format!(
-            "{} is missing, and a landing is of no use without it: it belongs beside kumiko (or set KUMIKO_FERRY)",
+            "{} is missing: it belongs beside kumiko (or set {variable})",
             path.display()
         )))
     }

@@ -1,0 +1,115 @@
+//! A site with a landing serves hosts of Slurm to which none of its sockets leads (spec/jobs/pilots.md, PL40 to PL45). An overlay over the
+//! spools' root stands for a directory that a file server shares: to connect through it fails as from another kernel.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[allow(dead_code, unused_imports, unused_macros)]
+mod engines;
+
+use engines::{COUNTED, directory};
+use kumiko_e2e::{Person, finish, skip, told, until};
+use kumiko_testkit::engine::Engine;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+const START: [&str; 10] = [
+    "site",
+    "start",
+    "--listen",
+    "127.0.0.1:0",
+    "--batch",
+    "slurm",
+    "--pilots",
+    "0..1",
+    "--landing",
+    "127.0.0.1",
+];
+
+/// Has Slurm's host see the spools through an overlay.
+fn mount(engine: &Engine, person: &Person) {
+    let state = person.kumiko_home().join("state");
+    for name in ["nothing", "work"] {
+        std::fs::create_dir(state.join(name)).unwrap();
+    }
+    let slurmd = engine.directory.path().join("slurmd.n1.pid");
+    let slurmd = std::fs::read_to_string(slurmd).unwrap();
+    let (spools, state) = (state.join("spool"), state.display());
+    let options = format!("lowerdir={state}/nothing,upperdir={state}/spool,workdir={state}/work");
+    let line = [
+        "-t",
+        slurmd.trim(),
+        "-m",
+        "mount",
+        "-t",
+        "overlay",
+        "-o",
+        &options,
+        "none",
+    ];
+    let mounted = finish(person.program("nsenter", line).arg(spools));
+    assert!(mounted.status.success(), "{}", told(&mounted));
+}
+
+/// The kernel forgets what the host has seen of directories, as a client of a file server does after a while.
+fn forget() {
+    std::fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+}
+
+/// Lets a job go on, and waits for its end; it ran once.
+fn let_go(person: &Person, job: &str) {
+    std::fs::write(directory(person, job).join("go"), "").unwrap();
+    let waited = person.run(["job", "wait", job]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    assert_eq!(person.ok(["job", "log", job]), "begun\ndone\nstart\n");
+}
+
+fn is_elsewhere(socket: &Path) {
+    let connected = UnixStream::connect(socket).map_err(|error| error.kind());
+    let refused = Some(std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(connected.err(), refused, "{}", socket.display());
+}
+
+#[test]
+fn a_site_with_a_landing_hears_of_jobs_on_hosts_of_another_kernel_though_it_is_killed() {
+    let test = "a_site_with_a_landing_hears_of_jobs_on_hosts_of_another_kernel_though_it_is_killed";
+    if !kumiko_linux::is_root() {
+        return skip(test, "root, for a host with a view of its own");
+    }
+    let own = [("SLURM_HOSTS", "1"), ("SLURM_VIEWS", "yes")];
+    let Some(engine) = Engine::own("slurm", &own, test) else {
+        return;
+    };
+    let mut person = Person::new();
+    person.variables = engine.environment();
+    person.ok(START);
+    mount(&engine, &person);
+    let spools = person.kumiko_home().join("state/spool");
+    let submit = |flags: &[&str]| {
+        let line = ["job", "submit"].into_iter().chain(flags.iter().copied());
+        let job = person.ok(line.chain(["--", "sh", "-c", COUNTED]));
+        job.trim().to_owned()
+    };
+    // By a pilot, and by the engine itself.
+    let (piloted, direct) = (submit(&[]), submit(&["--queue", "urgent"]));
+    for job in [&piloted, &direct] {
+        until("its output is heard while it runs", || {
+            person.ok(["job", "log", "--follow=no", job]) == "begun\n"
+        });
+    }
+    is_elsewhere(&spools.join("pilot-1/control"));
+    is_elsewhere(&spools.join(format!("{direct}.1/control")));
+    let_go(&person, &piloted);
+    let quick = person.ok(["job", "run", "--", "echo", "by the same pilot"]);
+    assert_eq!(quick, "by the same pilot\n");
+    person.kill_site();
+    person.ok(START);
+    forget();
+    let_go(&person, &direct);
+    let cancelled = submit(&[]);
+    until("it has begun", || {
+        directory(&person, &cancelled).join("starts").exists()
+    });
+    person.ok(["job", "cancel", &cancelled]);
+    let waited = person.run(["job", "wait", &cancelled]);
+    assert!(told(&waited).contains("cancelled"), "{}", told(&waited));
+}
