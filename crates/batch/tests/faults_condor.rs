@@ -5,8 +5,8 @@
 mod common;
 
 use common::waiting::{counted, go, once_each, what_becomes_of_a_full_disk};
-use common::{OwnCondor, Record, SmallDisk, id, pilots, until};
-use kumiko_job::attempt::{AttemptCommand, AttemptSpec, Outcome};
+use common::{OwnCondor, Record, SmallDisk, id, pilots, script, until};
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome};
 use kumiko_job::contract::BatchSystem;
 use kumiko_job::description::Resources;
 use std::fs::Permissions;
@@ -223,4 +223,48 @@ async fn what_a_pilot_of_condors_takes_along_is_told_and_the_next_has_another_pi
     assert_eq!(record.ended(id(2)).await, WELL);
     once_each(f.top(), 1..=2);
     common::end_pilots(&root);
+}
+
+/// A claim that nothing is heard of is given up within seconds.
+const SOON_GIVEN_UP: &str =
+    "JOB_DEFAULT_LEASE_DURATION = 6\nALIVE_INTERVAL = 2\nMAX_CLAIM_ALIVES_MISSED = 2\n";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "HTCondor gives a host up after half a minute"]
+async fn a_host_that_condor_loses_and_has_again_runs_nothing_twice() {
+    let test = "a_host_that_condor_loses_and_has_again_runs_nothing_twice";
+    let Some(f) = OwnCondor::new(test, SOON_GIVEN_UP) else {
+        return;
+    };
+    let record = Arc::new(Record::default());
+    let system = f.open(record.clone());
+    system.start(counted(f.top(), 1)).await.unwrap();
+    record.printed(id(1), 3).await;
+    // All that HTCondor has on that host; not what it started there.
+    let master = master(&f);
+    let startds = children(master, "condor_startd").into_iter();
+    let mut busy = startds.map(|startd| (startd, children(startd, "condor_starter")));
+    let (startd, starters) = busy.find(|(_, starters)| !starters.is_empty()).unwrap();
+    let stopped = Stopped::new(master);
+    // A startd that sees its starter die ends what that one left behind.
+    let each = |signal| starters.iter().for_each(|pid| common::signal(*pid, signal));
+    each(STOP);
+    common::signal(startd, KILL);
+    each(KILL);
+    // It has given that host up, and would begin anew on the other.
+    let log = f.top().join(format!("spools/{}/condor.log", id(1)));
+    until(|| {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        said.contains("Job was evicted")
+    })
+    .await;
+    let ended = |report: &AttemptReport| matches!(report, AttemptReport::Ended(_));
+    assert!(!record.of(id(1)).iter().any(ended), "its runner lives");
+    go(f.top(), 1);
+    assert_eq!(record.ended(id(1)).await, WELL);
+    drop(stopped);
+    system.command(id(1), AttemptCommand::Settled).await;
+    system.start(script(f.top(), 2, "exit 0")).await.unwrap();
+    assert_eq!(record.ended(id(2)).await, WELL);
+    once_each(f.top(), 1..=1);
 }

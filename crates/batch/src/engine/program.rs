@@ -236,8 +236,14 @@ mod tests {
         fs::remove_file(own).unwrap();
         let line = program.line(&["x y".to_owned()]);
         let (name, arguments) = line.split_first().unwrap();
-        let output = std::process::Command::new(name).args(arguments).output();
-        let said = String::from_utf8(output.unwrap().stdout).unwrap();
+        // What another thread forks while the copy is written holds it open until it is a program of its own; no shell can run it before.
+        let said = loop {
+            let output = std::process::Command::new(name).args(arguments).output();
+            let output = output.unwrap();
+            if !String::from_utf8_lossy(&output.stderr).contains("Text file busy") {
+                break String::from_utf8(output.stdout).unwrap();
+            }
+        };
         let copy = program.copy.clone().unwrap();
         (program, copy, said)
     }

@@ -1,5 +1,6 @@
 package silf.jojo.launch;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -27,8 +28,8 @@ public final class OrphanTest {
     /** So late a thread that sleeps may be woken on a machine that has nothing else to do. */
     private static final long PUNCTUAL_MS = 20;
 
-    /** The bound grows with how late that is, up to so much. */
-    private static final long LATE_MOST = 12;
+    /** The bound grows with how late that is and with how many threads want each processor, up to so much. */
+    private static final long SLOWER_MOST = 12;
     private static final long LOOK_MS = 10;
 
     private static final int NODES = 4;
@@ -72,16 +73,23 @@ public final class OrphanTest {
         Processes.kill(client.pid(), "KILL");
         client.waitFor();
         long most_ms = GONE_MOST_MS;
-        long late_ms = 0;
+        long slower = 1;
         for (long begun = System.nanoTime(); !Processes.javaWith(mark).isEmpty(); ) {
             long asleep = System.nanoTime();
             TimeUnit.MILLISECONDS.sleep(LOOK_MS);
-            late_ms = Math.max(late_ms, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - asleep) - LOOK_MS);
-            // Five seconds are for a machine that has time for them: what they become where threads are woken late is measured as it goes.
-            most_ms = GONE_MOST_MS * Math.max(1, Math.min(LATE_MOST, late_ms / PUNCTUAL_MS));
+            long late_ms = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - asleep) - LOOK_MS;
+            // Five seconds are for a machine that has time for them: what they become where it has not is measured as it goes.
+            slower = Math.min(SLOWER_MOST, Math.max(slower, Math.max(late_ms / PUNCTUAL_MS, wanted())));
+            most_ms = GONE_MOST_MS * slower;
             Check.that(System.nanoTime() - begun < TimeUnit.MILLISECONDS.toNanos(most_ms), "alive " + most_ms
                     + " ms after the client, which was killed " + later_ms + " ms after it had " + nodes + " nodes: " + Processes.javaWith(mark));
         }
+    }
+
+    /** So many threads want each processor at the moment. */
+    private static long wanted() throws IOException {
+        String running = Files.readString(Path.of("/proc/loadavg")).split(" ")[3].split("/")[0];
+        return Long.parseLong(running) / Runtime.getRuntime().availableProcessors();
     }
 
     private static void kills(String host, String rsh, int kills) throws Exception {
