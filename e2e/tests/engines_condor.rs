@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[allow(dead_code)] // what other scenarios use of it
 mod engines;
 
 engines::on! { "condor":

@@ -7,7 +7,7 @@
 mod engines;
 
 use engines::{COUNTED, directory};
-use kumiko_e2e::{Person, finish, skip, told, until};
+use kumiko_e2e::{Person, skip, told, until};
 use kumiko_testkit::engine::Engine;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -24,36 +24,6 @@ const START: [&str; 10] = [
     "--landing",
     "127.0.0.1",
 ];
-
-/// Has Slurm's host see the spools through an overlay.
-fn mount(engine: &Engine, person: &Person) {
-    let state = person.kumiko_home().join("state");
-    for name in ["nothing", "work"] {
-        std::fs::create_dir(state.join(name)).unwrap();
-    }
-    let slurmd = engine.directory.path().join("slurmd.n1.pid");
-    let slurmd = std::fs::read_to_string(slurmd).unwrap();
-    let (spools, state) = (state.join("spool"), state.display());
-    let options = format!("lowerdir={state}/nothing,upperdir={state}/spool,workdir={state}/work");
-    let line = [
-        "-t",
-        slurmd.trim(),
-        "-m",
-        "mount",
-        "-t",
-        "overlay",
-        "-o",
-        &options,
-        "none",
-    ];
-    let mounted = finish(person.program("nsenter", line).arg(spools));
-    assert!(mounted.status.success(), "{}", told(&mounted));
-}
-
-/// The kernel forgets what the host has seen of directories, as a client of a file server does after a while.
-fn forget() {
-    std::fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
-}
 
 /// Lets a job go on, and waits for its end; it ran once.
 fn let_go(person: &Person, job: &str) {
@@ -82,7 +52,7 @@ fn a_site_with_a_landing_hears_of_jobs_on_hosts_of_another_kernel_though_it_is_k
     let mut person = Person::new();
     person.variables = engine.environment();
     person.ok(START);
-    mount(&engine, &person);
+    engines::overlay(&engine, &person, "spool");
     let spools = person.kumiko_home().join("state/spool");
     let submit = |flags: &[&str]| {
         let line = ["job", "submit"].into_iter().chain(flags.iter().copied());
@@ -103,7 +73,7 @@ fn a_site_with_a_landing_hears_of_jobs_on_hosts_of_another_kernel_though_it_is_k
     assert_eq!(quick, "by the same pilot\n");
     person.kill_site();
     person.ok(START);
-    forget();
+    engines::forget();
     let_go(&person, &direct);
     let cancelled = submit(&[]);
     until("it has begun", || {

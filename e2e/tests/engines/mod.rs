@@ -1,7 +1,7 @@
 //! What a person does with a site whose jobs a real engine runs; the same for each engine.
 
 use kumiko_e2e::staging::{Counted, OurServer, pattern, sha256};
-use kumiko_e2e::{Person, has_program, skip, told, until};
+use kumiko_e2e::{Person, finish, has_program, skip, told, until};
 use kumiko_testkit::engine::Engine;
 use std::path::PathBuf;
 
@@ -57,6 +57,29 @@ pub fn person(engine: &'static str, test: &str) -> Option<Person> {
     let person = user(engine, test)?;
     person.ok(start(engine));
     Some(person)
+}
+
+/// Has the first host of Slurm see a folder of the site's state through an overlay: it stands for a directory that a file server shares, since
+/// to connect through it fails as from another kernel.
+pub fn overlay(engine: &Engine, person: &Person, folder: &str) {
+    let state = person.kumiko_home().join("state");
+    for name in ["nothing", "work"] {
+        std::fs::create_dir(state.join(name)).unwrap();
+    }
+    let slurmd = engine.directory.path().join("slurmd.n1.pid");
+    let slurmd = std::fs::read_to_string(slurmd).unwrap();
+    let (seen, state) = (state.join(folder), state.display());
+    let options =
+        format!("lowerdir={state}/nothing,upperdir={state}/{folder},workdir={state}/work");
+    let line = ["-t", slurmd.trim(), "-m", "mount", "-t", "overlay", "-o"];
+    let line = line.into_iter().chain([options.as_str(), "none"]);
+    let mounted = finish(person.program("nsenter", line).arg(seen));
+    assert!(mounted.status.success(), "{}", told(&mounted));
+}
+
+/// The kernel forgets what the host has seen of directories, as a client of a file server does after a while.
+pub fn forget() {
+    std::fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
 }
 
 fn show(person: &Person, job: &str) -> serde_json::Value {

@@ -4,6 +4,7 @@ use crate::fail::{Failure, While};
 use crate::home::Home;
 use crate::site::drained::{self, Staying};
 use crate::site::effective::Policies;
+use crate::site::landing;
 use crate::site::pilots;
 use crate::site::settings::Settings;
 use kumiko_batch::chosen::{Chosen, Name, Prepared};
@@ -49,6 +50,7 @@ pub async fn open(
     let prepared = Prepared::new(batch, spools.clone(), runner, pilots)
         .doing(|| format!("preparing {}", spools.display()))?
         .without(drained::before(home, &home.calls())?);
+    let prepared = landing::of_calls(prepared, settings)?;
     let calls = Calls::open(setup, |_, reports| prepared.open(reports))
         .await
         .doing(|| "opening the site's calls of routines".to_owned())?;

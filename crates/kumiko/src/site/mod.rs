@@ -9,6 +9,7 @@ mod effective;
 mod fetch;
 mod gram;
 mod gridftp;
+mod landing;
 mod make;
 pub mod many;
 mod organisations;

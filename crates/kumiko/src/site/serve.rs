@@ -14,11 +14,11 @@ use crate::site::effective::Policies;
 use crate::site::fetch;
 use crate::site::gram::gram;
 use crate::site::gridftp::{self, GridFtp};
+use crate::site::landing;
 use crate::site::pilots;
 use crate::site::settings::Settings;
 use crate::site::staging::{mover, stock};
 use crate::site::told;
-use kumiko_batch::LandingAddress;
 use kumiko_batch::chosen::{Chosen, Prepared};
 use kumiko_gatekeeper::{Config, Front};
 use kumiko_job::census::Census;
@@ -227,17 +227,7 @@ pub async fn open_manager(
     let batch = Prepared::new(settings.batch, spool.clone(), runner, pilots)
         .doing(|| format!("preparing {}", spool.display()))?
         .without(drained);
-    let batch = match settings.landing.as_str() {
-        "" => batch,
-        at => {
-            let at: LandingAddress = at
-                .parse()
-                .map_err(|error| Failure::misuse(format!("landing: {error}")))?;
-            batch
-                .landing(&at, program("kumiko-ferry", "KUMIKO_FERRY")?)
-                .doing(|| "making a landing".to_owned())?
-        }
-    };
+    let batch = landing::of_jobs(batch, settings)?;
     let census = batch.census();
     let manager = Manager::open(setup, |sink| batch.open(sink)).await?;
     Ok((manager, census))
@@ -305,7 +295,7 @@ pub fn runner() -> Result<PathBuf, Failure> {
 }
 
 /// What belongs to this program; hosts start it from directories of their own.
-fn program(name: &str, variable: &str) -> Result<PathBuf, Failure> {
+pub fn program(name: &str, variable: &str) -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os(variable) {
         return std::path::absolute(&path)
             .map_err(|error| Failure::from_text(format!("{variable} names no program: {error}")));

@@ -28,7 +28,8 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # time_limit_s.
 # pilots = { least = 0, most = 0, cpus = 1 }
 
-# Where hosts of an engine, which are other machines, reach this one, as HOST or HOST:PORT: from there they call the site. "": not at all.
+# Where hosts of an engine, which are other machines, reach this one, as HOST or HOST:PORT: from there they call the site, what runs
+# routines at the port after that. "": not at all.
 # landing = ""
 
 # Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.
