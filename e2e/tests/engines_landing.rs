@@ -7,8 +7,7 @@
 mod engines;
 
 use engines::{COUNTED, directory};
-use kumiko_e2e::{Person, skip, told, until};
-use kumiko_testkit::engine::Engine;
+use kumiko_e2e::{Person, told, until};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -42,15 +41,9 @@ fn is_elsewhere(socket: &Path) {
 #[test]
 fn a_site_with_a_landing_hears_of_jobs_on_hosts_of_another_kernel_though_it_is_killed() {
     let test = "a_site_with_a_landing_hears_of_jobs_on_hosts_of_another_kernel_though_it_is_killed";
-    if !kumiko_linux::is_root() {
-        return skip(test, "root, for a host with a view of its own");
-    }
-    let own = [("SLURM_HOSTS", "1"), ("SLURM_VIEWS", "yes")];
-    let Some(engine) = Engine::own("slurm", &own, test) else {
+    let Some((engine, person)) = engines::apart(test) else {
         return;
     };
-    let mut person = Person::new();
-    person.variables = engine.environment();
     person.ok(START);
     engines::overlay(&engine, &person, "spool");
     let spools = person.kumiko_home().join("state/spool");

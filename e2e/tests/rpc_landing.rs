@@ -6,8 +6,7 @@
 mod engines;
 mod routines;
 
-use kumiko_e2e::{Person, skip, until};
-use kumiko_testkit::engine::Engine;
+use kumiko_e2e::until;
 use routines::{Caller, npy, npy_of_whole};
 use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
@@ -15,15 +14,9 @@ use std::os::unix::net::UnixStream;
 #[test]
 fn calls_are_computed_on_hosts_of_another_kernel_though_the_site_is_killed() {
     let test = "calls_are_computed_on_hosts_of_another_kernel_though_the_site_is_killed";
-    if !kumiko_linux::is_root() {
-        return skip(test, "root, for a host with a view of its own");
-    }
-    let own = [("SLURM_HOSTS", "1"), ("SLURM_VIEWS", "yes")];
-    let Some(engine) = Engine::own("slurm", &own, test) else {
+    let Some((engine, person)) = engines::apart(test) else {
         return;
     };
-    let mut person = Person::new();
-    person.variables = engine.environment();
     let start = engines::start("slurm");
     let further = ["--pilots", "0..1", "--landing", "127.0.0.1"];
     person.ok(start.into_iter().chain(further));

@@ -59,6 +59,19 @@ pub fn person(engine: &'static str, test: &str) -> Option<Person> {
     Some(person)
 }
 
+/// A Slurm of its own, whose one host can see a folder in another way than the site does; and a person who has no site yet.
+pub fn apart(test: &str) -> Option<(Engine, Person)> {
+    if !kumiko_linux::is_root() {
+        skip(test, "root, for a host with a view of its own");
+        return None;
+    }
+    let own = [("SLURM_HOSTS", "1"), ("SLURM_VIEWS", "yes")];
+    let engine = Engine::own("slurm", &own, test)?;
+    let mut person = Person::new();
+    person.variables = engine.environment();
+    Some((engine, person))
+}
+
 /// Has the first host of Slurm see a folder of the site's state through an overlay: it stands for a directory that a file server shares, since
 /// to connect through it fails as from another kernel.
 pub fn overlay(engine: &Engine, person: &Person, folder: &str) {

@@ -237,13 +237,17 @@ mod tests {
         let line = program.line(&["x y".to_owned()]);
         let (name, arguments) = line.split_first().unwrap();
         // What another thread forks while the copy is written holds it open until it is a program of its own; no shell can run it before.
-        let said = loop {
+        let run = || {
             let output = std::process::Command::new(name).args(arguments).output();
-            let output = output.unwrap();
-            if !String::from_utf8_lossy(&output.stderr).contains("Text file busy") {
-                break String::from_utf8(output.stdout).unwrap();
-            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            output.unwrap()
         };
+        let busy = |output: &std::process::Output| {
+            String::from_utf8_lossy(&output.stderr).contains("Text file busy")
+        };
+        let mut outputs = std::iter::repeat_with(run).take(500);
+        let output = outputs.find(|output| !busy(output)).unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
         let copy = program.copy.clone().unwrap();
         (program, copy, said)
     }

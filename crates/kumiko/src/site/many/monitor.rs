@@ -6,6 +6,7 @@ use crate::fail::{Failure, While};
 use crate::home::{Home, Running, write_whole};
 use crate::job::view::now_ms;
 use crate::site::control::{explain_start, is_background, listen_address, ready_in_background};
+use crate::site::landing;
 use crate::site::make::make_for_many;
 use crate::site::many::{accounts, in_home};
 use crate::site::serve::{info_address, runner, take_lock};
@@ -47,6 +48,7 @@ pub fn monitor(start: &SiteStart, home: &Home, many: &Many) -> Result<u8, Failur
         this_process::new_session()?;
     }
     let settings = Settings::load(home)?;
+    landing::is_for_many(&settings)?;
     let front = accounts(many).find(&many.front)?.ok_or_else(|| {
         Failure::from_text(format!(
             "there is no account {0} for the front: make it (useradd --system --no-create-home --shell /usr/sbin/nologin \
