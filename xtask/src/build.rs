@@ -41,16 +41,7 @@ pub type Told = Vec<(&'static str, PathBuf)>;
 /// `KUMIKO_RUN`, `KUMIKO_FERRY`, `KUMIKO_JOJO_JAR`; the C libraries: `KUMIKO_LIB`, their folder; Python's package: `KUMIKO_PYTHON`, a folder for
 /// PYTHONPATH. What cargo itself leaves beside that folder also works, but that a command in a sandbox starts later.
 pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
-    let names = [
-        "kumiko",
-        "kumiko-capi",
-        "kumiko-checkpoint-c",
-        "kumiko-python",
-        "kumiko-ferry",
-    ];
-    let packages = names.into_iter().flat_map(|name| ["-p", name]);
-    let what = ["build"].into_iter().chain(packages);
-    shell::ok(&mut shell.cargo(what.chain(["--profile", profile.name()])))?;
+    compile(shell, profile)?;
     let grid = profile.folder(shell).join("kumiko");
     let ferry = profile.folder(shell).join("kumiko-ferry");
     let entry = lean(shell, profile, "kumiko-entry", "kumiko-entry")?;
@@ -79,6 +70,35 @@ pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     Ok(told)
 }
 
+/// What cargo has to do for that.
+pub fn compile(shell: &Shell, profile: Profile) -> Result<(), Failure> {
+    let packages = [
+        "kumiko",
+        "kumiko-capi",
+        "kumiko-checkpoint-c",
+        "kumiko-python",
+        "kumiko-ferry",
+    ];
+    let what: Vec<&str> = match profile {
+        // Of all crates, so that what is below is compiled with the same features as for tests, and not once more.
+        Profile::Dev => vec![
+            "--workspace",
+            "--lib",
+            "--bin",
+            "kumiko",
+            "--bin",
+            "kumiko-ferry",
+        ],
+        Profile::Release => packages.iter().flat_map(|name| ["-p", name]).collect(),
+    };
+    let what = ["build", "--profile", profile.name()]
+        .into_iter()
+        .chain(what);
+    shell::ok(&mut shell.cargo(what))?;
+    lean(shell, profile, "kumiko-entry", "kumiko-entry")?;
+    lean(shell, profile, "kumiko-runner", "kumiko-run").map(drop)
+}
+
 /// Puts Python's package together, as a wheel would.
 fn python(shell: &Shell, profile: Profile) -> Result<PathBuf, Failure> {
     let from = shell.path("bindings/python/kumiko");
@@ -103,8 +123,9 @@ fn python(shell: &Shell, profile: Profile) -> Result<PathBuf, Failure> {
 /// Builds the runner, and the ferry that may stand beside it, only: `KUMIKO_RUN`, `KUMIKO_FERRY`.
 pub fn runner(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
     let made = lean(shell, profile, "kumiko-runner", "kumiko-run")?;
-    let what = ["build", "-p", "kumiko-ferry", "--profile", profile.name()];
-    shell::ok(&mut shell.cargo(what))?;
+    let what = ["build", "--profile", profile.name(), "--workspace"];
+    let only = ["--bin", "kumiko-ferry"];
+    shell::ok(&mut shell.cargo(what.into_iter().chain(only)))?;
     let ferry = profile.folder(shell).join("kumiko-ferry");
     Ok(vec![("KUMIKO_RUN", made), ("KUMIKO_FERRY", ferry)])
 }

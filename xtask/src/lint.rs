@@ -9,6 +9,7 @@ use crate::sources;
 use crate::tally::{Part, Tally};
 use crate::vectors;
 use crate::{StatusOf, fuzz};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -19,7 +20,7 @@ const CARGO_DENY: &str = "0.18.3";
 /// The command `./x lint`.
 pub fn run(shell: &Shell) -> Result<ExitCode, Failure> {
     let tally = Tally {
-        parts: vec![part(shell)?],
+        parts: vec![part(shell)?, crates(shell)?],
     };
     print!("{}", tally.report());
     println!("{tally}");
@@ -30,22 +31,34 @@ pub fn run(shell: &Shell) -> Result<ExitCode, Failure> {
     })
 }
 
-/// All checks, cheap ones first.
+fn note(part: &mut Part, name: &str, findings: Vec<String>) {
+    findings.iter().for_each(|finding| eprintln!("{finding}"));
+    eprintln!(
+        "lint: {name}: {}",
+        if findings.is_empty() { "ok" } else { "FAILED" }
+    );
+    if findings.is_empty() {
+        part.passed += 1
+    } else {
+        part.failed.push(name.to_owned())
+    }
+}
+
+/// What crates we are made of.
+pub fn crates(shell: &Shell) -> Result<Part, Failure> {
+    let begun = Instant::now();
+    let mut part = Part::new("lint of crates");
+    let found = tool(&mut deny(shell, &["bans", "licenses", "sources"])?)?;
+    note(&mut part, "cargo-deny", found);
+    part.took = begun.elapsed();
+    Ok(part)
+}
+
+/// All other checks, cheap ones first.
 pub fn part(shell: &Shell) -> Result<Part, Failure> {
     let begun = Instant::now();
     let mut part = Part::new("lint");
-    let mut note = |name: &str, findings: Vec<String>| {
-        findings.iter().for_each(|finding| eprintln!("{finding}"));
-        eprintln!(
-            "lint: {name}: {}",
-            if findings.is_empty() { "ok" } else { "FAILED" }
-        );
-        if findings.is_empty() {
-            part.passed += 1
-        } else {
-            part.failed.push(name.to_owned())
-        }
-    };
+    let mut note = |name: &str, findings| note(&mut part, name, findings);
 
     let table = Table::read(shell)?;
     let packages = rings::packages(shell)?;
@@ -82,10 +95,6 @@ pub fn part(shell: &Shell) -> Result<Part, Failure> {
             "warnings",
         ]))?,
     );
-    note(
-        "cargo-deny",
-        tool(&mut deny(shell, &["bans", "licenses", "sources"])?)?,
-    );
     part.took = begun.elapsed();
     Ok(part)
 }
@@ -105,6 +114,15 @@ pub fn advisories(shell: &Shell) -> Result<ExitCode, Failure> {
 }
 
 fn deny(shell: &Shell, checks: &[&str]) -> Result<Command, Failure> {
+    let mut command = shell.command(build_deny(shell)?);
+    command
+        .args(["--log-level", "warn", "check", "--hide-inclusion-graph"])
+        .args(checks);
+    Ok(command)
+}
+
+/// Builds cargo-deny if it is not there.
+pub fn build_deny(shell: &Shell) -> Result<PathBuf, Failure> {
     let program = shell
         .path("target/tools")
         .join(CARGO_DENY)
@@ -126,9 +144,5 @@ fn deny(shell: &Shell, checks: &[&str]) -> Result<Command, Failure> {
         shell::ok(&mut install)?;
         std::fs::remove_dir_all(&build).map_err(|cause| Failure::File { path: build, cause })?;
     }
-    let mut command = shell.command(program);
-    command
-        .args(["--log-level", "warn", "check", "--hide-inclusion-graph"])
-        .args(checks);
-    Ok(command)
+    Ok(program)
 }

@@ -15,11 +15,13 @@ const SILENCE: Duration = Duration::from_secs(10 * 60);
 const STEP: Duration = Duration::from_secs(1);
 
 /// Where the repository is and what it is built for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Shell {
     pub root: PathBuf,
     /// The host's target triple, as `rustc -vV` names it.
     pub triple: String,
+    /// What it runs has the lowest priority, and says nothing.
+    humble: bool,
 }
 
 impl Shell {
@@ -40,7 +42,16 @@ impl Shell {
         Ok(Shell {
             triple: triple.to_owned(),
             root,
+            humble: false,
         })
+    }
+
+    /// One whose commands disturb nobody.
+    pub fn humble(&self) -> Shell {
+        Shell {
+            humble: true,
+            ..self.clone()
+        }
     }
 
     pub fn path(&self, below: impl AsRef<Path>) -> PathBuf {
@@ -48,7 +59,15 @@ impl Shell {
     }
 
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match self.humble {
+            false => Command::new(program),
+            true => {
+                let mut nice = Command::new("nice");
+                nice.args(["-n", "19"]).arg(program);
+                nice.stdout(Stdio::null()).stderr(Stdio::null());
+                nice
+            }
+        };
         command.current_dir(&self.root);
         command
     }

@@ -8,6 +8,7 @@ use crate::{fuzz, java, lint, rings};
 use std::process::ExitCode;
 use std::time::Instant;
 
+const UNIT: &str = "unit and integration";
 const E2E: &str = "e2e";
 
 /// The command `./x test [PART...] [--strict] [--all]`.
@@ -40,33 +41,51 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
         .filter(|name| parts.contains(name))
         .collect();
 
-    let mut tally = Tally::default();
-    if wanted("lint") {
-        tally.parts.push(lint::part(shell)?);
-    }
-    if wanted("unit") || !of_crates.is_empty() {
-        let selected = selection(if wanted("unit") { &crates } else { &of_crates });
-        tally
-            .parts
-            .extend(tests(shell, "unit and integration", &selected, &[], all)?);
-    }
-    if wanted("java") {
-        tally.parts.extend(java::parts(shell)?);
-    }
-    if wanted("fuzz") {
-        tally.parts.push(fuzz::part(shell)?);
-    }
-    if wanted(E2E) {
-        tally
-            .parts
-            .extend(tests(shell, E2E, &selection(&[E2E]), &[], all)?);
-    }
+    let humble = shell.humble();
+    // The crates' tests mostly wait. Meanwhile what the parts after them need is built; each builds it itself as well, and so finds it there or
+    // says what is wrong.
+    let ahead = || {
+        let _ = wanted("lint").then(|| lint::build_deny(&humble));
+        let _ = wanted("fuzz").then(|| fuzz::build(&humble));
+        let _ = wanted(E2E).then(|| compile(&humble, E2E, &selection(&[E2E])));
+    };
+    let tally = std::thread::scope(|scope| {
+        let mut tally = Tally::default();
+        let mut building = None;
+        if wanted("lint") {
+            tally.parts.push(lint::part(shell)?);
+        }
+        if wanted("unit") || !of_crates.is_empty() {
+            let selected = selection(if wanted("unit") { &crates } else { &of_crates });
+            let meanwhile = || building = Some(scope.spawn(ahead));
+            tally
+                .parts
+                .extend(tests(shell, UNIT, &selected, &[], all, meanwhile)?);
+        }
+        if wanted("java") {
+            tally.parts.extend(java::parts(shell)?);
+        }
+        // What went wrong is found again by the part that needs it.
+        let _ = building.map(|building| building.join());
+        if wanted("lint") {
+            tally.parts.push(lint::crates(shell)?);
+        }
+        if wanted("fuzz") {
+            tally.parts.push(fuzz::part(shell)?);
+        }
+        if wanted(E2E) {
+            tally
+                .parts
+                .extend(tests(shell, E2E, &selection(&[E2E]), &[], all, || ())?);
+        }
+        Ok::<_, Failure>(tally)
+    })?;
     close(shell, &tally, strict)
 }
 
 /// The command `./x e2e [FILTER]`.
 pub fn e2e(shell: &Shell, filter: &[String]) -> Result<ExitCode, Failure> {
-    let parts = tests(shell, E2E, &selection(&[E2E]), filter, true)?;
+    let parts = tests(shell, E2E, &selection(&[E2E]), filter, true, || ())?;
     close(shell, &Tally { parts }, false)
 }
 
@@ -82,31 +101,37 @@ fn selection(folders: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Compiles, as a part of its own so that its minutes are told apart, and runs the tests of some crates.
+/// What cargo has to do before the tests of some crates run. Crates test themselves, some with a runner; scenarios use the programs.
+fn compile(shell: &Shell, name: &str, selected: &[String]) -> Result<(), Failure> {
+    match name {
+        E2E => build::compile(shell, Profile::Dev)?,
+        _ => drop(build::runner(shell, Profile::Dev)?),
+    }
+    shell::ok(shell.cargo(["test", "--no-run", "-q"]).args(selected))
+}
+
+/// Compiles, as a part of its own so that its minutes are told apart, and runs the tests of some crates. `meanwhile`: called between.
 fn tests(
     shell: &Shell,
     name: &str,
     selected: &[String],
     filter: &[String],
     all: bool,
+    meanwhile: impl FnOnce(),
 ) -> Result<Vec<Part>, Failure> {
     let begun = Instant::now();
     let mut compiled = Part::new(format!("{name}: compiled"));
-    // Crates test themselves, some with a runner; scenarios use the programs.
-    let build = if name == E2E {
-        build::programs
-    } else {
-        build::runner
-    };
-    let told = build(shell, Profile::Dev).and_then(|told| {
-        shell::ok(shell.cargo(["test", "--no-run", "-q"]).args(selected)).map(|()| told)
+    let told = compile(shell, name, selected).and_then(|()| match name {
+        E2E => build::programs(shell, Profile::Dev),
+        _ => build::runner(shell, Profile::Dev),
     });
     compiled.took = begun.elapsed();
     match told {
-        Ok(told) => Ok(vec![
-            compiled,
-            run_tests(shell, name, selected, told, filter, all)?,
-        ]),
+        Ok(told) => {
+            meanwhile();
+            let run = run_tests(shell, name, selected, told, filter, all)?;
+            Ok(vec![compiled, run])
+        }
         Err(Failure::Failed { program }) => {
             compiled.failed.push(program);
             Ok(vec![compiled])
