@@ -126,7 +126,7 @@ fn what_may_run_again_leaves_a_host_that_is_drained_now_though_the_site_is_kille
     let named = format!("host {host}   draining: 1 job of the engine is left (job {stays} comes");
     until("it was told to leave", || {
         let told = person.ok(["job", "explain", &again]);
-        told.contains(&format!("on {host}, which is drained"))
+        told.contains(&format!("is to leave {host}, which is drained"))
     });
     person.kill_site();
     person.ok(start("slurm"));
@@ -211,4 +211,33 @@ fn nothing_begins_on_a_drained_host_of_htcondor() {
     person.ok(["site", "drain", "--undo", &hosts[1]]);
     begun(&person, &waiting);
     let_go(&person, &waiting);
+}
+
+#[test]
+fn what_may_run_again_leaves_a_slot_that_htcondor_takes_back() {
+    let test = "what_may_run_again_leaves_a_slot_that_htcondor_takes_back";
+    let Some(person) = engines::user("condor", test) else {
+        return;
+    };
+    person.ok(start("condor").into_iter().chain(["--pilots", "1..1"]));
+    let again = submit(&person, &["--rerun"], COUNTED);
+    begun(&person, &again);
+    engines::vacate(&person, "spool");
+    let leaves = |job: &str| person.ok(["job", "explain", job]).contains("is to leave");
+    until("it has begun again", || {
+        let starts = std::fs::read_to_string(directory(&person, &again).join("starts"));
+        starts.unwrap() == "start\nstart\n"
+    });
+    assert!(leaves(&again), "{}", person.ok(["job", "explain", &again]));
+    std::fs::write(directory(&person, &again).join("go"), "").unwrap();
+    let waited = person.run(["job", "wait", &again]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    // One that may not comes to its end there; the next pilot is asked for already.
+    let once = submit(&person, &[], COUNTED);
+    begun(&person, &once);
+    engines::vacate(&person, "spool");
+    let third = person.kumiko_home().join("state/spool/pilot-3");
+    until("another is asked for", || third.exists());
+    assert!(!leaves(&once));
+    let_go(&person, &once);
 }

@@ -202,6 +202,29 @@ fn hanging(caller: &Caller, x: &str) -> (std::process::Child, String) {
 }
 
 #[test]
+fn a_call_with_checkpoints_leaves_a_slot_that_htcondor_takes_back_and_loses_nothing() {
+    let test = "a_call_with_checkpoints_leaves_a_slot_that_htcondor_takes_back_and_loses_nothing";
+    let Some(person) = engines::user("condor", test) else {
+        return;
+    };
+    person.ok(engines::start("condor")
+        .into_iter()
+        .chain(["--pilots", "1"]));
+    let mut caller = Caller { person };
+    caller.make_with_checkpoints(&["steps"]);
+    let x = caller.file("x.npy", &npy(&[1000], &[0.; 1000]));
+    let (call, _) = hanging(&caller, &x);
+    engines::vacate(&caller.person, "rpc/spool");
+    let told: [u64; 3] = serde_json::from_value(caller.end(call)["told"].clone()).unwrap();
+    let [steps, of_the_last, checkpoint] = told;
+    assert!([40, 41].contains(&checkpoint), "{told:?}");
+    assert_eq!((steps, of_the_last), (100, 100 - (checkpoint - 1)));
+    // Before HTCondor ended anything.
+    assert_eq!(caller.count_in_log("\"preempted\""), 1);
+    caller.nothing_is_left();
+}
+
+#[test]
 fn a_call_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
     let test = "a_call_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot";
     let Some(person) = engines::user("slurm", test) else {

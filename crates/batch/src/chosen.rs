@@ -6,7 +6,7 @@ use crate::engine;
 use crate::engine::drained::Drained;
 use crate::engine::program::Program;
 use crate::engine::tool::Tools;
-use crate::engine::{Cluster, Engine, Trouble};
+use crate::engine::{Cluster, Engine, Leaves, Trouble};
 use crate::fork::Fork;
 use crate::pilots::{Piloted, Pilots};
 use crate::slurm;
@@ -212,11 +212,20 @@ impl Chosen {
     }
 
     /// As of [`Cluster::leaves`].
-    pub fn leaves(&self, id: AttemptId) -> Option<String> {
+    pub fn leaves(&self, id: AttemptId) -> Option<Leaves> {
         match self {
             Chosen::Fork(_) => None,
             Chosen::Slurm(system) => system.leaves(id),
             Chosen::Condor(system) => system.leaves(id),
+        }
+    }
+
+    /// As of [`Cluster::recalls`].
+    pub async fn recalls(&self) {
+        match self {
+            Chosen::Fork(_) => std::future::pending().await,
+            Chosen::Slurm(system) => system.recalls().await,
+            Chosen::Condor(system) => system.recalls().await,
         }
     }
 

@@ -461,3 +461,25 @@ fn pilots_of_a_drained_host_take_nothing_more_and_are_followed_by_others() {
     assert_eq!(pool.unanswered(30), [Do::Hand(2, id(2))]);
     assert_eq!(pool.over(1, id(1), 40), []);
 }
+
+#[test]
+fn what_a_pilot_holds_whose_slot_is_taken_back_is_to_leave_until_it_began_anew() {
+    let mut pool = up(size(1, 1, 1), &[100]);
+    pool.looked(&[(1, on("n1"))].into(), 10, 10);
+    assert_eq!(pool.submit(id(1), need(1), 20), [Do::Hand(1, id(1))]);
+    assert_eq!(pool.recalled(id(1)), None);
+    assert_eq!(pool.going(1, 30), [Do::Ask(2)]);
+    assert_eq!(pool.recalled(id(1)), Some("slot@n1".into()));
+    assert_eq!(pool.recalled(id(2)), None, "it holds nothing of this");
+    // Retired alone, it says nothing of the slot.
+    let mut retired = up(size(1, 1, 1), &[100]);
+    assert_eq!(retired.submit(id(1), need(1), 20), [Do::Hand(1, id(1))]);
+    assert_eq!(retired.retired(1, 30), [Do::Ask(2)]);
+    assert_eq!(retired.recalled(id(1)), None);
+    // The engine starts it again.
+    pool.away(1, |_| true, 50);
+    assert_eq!(pool.ready(1, 60, &BTreeMap::new(), 70), [Do::Look]);
+    pool.looked(&[(1, on("n1"))].into(), 75, 75);
+    assert_eq!(pool.submit(id(2), need(1), 80), [Do::Hand(1, id(2))]);
+    assert_eq!(pool.recalled(id(2)), None);
+}

@@ -195,7 +195,9 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         ..all.clone()
     };
     assert!(slurm::words::script(&pilot).contains("kumiko-run' '--pilot' '/srv"));
-    assert!(condor::words::submission(&pilot).contains("arguments = \"'--pilot' '/srv/a"));
+    let text = condor::words::submission(&pilot);
+    assert!(text.contains("arguments = \"'--pilot' '/srv/a"), "{text}");
+    assert!(!text.contains("kill_sig"), "it heeds SIGTERM: {text}");
     let three = Order {
         hosts: 3,
         ..all.clone()
@@ -228,6 +230,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         "request_gpus = 1",
         "accounting_group = physics",
         "allowed_job_duration = 90",
+        "kill_sig = SIGKILL",
         "+KumikoTag = \"kumiko-0a1b-7.1\"",
         "+KumikoSite = \"0a1b\"",
         "+KumikoAvoids = \"(^|@)(n1|n2[.]a)$(DOLLAR)\"",

@@ -48,6 +48,8 @@ pub struct Pilot {
     site: Option<Site>,
     held: BTreeMap<AttemptId, Runner>,
     retired: bool,
+    /// By its engine.
+    recalled: bool,
     since_ms: u64,
     /// When it is to say so next; None: its site does not listen.
     beat: Option<Instant>,
@@ -115,6 +117,7 @@ impl Pilot {
             site: None,
             held: BTreeMap::new(),
             retired: false,
+            recalled: false,
             since_ms: since_ms(),
             beat: place.join(BEATS).exists().then(Instant::now),
             alone: Instant::now(),
@@ -143,7 +146,7 @@ impl Pilot {
                     LISTENER => self.accept(),
                     SITE => self.hear(&run),
                     SIGNAL if self.signals.next().is_some() => {
-                        self.retired = true;
+                        (self.retired, self.recalled) = (true, true);
                         self.tell(&PilotReport::Going);
                     }
                     _ => {}
@@ -176,8 +179,10 @@ impl Pilot {
                     since_ms: self.since_ms,
                     held: self.held.keys().copied().collect(),
                 });
-                if self.retired {
-                    self.tell(&PilotReport::Going);
+                match (self.retired, self.recalled) {
+                    (_, true) => self.tell(&PilotReport::Going),
+                    (true, false) => self.tell(&PilotReport::Retired),
+                    (false, false) => {}
                 }
             }
         }

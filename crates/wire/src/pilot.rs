@@ -28,7 +28,9 @@ pub enum PilotReport {
     Holds { since_ms: u64, held: Vec<AttemptId> },
     /// That runner has ended, or none could be started.
     Over(AttemptId),
-    /// Its engine wants the slot back: it takes no more.
+    /// It takes no more, since it was told so over a connection before this one.
+    Retired,
+    /// Its engine takes the slot back: it takes no more either.
     Going,
     /// It is there.
     Beat,
@@ -67,6 +69,7 @@ pub fn encode_report(report: &PilotReport, out: &mut Vec<u8>) {
         PilotReport::Over(id) => {
             let _ = write!(line, "over {id}");
         }
+        PilotReport::Retired => line.push_str("retired"),
         PilotReport::Going => line.push_str("going"),
         PilotReport::Beat => line.push_str("beat"),
     }
@@ -101,6 +104,7 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(PilotReport, usize)>, Pilot
     };
     let report = match &words[..] {
         ["over", id] => PilotReport::Over(attempt(id)?),
+        ["retired"] => PilotReport::Retired,
         ["going"] => PilotReport::Going,
         ["beat"] => PilotReport::Beat,
         ["holds", since_ms, held @ ..] if held.len() <= HELD_LIMIT => PilotReport::Holds {

@@ -95,6 +95,15 @@ pub fn forget() {
     std::fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
 }
 
+/// HTCondor takes back the slots of the pilots that have their places beneath these spools. By itself it ends none that goes on.
+pub fn vacate(person: &Person, spools: &str) {
+    let site = person.kumiko_home().join("state").join(spools).join("site");
+    let site = std::fs::read_to_string(site).unwrap();
+    let pilots = format!("regexp(\"^kumiko-{site}-pilot-\", KumikoTag)");
+    let vacated = finish(&mut person.program("condor_vacate_job", ["-constraint", &pilots]));
+    assert!(vacated.status.success(), "{}", told(&vacated));
+}
+
 fn show(person: &Person, job: &str) -> serde_json::Value {
     let shown = person.ok(["--output", "json", "job", "show", job]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();

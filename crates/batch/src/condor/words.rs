@@ -66,8 +66,6 @@ pub fn submission(order: &Order) -> String {
         "should_transfer_files = NO".to_owned(),
         "initialdir = /".to_owned(),
         "notification = never".to_owned(),
-        // A runner does not heed SIGTERM (spec/jobs R8), so who holds, removes or evicts it here would only wait.
-        "kill_sig = SIGKILL".to_owned(),
         format!("log = {spool}/{LOG}"),
         format!("keep_claim_idle = {KEEP_CLAIM_S}"),
         format!("batch_name = {}", order.tag),
@@ -80,6 +78,11 @@ pub fn submission(order: &Order) -> String {
         )),
         format!("requirements = (regexp(MY.{AVOIDS}, TARGET.Name) =!= true)"),
     ];
+    // A runner does not heed SIGTERM (spec/jobs R8), so who holds, removes or evicts it here would only wait. A pilot heeds it (PL37),
+    // and is to hear it whoever ends it: HTCondor 23.9 sends `remove_kill_sig` for condor_vacate_job too.
+    if !order.is_pilot() {
+        lines.push("kill_sig = SIGKILL".to_owned());
+    }
     let resources = &order.resources;
     let given = [
         (

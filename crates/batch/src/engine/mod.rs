@@ -89,12 +89,29 @@ pub trait Engine: Send + Sync + 'static {
     fn is_piloted(&self, _id: AttemptId) -> bool {
         false
     }
+    /// The host of the pilot that has this, if the engine takes the slot there back.
+    fn recalled(&self, _id: AttemptId) -> Option<String> {
+        None
+    }
+    /// Comes back once it takes one back.
+    fn recalls(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
     /// A file in the spool that the engine writes what it does to.
     const LOG: Option<&'static str> = None;
     /// What that file says; None: nothing yet.
     fn read(&self, _log: &[u8]) -> Option<Seen> {
         None
     }
+}
+
+/// Why an attempt is to leave its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// The site drains it.
+    Drained(String),
+    /// The engine takes the slot there back, and will end what is in it.
+    Recalled(String),
 }
 
 /// The batch system of a site whose attempts an engine runs. Needs a tokio runtime around it. Dropping it leaves the
@@ -159,9 +176,18 @@ impl<E: Engine> Cluster<E> {
         self.shared.engine.avoid(&self.shared.site, hosts).await
     }
 
-    /// The drained host that the attempt is on, as the engine said last.
-    pub fn leaves(&self, id: AttemptId) -> Option<String> {
-        self.shared.live().get(&id)?.leaving()
+    /// The host that the attempt is to leave, as the engine said last.
+    pub fn leaves(&self, id: AttemptId) -> Option<Leaves> {
+        let drained = || self.shared.live().get(&id)?.leaving();
+        match self.shared.engine.recalled(id) {
+            Some(host) => Some(Leaves::Recalled(host)),
+            None => drained().map(Leaves::Drained),
+        }
+    }
+
+    /// Comes back once there are more with [`Leaves::Recalled`].
+    pub async fn recalls(&self) {
+        self.shared.engine.recalls().await;
     }
 
     /// How many jobs of the engine the site has on each of these hosts.

@@ -18,7 +18,7 @@ pub struct Order {
     /// The part of it that all of a site have.
     pub site: String,
     pub runner: Program,
-    /// What the runner is told before `spool`.
+    /// What the runner is told before `spool`: that it is a pilot.
     pub option: Option<&'static str>,
     pub spool: PathBuf,
     /// Each has a runner.
@@ -48,6 +48,10 @@ impl Order {
             avoids: Vec::new(),
             wanted_on: spec.wanted_on.clone(),
         }
+    }
+
+    pub fn is_pilot(&self) -> bool {
+        self.option.is_some()
     }
 
     /// The words by which a host starts it.

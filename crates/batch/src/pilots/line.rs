@@ -30,6 +30,7 @@ pub trait Heard: Send + Sync + 'static {
     fn ready(self: &Arc<Self>, number: Number, since_ms: u64, held: &[AttemptId]);
     fn over(self: &Arc<Self>, number: Number, id: AttemptId);
     /// It takes no more.
+    fn retired(self: &Arc<Self>, number: Number);
     fn going(self: &Arc<Self>, number: Number);
     /// The connection broke.
     fn away(self: &Arc<Self>, number: Number);
@@ -153,6 +154,7 @@ async fn talk(
             match report {
                 PilotReport::Holds { since_ms, held } => heard.ready(number, since_ms, &held),
                 PilotReport::Over(id) => heard.over(number, id),
+                PilotReport::Retired => heard.retired(number),
                 PilotReport::Going => heard.going(number),
                 PilotReport::Beat => {}
             }

@@ -27,6 +27,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// How often it is looked whether a pilot has been idle for long, or may be asked for again.
@@ -56,6 +57,8 @@ struct Inner<E> {
     pilots: Pilots,
     begun: Instant,
     state: Mutex<State>,
+    /// A pilot's slot is taken back.
+    recalls: Notify,
 }
 
 #[derive(Debug)]
@@ -102,6 +105,7 @@ impl<E: Engine> Piloted<E> {
             pilots,
             begun: Instant::now(),
             state: Mutex::new(state),
+            recalls: Notify::new(),
         });
         for number in found.pilots {
             inner.listen_to(number);
@@ -346,9 +350,15 @@ impl<E: Engine> line::Heard for Inner<E> {
         self.act(todo);
     }
 
+    fn retired(self: &Arc<Self>, number: Number) {
+        let todo = self.state().pool.retired(number, self.now_ms());
+        self.act(todo);
+    }
+
     fn going(self: &Arc<Self>, number: Number) {
         let todo = self.state().pool.going(number, self.now_ms());
         self.act(todo);
+        self.recalls.notify_one();
     }
 
     fn away(self: &Arc<Self>, number: Number) {
@@ -454,6 +464,14 @@ impl<E: Engine> Engine for Piloted<E> {
 
     fn is_piloted(&self, id: AttemptId) -> bool {
         self.inner.state().pool.is_held(id)
+    }
+
+    fn recalled(&self, id: AttemptId) -> Option<String> {
+        self.inner.state().pool.recalled(id)
+    }
+
+    async fn recalls(&self) {
+        self.inner.recalls.notified().await;
     }
 
     fn read(&self, log: &[u8]) -> Option<Seen> {

@@ -59,6 +59,8 @@ pub(super) struct Pilot {
     pub(super) hosts: Vec<String>,
     /// Its host, if that is drained.
     pub(super) leaves: Option<String>,
+    /// Its engine takes the slot back.
+    pub(super) recalled: bool,
     /// When it was heard last.
     pub(super) heard_ms: u64,
     /// When it began, once it was heard.
@@ -78,6 +80,7 @@ impl Pilot {
             end: End::NotSaid,
             hosts: Vec::new(),
             leaves: None,
+            recalled: false,
             heard_ms: now_ms,
             began: None,
             seen: None,

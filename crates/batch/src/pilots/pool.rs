@@ -205,7 +205,7 @@ impl Pool {
         (pilot.idle_since_ms, pilot.heard_ms) = (now_ms, now_ms);
         (self.failures, self.trouble) = (0, None);
         if pilot.began.is_some_and(|before| before != began) {
-            pilot.end = End::NotSaid;
+            (pilot.end, pilot.recalled) = (End::NotSaid, false);
         }
         let look = (pilot.end == End::NotSaid).then_some(Do::Look);
         // It may have started what was given up with its connection.
@@ -236,11 +236,28 @@ impl Pool {
     }
 
     /// A pilot takes no more.
-    pub fn going(&mut self, number: Number, now_ms: u64) -> Vec<Do> {
+    pub fn retired(&mut self, number: Number, now_ms: u64) -> Vec<Do> {
         if let Some(pilot) = self.pilots.get_mut(&number) {
             pilot.state = State::Retired;
         }
         self.decide(now_ms)
+    }
+
+    /// A pilot takes no more, for its engine takes the slot back.
+    pub fn going(&mut self, number: Number, now_ms: u64) -> Vec<Do> {
+        if let Some(pilot) = self.pilots.get_mut(&number) {
+            pilot.recalled = true;
+        }
+        self.retired(number, now_ms)
+    }
+
+    /// The host of the pilot that has it, if the slot there is taken back.
+    pub fn recalled(&self, id: AttemptId) -> Option<String> {
+        let holds = |(_, pilot): &(&Number, &Pilot)| pilot.held.contains_key(&id);
+        let (number, pilot) = self.pilots.iter().find(holds)?;
+        let host = || pilot.hosts.first().cloned();
+        let unknown = || format!("the host of pilot {number}");
+        pilot.recalled.then(|| host().unwrap_or_else(unknown))
     }
 
     /// A pilot's connection broke. `began`: which of the attempts that it holds began; the others are given to another.

@@ -8,6 +8,7 @@ use crate::site::landing;
 use crate::site::pilots;
 use crate::site::settings::Settings;
 use kumiko_batch::chosen::{Chosen, Name, Prepared};
+use kumiko_batch::engine::Leaves;
 use kumiko_batch::pilots::Size;
 use kumiko_idl::Limits;
 use kumiko_job::description::JobDescription;
@@ -57,10 +58,10 @@ pub async fn open(
     Ok(Arc::new(calls))
 }
 
-/// Calls leave drained hosts; `now` are those that all leave.
+/// Calls leave drained hosts and slots that are taken back; `now` are hosts that all leave.
 pub fn leave(calls: &Calls<Chosen>, now: &BTreeSet<String>) -> Staying {
     calls.leave(|attempt| {
-        let host = calls.batch().leaves(attempt)?;
+        let (Leaves::Drained(host) | Leaves::Recalled(host)) = calls.batch().leaves(attempt)?;
         Some(now.contains(&host))
     });
     Staying::new()

@@ -5,6 +5,7 @@ use crate::fail::Failure;
 use crate::home::{Home, read_optional, write_whole};
 use crate::site::edited;
 use kumiko_batch::chosen::Chosen;
+use kumiko_batch::engine::Leaves;
 use kumiko_job::id::JobId;
 use kumiko_linux::Dir;
 use kumiko_manager::Manager;
@@ -170,12 +171,16 @@ fn left(state: &Path) -> Left {
     read(state, TOLD)
 }
 
-/// Jobs leave the hosts that are to be left now, if they may run again.
+/// Jobs leave the hosts that are to be left now, and slots that are taken back, if they may run again.
 pub fn leave_by_jobs(manager: &Manager<Chosen>, now: &BTreeSet<String>) -> Staying {
     let staying = manager.leave(|attempt| {
-        let host = manager.batch().leaves(attempt)?;
-        let now = now.contains(&host);
-        Some((host, now))
+        Some(match manager.batch().leaves(attempt)? {
+            Leaves::Drained(host) => {
+                let now = now.contains(&host);
+                (host, now)
+            }
+            Leaves::Recalled(host) => (host, true),
+        })
     });
     let numbers = |jobs: Vec<JobId>| jobs.into_iter().map(|job| job.0).collect();
     staying
@@ -213,18 +218,27 @@ pub async fn follow<O>(
         let mut follower = follower;
         let mut pause = None;
         loop {
-            match pause {
-                None => edits.notified().await,
-                // An error says that time is over.
-                Some(pause) => drop(tokio::time::timeout(pause, edits.notified()).await),
-            }
-            pause = match follower.step(batch(&owner)).await {
-                Ok(pause) => pause,
-                Err(error) => {
-                    tracing::warn!(%error, "hosts that are to be drained are not yet");
-                    Some(SOON)
+            let over = async {
+                match pause {
+                    None => std::future::pending().await,
+                    Some(pause) => tokio::time::sleep(pause).await,
                 }
             };
+            // Who is told that a slot is taken back has no time to ask the engine for anything.
+            let step = tokio::select! {
+                () = batch(&owner).recalls() => false,
+                () = edits.notified() => true,
+                () = over => true,
+            };
+            if step {
+                pause = match follower.step(batch(&owner)).await {
+                    Ok(pause) => pause,
+                    Err(error) => {
+                        tracing::warn!(%error, "hosts that are to be drained are not yet");
+                        Some(SOON)
+                    }
+                };
+            }
             let staying = looked(&owner, &follower.now);
             if let Err(error) = follower.tell(&staying) {
                 tracing::warn!(%error, "which jobs come to their end on drained hosts is not told");
