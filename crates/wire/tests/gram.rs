@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumiko_wire::gram::{
-    Callback, FrameError, JobReply, MAX_HEAD_BYTES, Query, QueryReply, Request, ToGatekeeper,
-    TokenError, Tokens, decode_request, decode_response, encode_request, encode_response,
+    Callback, FrameError, JobReply, JobRequest, MAX_HEAD_BYTES, Query, QueryReply, Request,
+    ToGatekeeper, TokenError, Tokens, Wanted, decode_request, decode_response, encode_request,
+    encode_response,
 };
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -156,6 +157,33 @@ fn what_the_programs_of_the_toolkit_send_is_what_we_would_send() {
             .unwrap()
             .replace("200 Ok", "200 OK");
         assert_eq!(written, theirs, "{name}");
+    }
+}
+
+#[test]
+fn a_callback_of_any_text_is_read_as_it_was_written() {
+    for callback in [
+        "https://h:1/",
+        "a\r\nb",
+        "a\nrsl: \"x\"",
+        "\"",
+        " x",
+        "\\",
+        "x\r",
+        "a\\\"\nb",
+    ] {
+        let job = JobRequest {
+            state_mask: 1,
+            callback: Some(callback.to_owned()),
+            rsl: "&(executable=a)".to_owned(),
+        };
+        let message = ToGatekeeper {
+            service: "jobmanager".to_owned(),
+            account: None,
+            wanted: Wanted::Job(job),
+        };
+        let again = ToGatekeeper::decode(&message.encode("h"));
+        assert_eq!(again, Ok(message), "{callback:?}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Bodies (spec/gram G20, G21): lines of `name: value`, or of one quoted command.
 
+use std::borrow::Cow;
+
 /// Most lines of a body; those of GT have below ten.
 pub const MAX_FIELDS: usize = 64;
 
@@ -83,6 +85,14 @@ fn quoted(text: &str, line: usize) -> Result<(String, &str), BodyError> {
         }
     }
     Err(BodyError::OpenQuote { line })
+}
+
+/// A value as it is read again: the toolkit writes URLs without quotes, which hold no line's end and begin with no quote.
+pub(super) fn plain(value: &str) -> Cow<'_, str> {
+    match value.is_empty() || value.starts_with([' ', '"']) || value.contains(['\r', '\n']) {
+        true => Cow::Owned(quote(value)),
+        false => Cow::Borrowed(value),
+    }
 }
 
 /// A value in quotes.

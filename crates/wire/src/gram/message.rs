@@ -1,7 +1,7 @@
 //! Messages (spec/gram G22 to G40): what is asked of a gatekeeper and of a job, the answers, and what a job tells its
 //! clients.
 
-use super::body::{BodyError, Field, quote, read};
+use super::body::{BodyError, Field, plain, quote, read};
 use super::frame::{Request, Response, Status};
 use super::query::Query;
 use kumiko_job::rsl::GramCode;
@@ -148,7 +148,7 @@ impl ToGatekeeper {
             Wanted::Ping => (format!("ping/{path}"), String::new()),
             Wanted::Version => (format!("/{path}"), "command: version\r\n".to_owned()),
             Wanted::Job(job) => {
-                let callback = job.callback.as_deref().unwrap_or("\"\"");
+                let callback = plain(job.callback.as_deref().unwrap_or_default());
                 let body = format!(
                     "protocol-version: {PROTOCOL_VERSION}\r\njob-state-mask: {}\r\ncallback-url: {callback}\r\nrsl: {}\r\n",
                     job.state_mask,
