@@ -100,7 +100,7 @@ pub fn event(event: &Event) -> String {
             host: Some(host),
             ..
         } => format!(
-            "attempt {epoch} is to leave {host}, which is drained or takes its slot back: it is told to end, and its job runs again elsewhere"
+            "attempt {epoch} is to leave {host}, which is drained, or whose slot the engine takes back: it is told to end, and its job runs again elsewhere"
         ),
         Event::Requeued {
             epoch,

@@ -261,7 +261,10 @@ fn its_story_says_that_it_may_run_again_and_why_it_did() {
     let leaving = try_job(&events).unwrap();
     let told = kumiko_job::explain::job(&leaving, &records(&events));
     assert_eq!(told[1].trim(), "it may run again from its start");
-    assert!(told[4].contains("is to leave n1, which is drained"), "{told:?}");
+    assert!(
+        told[4].contains("is to leave n1, which is drained"),
+        "{told:?}"
+    );
     let here = Here {
         batch: "slurm",
         ..HERE

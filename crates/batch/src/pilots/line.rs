@@ -31,6 +31,7 @@ pub trait Heard: Send + Sync + 'static {
     fn over(self: &Arc<Self>, number: Number, id: AttemptId);
     /// It takes no more.
     fn retired(self: &Arc<Self>, number: Number);
+    /// It takes no more, for its engine takes the slot back.
     fn going(self: &Arc<Self>, number: Number);
     /// The connection broke.
     fn away(self: &Arc<Self>, number: Number);
