@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// How long a lock may outlive its process: a child that this was just starting has it until its own program begins.
+const LET_GO: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub struct Files {
     pub jobs: PathBuf,
@@ -45,7 +48,7 @@ impl Files {
     }
 
     /// The directory itself, and the lock that one process holds as long as it lives.
-    pub fn hold(&self, directory: &Path) -> Result<Hold, OpenError> {
+    pub async fn hold(&self, directory: &Path) -> Result<Hold, OpenError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |cause| OpenError::Directory { path, cause }
@@ -61,15 +64,17 @@ impl Files {
             .write(true)
             .open(&self.lock)
             .map_err(failed(&self.lock))?;
-        match kumiko_linux::spooling::try_lock(&file) {
-            Ok(true) => Ok(Hold(file)),
-            Ok(false) => Err(OpenError::Busy {
-                path: directory.to_owned(),
-            }),
-            Err(cause) => Err(OpenError::Directory {
-                path: self.lock.clone(),
-                cause,
-            }),
+        let until = Instant::now() + LET_GO;
+        loop {
+            match kumiko_linux::spooling::try_lock(&file).map_err(failed(&self.lock))? {
+                true => return Ok(Hold(file)),
+                false if Instant::now() < until => tokio::time::sleep(LET_GO / 50).await,
+                false => {
+                    return Err(OpenError::Busy {
+                        path: directory.to_owned(),
+                    });
+                }
+            }
         }
     }
 

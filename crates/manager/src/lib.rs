@@ -88,7 +88,7 @@ impl<B: BatchSystem> Manager<B> {
             after_commit,
         } = setup;
         let files = Files::new(&directory);
-        let hold = files.hold(&directory)?;
+        let hold = files.hold(&directory).await?;
         let log = Log::open(&files.log, &files.jobs, !files.has_jobs())?;
         let loaded = log.load(&files.log)?;
         let reader = Reader::open(&files.log)

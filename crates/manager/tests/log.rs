@@ -6,8 +6,10 @@ mod common;
 use common::{alice, done, open, program, soon, try_open};
 use kumiko_job::contract::{EventStream, JobState, Jobs};
 use kumiko_manager::{Limits, OpenError};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A directory with one living job in its log.
 async fn used() -> (tempfile::TempDir, PathBuf) {
@@ -99,6 +101,20 @@ async fn two_managers_never_hold_one_directory() {
     let dir = tempfile::tempdir().unwrap();
     let _stage = open(dir.path()).await;
     assert!(matches!(refused(dir.path()).await, OpenError::Busy { .. }));
+}
+
+/// As a killed one's is, by a child that it was just starting.
+#[tokio::test]
+async fn a_lock_that_outlives_its_manager_for_a_moment_is_waited_for() {
+    let (dir, log) = used().await;
+    let lock = File::open(log.with_file_name("lock")).unwrap();
+    kumiko_linux::spooling::wait_for_lock(&lock).unwrap();
+    let child = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        drop(lock);
+    });
+    open(dir.path()).await;
+    assert!(child.is_finished());
 }
 
 #[tokio::test]
