@@ -5,6 +5,7 @@
 
 mod batch;
 mod bench;
+mod checkpoint;
 mod choice;
 mod engine;
 mod fail;
@@ -55,6 +56,8 @@ enum What {
     Globus(globus::Options),
     /// Short jobs through Slurm and HTCondor, by pilots and without; beside fork and the engines' own commands.
     Batch(batch::Options),
+    /// Checkpoints of programs that link the library: standing still, by memory, kernels; paper 001's figures 3 and 4 and table 1.
+    Checkpoint(checkpoint::Options),
     /// The choice of a mechanism: picks of auto, judged by what every admissible mechanism took.
     Choice(choice::Options),
     /// The information service: queries, changes, three levels; beside slapd and paper 004.
@@ -83,6 +86,9 @@ fn main() -> ExitCode {
         })),
         What::Batch(o) => told(ended(move || {
             kept("batch", o.out.as_deref(), batch::run(&o))
+        })),
+        What::Checkpoint(o) => told(ended(move || {
+            kept("checkpoint", o.out.as_deref(), checkpoint::run(&o))
         })),
         What::Choice(o) => told(ended(move || {
             kept("choice", o.out.as_deref(), choice::run(&o))

@@ -96,6 +96,24 @@ impl Summary {
     }
 }
 
+/// Between which samples the median lies with 95 % confidence, whatever the distribution (order statistics and the binomial
+/// distribution; Conover, Practical Nonparametric Statistics, 3.2). With fewer than six: the least and the most.
+pub fn median_within(samples: &[f64]) -> (f64, f64) {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    // Chances that of `count` tosses `below` or fewer are heads.
+    let (mut below, mut chance, mut sum) = (0, 0.5_f64.powi(count as i32), 0.0);
+    while below < count / 2 && 2.0 * (sum + chance) <= 0.05 {
+        sum += chance;
+        chance *= (count - below) as f64 / (below + 1) as f64;
+        below += 1;
+    }
+    let at = below.saturating_sub(1);
+    let of = |at: usize| sorted.get(at).copied().unwrap_or(f64::NAN);
+    (of(at), of(count.saturating_sub(at + 1)))
+}
+
 /// Linear between the two nearest ranks (Hyndman and Fan's type 7, the default of R and numpy).
 fn quantile(sorted: &[f64], at: f64) -> Option<f64> {
     let rank = at * (sorted.len().checked_sub(1)?) as f64;
@@ -136,6 +154,21 @@ mod tests {
         check(&[4.0, 1.0, 3.0, 2.0], [1.75, 2.5, 3.25]);
         check(&[5.0, 1.0, 4.0, 2.0, 3.0], [2.0, 3.0, 4.0]);
         assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn a_median_lies_between_samples_with_confidence() {
+        let check = |count: u32, expected: (f64, f64)| {
+            let samples: Vec<f64> = (1..=count).rev().map(f64::from).collect();
+            assert_eq!(median_within(&samples), expected, "{count}");
+        };
+        // As tables of the sign test have it.
+        check(3, (1.0, 3.0));
+        check(6, (1.0, 6.0));
+        check(9, (2.0, 8.0));
+        check(12, (3.0, 10.0));
+        check(20, (6.0, 15.0));
+        assert!(median_within(&[]).0.is_nan());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod engines;
 mod routines;
 
 use kumiko_e2e::{Person, finish, has_program, skip, told, until};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -168,4 +169,55 @@ fn a_job_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
     let words = format!("its owner has it migrate to {other}: attempt 1 is told to end");
     assert!(why.contains(&words), "{why}");
     said(&person, "scancel", &[&filling]);
+}
+
+/// Of examples/mpi, with one rank.
+#[test]
+fn a_kernel_that_is_killed_goes_on_from_its_checkpoint() {
+    let test = "a_kernel_that_is_killed_goes_on_from_its_checkpoint";
+    if !has_program("mpicc.mpich") {
+        return skip(test, "mpicc.mpich (of libmpich-dev)");
+    }
+    let person = Person::new();
+    let home = person.home.path();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut compiler = Command::new("mpicc.mpich");
+    compiler.args([
+        "-O2",
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-DCHECKPOINT",
+        "-I",
+    ]);
+    compiler
+        .arg(own.join("../bindings/c"))
+        .arg(own.join("../examples/mpi/lu.c"));
+    compiler
+        .arg("-L")
+        .arg(routines::library("libkumikockpt.a", "kumiko-checkpoint-c"));
+    compiler.args(["-lkumikockpt", "-lpthread", "-ldl", "-lm", "-o"]);
+    let made = finish(compiler.arg(home.join("lu")));
+    assert!(made.status.success(), "{}", told(&made));
+    let checkpoints = home.join("checkpoints");
+    std::fs::create_dir(&checkpoints).unwrap();
+    let kernel = || {
+        let mut kernel = Command::new(home.join("lu"));
+        kernel.arg("A").env("KUMIKO_CHECKPOINT", &checkpoints);
+        kernel
+    };
+    let mut killed = kernel().spawn().unwrap();
+    until("it has a checkpoint", || {
+        checkpoints.join("1.whole").exists()
+    });
+    killed.kill().unwrap();
+    assert_eq!(killed.wait().unwrap().signal(), Some(9));
+    let went_on = finish(&mut kernel());
+    let said = told(&went_on);
+    assert!(went_on.status.success(), "{said}");
+    assert!(
+        said.contains("1 ranks: right") && said.contains(", from checkpoint 1"),
+        "{said}"
+    );
 }

@@ -111,9 +111,13 @@ static int solve(const char *name, char class, int points, int steps) {
             }
     memset(r, 0, size * sizeof *r);
 
+    int step = 0;
+    name_state("u", u, size * sizeof *u), name_state("step", &step, sizeof step);
+
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();
-    for (int step = 0; step < steps; step++) {
+    for (resumed(); step < steps; step++) {
+        safe_point();
         right_side();
         at_home(ALONG_X), at_home(ALONG_Y), through_all();
         for (int z = 0; z < own; z++)

@@ -1,7 +1,7 @@
 /* BT: implicit steps whose systems are tridiagonal in blocks of five by five (adi.h has what is common with SP, and what is
  * simplified): second differences, and a matrix that couples the unknowns of a point.
  * Right means: the known solution is found to 1e-8.
- * Usage: bt [S|W]: 12 or 24 points a side, 100 steps. */
+ * Usage: bt [S|W|A]: 12, 24 or 48 points a side, 100 steps. */
 #define KEEP 25
 #include "adi.h"
 
@@ -52,5 +52,5 @@ static void down(five *r, ptrdiff_t stride, int count, double (*keep)[KEEP], dou
 
 int main(int count, char **words) {
     char class = begin(&count, &words);
-    return solve("BT", class, class == 'S' ? 12 : 24, 100);
+    return solve("BT", class, by_class(class, 12, 24, 48), 100);
 }

@@ -5,7 +5,7 @@
  * rows of a grid of ranks; the matrix is ours: a diagonal that outweighs its row, with known bounds of its eigenvalues
  * (Gershgorin). Right means: the residual of the last system is below 1e-8 of its right side, the estimate has settled to
  * 1e-10, and lies within the bounds.
- * Usage: cg [S|W]: 1,400 rows of about 15 entries, or 28,000 of about 17. */
+ * Usage: cg [S|W|A]: 1,400 rows of about 15 entries, 28,000 or 250,000 of about 17. */
 #include "kernel.h"
 
 #define ROUNDS 15
@@ -72,7 +72,7 @@ static void make(int entries, double *least, double *most) {
 
 int main(int count, char **words) {
     char class = begin(&count, &words);
-    rows = class == 'S' ? 1400 : 28000;
+    rows = by_class(class, 1400, 28000, 250000);
     counts = room(ranks, sizeof *counts), places = room(ranks, sizeof *places);
     for (int i = 0; i < ranks; i++) {
         places[i] = (int)part_of(rows, i, ranks);
@@ -80,14 +80,17 @@ int main(int count, char **words) {
     }
     own = counts[rank], whole = room(rows, sizeof *whole);
     double least, most;
-    make(class == 'S' ? 14 : 16, &least, &most);
+    make(by_class(class, 14, 16, 16), &least, &most);
     double *x = room(own, sizeof *x), *z = room(own, sizeof *z), *p = room(own, sizeof *p);
     double *q = room(own, sizeof *q), *r = room(own, sizeof *r), zeta = 0, before = 0, residual = 0;
+    int round = 0;
     for (int i = 0; i < own; i++) x[i] = 1;
+    name_state("x", x, own * sizeof *x), name_state("zeta", &zeta, sizeof zeta), name_state("round", &round, sizeof round);
 
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();
-    for (int round = 0; round < ROUNDS; round++) {
+    for (resumed(); round < ROUNDS; round++) {
+        safe_point();
         for (int i = 0; i < own; i++) z[i] = 0, p[i] = r[i] = x[i];
         double rho = dot(r, r);
         for (int step = 0; step < STEPS; step++) {

@@ -2,7 +2,7 @@
  * (RNR-94-007, section 2.6): a reduction of the buckets' sizes, then all keys go to their bucket's rank by one exchange
  * of all with all. Simplified: a bucket for each 2^5 values; at the end keys are in order within and between ranks, none is
  * lost (their number and their sum), and each is in its rank's range.
- * Usage: is [S|W]: 2^16 keys below 2^11, or 2^22 below 2^16. */
+ * Usage: is [S|W|A]: 2^16 keys below 2^11, 2^22 below 2^16, or 2^26 below 2^19. */
 #include "kernel.h"
 
 #define ROUNDS 10
@@ -14,8 +14,8 @@ static void first_places(const int *sizes, int *places, int count) {
 
 int main(int count, char **words) {
     char class = begin(&count, &words);
-    long long all = 1LL << (class == 'S' ? 16 : 22);
-    int highest = 1 << (class == 'S' ? 11 : 16), buckets = highest >> SHIFT;
+    long long all = 1LL << by_class(class, 16, 22, 26);
+    int highest = 1 << by_class(class, 11, 16, 19), buckets = highest >> SHIFT;
     long long from = part_of(all, rank, ranks), to = part_of(all, rank + 1, ranks);
     int mine = (int)(to - from);
     int *keys = room(mine, sizeof *keys), *sorted = room(mine, sizeof *sorted);
@@ -29,9 +29,13 @@ int main(int count, char **words) {
     for (int i = 0; i < mine; i++)
         keys[i] = (int)(highest / 4 * (next(&seed) + next(&seed) + next(&seed) + next(&seed)));
 
+    int round = 1;
+    name_state("keys", keys, mine * sizeof *keys), name_state("round", &round, sizeof round);
+
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();
-    for (int round = 1; round <= ROUNDS; round++) {
+    for (resumed(); round <= ROUNDS; round++) {
+        safe_point();
         /* Keys change between rounds, so that none can be saved. */
         if (mine > round) keys[round] = round, keys[mine - round] = highest - round;
         memset(sizes, 0, buckets * sizeof *sizes);

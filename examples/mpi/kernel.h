@@ -1,4 +1,4 @@
-/* What the kernels have in common: their sizes, their random numbers, their clock, their last line.
+/* What the kernels have in common: their sizes, their random numbers, their clock, their last line, their safe points.
  * Not here: anything of a kernel's numerics. */
 #ifndef KERNEL_H
 #define KERNEL_H
@@ -13,11 +13,28 @@
 
 static int rank, ranks;
 
-/* S (a moment) or W (seconds), the first argument. */
+/* With -DCHECKPOINT (and libkumikockpt.a) a kernel of one rank that is started again goes on from its last checkpoint. Several ranks
+ * would each go on from another iteration. */
+#ifdef CHECKPOINT
+#include <kumiko/kumiko_ckpt.h>
+#define ONE_RANK 1
+static unsigned long checkpoint; /* that it went on from */
+#define name_state(name, memory, bytes) kumiko_ckpt_state(name, memory, bytes)
+#define resumed() (checkpoint = kumiko_ckpt_resumed())
+#define safe_point() kumiko_ckpt_point()
+#else
+#define ONE_RANK 0
+#define checkpoint 0ul
+#define name_state(name, memory, bytes) ((void)0)
+#define resumed() ((void)0)
+#define safe_point() ((void)0)
+#endif
+
+/* S (a moment), W (up to a second) or A (seconds of one rank), the first argument. */
 static char class_of(int count, char **words) {
     const char *word = count > 1 ? words[1] : "S";
-    if (strcmp(word, "S") != 0 && strcmp(word, "W") != 0) {
-        if (rank == 0) fprintf(stderr, "usage: %s [S|W]\n", words[0]);
+    if (strcmp(word, "S") != 0 && strcmp(word, "W") != 0 && strcmp(word, "A") != 0) {
+        if (rank == 0) fprintf(stderr, "usage: %s [S|W|A]\n", words[0]);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     return word[0];
@@ -27,6 +44,10 @@ static char begin(int *count, char ***words) {
     MPI_Init(count, words);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ONE_RANK && ranks > 1) {
+        fprintf(stderr, "%s: made with -DCHECKPOINT: one rank, not %d\n", (*words)[0], ranks);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     return class_of(*count, *words);
 }
 
@@ -36,7 +57,9 @@ static int end(const char *name, char class, double seconds, int good, const cha
     MPI_Reduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("%s class %c, %d ranks: %s, %.4f s, %s\n", name, class, ranks, good ? "right" : "WRONG", longest, what);
+        printf("%s class %c, %d ranks: %s, %.4f s, %s", name, class, ranks, good ? "right" : "WRONG", longest, what);
+    if (rank == 0 && checkpoint) printf(", from checkpoint %lu", checkpoint);
+    if (rank == 0) putchar('\n');
     MPI_Finalize();
     return good ? 0 : 1;
 }
@@ -66,6 +89,11 @@ static inline uint64_t ahead(uint64_t x, uint64_t steps) {
     for (uint64_t power = MULTIPLIER; steps; steps >>= 1, power = times(power, power))
         if (steps & 1) x = times(x, power);
     return x;
+}
+
+/* What is so of each class. */
+static inline int by_class(char class, int small, int middle, int large) {
+    return class == 'S' ? small : class == 'W' ? middle : large;
 }
 
 /* Part `part` of `parts` of `whole` things begins here. */

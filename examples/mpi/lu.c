@@ -4,7 +4,7 @@
  * Simplified: the five unknowns are coupled by one constant matrix at each point (and by -1 to the same unknown of six
  * neighbours) instead of the Navier-Stokes equations' Jacobians. The sweeps are those of one rank, whatever their number.
  * Right means: the known solution that the right side was made of is found to 1e-9.
- * Usage: lu [S|W]: 12 or 33 points a side, 60 or 150 iterations. */
+ * Usage: lu [S|W|A]: 12, 33 or 64 points a side, 60 or 150 iterations. */
 #include "kernel.h"
 
 #define FIVE 5
@@ -101,8 +101,8 @@ static int inside(int z, int y, int x) { return z >= 0 && z < n && y >= 0 && y <
 
 int main(int count, char **words) {
     char class = begin(&count, &words);
-    int sides[2] = {0, 0}, around[2] = {0, 0}, place[2], iterations = class == 'S' ? 60 : 150;
-    n = class == 'S' ? 12 : 33;
+    int sides[2] = {0, 0}, around[2] = {0, 0}, place[2], iterations = by_class(class, 60, 150, 150), i = 0;
+    n = by_class(class, 12, 33, 64);
     MPI_Dims_create(ranks, 2, sides);
     MPI_Cart_create(MPI_COMM_WORLD, 2, sides, around, 0, &grid);
     MPI_Cart_coords(grid, rank, 2, place);
@@ -129,9 +129,11 @@ int main(int count, char **words) {
                     f[AT(z + 1, y - first_y + 1, x - first_x + 1)][m] = sum;
                 }
 
+    name_state("u", u, (size_t)(n + 2) * (ny + 2) * (nx + 2) * sizeof *u), name_state("i", &i, sizeof i);
+
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();
-    for (int i = 0; i < iterations; i++) before_lower(), lower(), before_upper(), upper();
+    for (resumed(); i < iterations; i++) safe_point(), before_lower(), lower(), before_upper(), upper();
     double seconds = MPI_Wtime() - began, most = 0;
 
     long long wrong = 0, all;

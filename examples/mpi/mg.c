@@ -3,7 +3,7 @@
  * Simplified: planes are divided in one dimension, so that a rank has two neighbours and not six; the 7-point operator,
  * damped Jacobi, full weighting and linear interpolation instead of the four 27-point stencils; as many levels as leave a
  * plane for each rank. Right means: twelve cycles bring the residual below 1e-7 of the first.
- * Usage: mg [S|W]: 32 or 64 points a side; the number of ranks divides it. */
+ * Usage: mg [S|W|A]: 32, 64 or 128 points a side; the number of ranks divides it. */
 #include "kernel.h"
 
 #define CYCLES 12
@@ -108,7 +108,7 @@ static double norm(void) {
 
 int main(int count, char **words) {
     char class = begin(&count, &words);
-    int n = class == 'S' ? 32 : 64;
+    int n = by_class(class, 32, 64, 128), i = 0;
     if (n % ranks) {
         if (rank == 0) fprintf(stderr, "mg: %d planes cannot be divided among %d ranks\n", n, ranks);
         MPI_Abort(MPI_COMM_WORLD, 2);
@@ -125,10 +125,11 @@ int main(int count, char **words) {
         if (z / l->own == rank) l->f[AT(l, z % l->own + 1, y, x)] += charge % 2 ? 1 : -1;
     }
     double first = norm();
+    name_state("u", levels->u, (size_t)(levels->own + 2) * levels->n * levels->n * sizeof(double)), name_state("i", &i, sizeof i);
 
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();
-    for (int i = 0; i < CYCLES; i++) cycle(0);
+    for (resumed(); i < CYCLES; i++) safe_point(), cycle(0);
     double last = norm(), seconds = MPI_Wtime() - began;
 
     char what[100];

@@ -1,7 +1,7 @@
 /* SP: implicit steps whose systems are scalar and pentadiagonal (adi.h has what is common with BT, and what is simplified):
  * each unknown by itself, second differences with some of the fourth to damp them.
  * Right means: the known solution is found to 1e-8.
- * Usage: sp [S|W]: 12 or 32 points a side, 100 steps. */
+ * Usage: sp [S|W|A]: 12, 32 or 64 points a side, 100 steps. */
 #define KEEP 10
 #include "adi.h"
 
@@ -40,5 +40,5 @@ static void down(five *r, ptrdiff_t stride, int count, double (*keep)[KEEP], dou
 
 int main(int count, char **words) {
     char class = begin(&count, &words);
-    return solve("SP", class, class == 'S' ? 12 : 32, 100);
+    return solve("SP", class, by_class(class, 12, 32, 64), 100);
 }

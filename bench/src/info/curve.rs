@@ -35,6 +35,17 @@ pub struct Axis {
     pub show: fn(f64) -> String,
 }
 
+impl Axis {
+    /// With its values as they are.
+    pub fn of(label: &'static str, log: bool) -> Axis {
+        Axis {
+            label,
+            log,
+            show: |value| format!("{value}"),
+        }
+    }
+}
+
 pub fn curves(x: &Axis, y: &Axis, all: &[Curve]) -> String {
     let points = || all.iter().flat_map(|c| &c.points);
     if points().next().is_none() {

@@ -81,11 +81,7 @@ pub fn rates(place: &Place, options: &Options) -> Row {
         Ok(rate) => row.series("no limit", Unit::BytesPerSecond).push(rate),
         Err(failure) => row.lacks(Some("no limit"), &failure),
     }
-    let axis = |label| Axis {
-        label,
-        log: true,
-        show: |value| format!("{value}"),
-    };
+    let axis = |label| Axis::of(label, true);
     let (x, y) = (axis("limit, Mbit/s"), axis("sent, Mbit/s"));
     row.pictures.push(curves(&x, &y, &all));
     row.note("Writes of 16 KiB over the loopback; the paper's limiter with a window of 100 ms, which the paper does not tell.");

@@ -287,11 +287,7 @@ pub fn change(place: &Place, options: &Options) -> Row {
             })
             .collect(),
     };
-    let axis = |label| Axis {
-        label,
-        log: false,
-        show: |value| format!("{value}"),
-    };
+    let axis = |label| Axis::of(label, false);
     row.pictures
         .push(curves(&axis("s"), &axis("Mbit/s"), &[line]));
     row.note("From the end of the command; at least 1 ms is written, as what comes is looked at each 5 ms.");

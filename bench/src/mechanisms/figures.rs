@@ -75,14 +75,6 @@ fn drawn(
         .collect()
 }
 
-fn axis(label: &'static str, log: bool) -> Axis {
-    Axis {
-        label,
-        log,
-        show: |value| format!("{value}"),
-    }
-}
-
 fn seconds(label: &'static str) -> Axis {
     Axis {
         label,
@@ -107,7 +99,10 @@ pub fn trap(place: &Place, options: &Options) -> Row {
         row.series(curve.name, Unit::Seconds)
             .extend(last.map(|point| point.y));
     }
-    let (x, y) = (axis("opens and closes", true), seconds("all of them take"));
+    let (x, y) = (
+        Axis::of("opens and closes", true),
+        seconds("all of them take"),
+    );
     row.pictures.push(curves(&x, &y, &all));
     row.note("The series are the last points of the figure: 16,000 opens and closes, on one core.");
     row.note(
@@ -121,7 +116,10 @@ pub fn lengths(row: &mut Row, place: &Place, options: &Options) {
     let all = drawn(&Way::ALL, &LENGTHS, options.rounds(5), |way, bytes| {
         by_length(place, way, bytes)
     });
-    let (x, y) = (axis("bytes of the path", false), seconds("open and close"));
+    let (x, y) = (
+        Axis::of("bytes of the path", false),
+        seconds("open and close"),
+    );
     row.pictures.push(curves(&x, &y, &all));
     row.note("Paper 000, figure 4: ptrace wrote a path word by word there (0.2 µs a byte here, were it done so today).");
 }
@@ -134,7 +132,10 @@ pub fn processes(row: &mut Row, place: &Place, options: &Options) {
         options.rounds(5),
         |way, processes| Ok(place.run(way, &of_processes(way, processes))?.wall_s),
     );
-    let (x, y) = (axis("processes at once", true), seconds("a call and core"));
+    let (x, y) = (
+        Axis::of("processes at once", true),
+        seconds("a call and core"),
+    );
     row.pictures.push(curves(&x, &y, &all));
     row.note("Paper 000, figure 6: there ptrace was worst with many processes, mod_janus best.");
 }

@@ -85,11 +85,7 @@ pub fn limited(place: &Place, bench: &Bench) -> Row {
         }
         all.push(Curve { name, points });
     }
-    let axis = |label| Axis {
-        label,
-        log: true,
-        show: |value| format!("{value}"),
-    };
+    let axis = |label| Axis::of(label, true);
     let (x, y) = (axis("limit of a rank, kB/s"), axis("MG, seconds"));
     row.pictures.push(curves(&x, &y, &all));
     row.note("examples/mpi/mg.c, class W, by Open MPI over TCP of the loopback: 28 MB in all.");

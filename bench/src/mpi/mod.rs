@@ -16,6 +16,7 @@ use crate::run::{self, Run};
 use clap::Args;
 use model::Of;
 use place::Place;
+pub use place::own_s;
 use std::path::PathBuf;
 
 type Measure = fn(&Place, &Bench) -> Row;

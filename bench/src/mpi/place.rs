@@ -105,14 +105,18 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The seconds that a program of examples/mpi says of itself; it has to have been right.
     pub fn own_s(&self) -> Result<f64, Failure> {
-        let rest = self.said.split_once(": right, ").map(|(_, rest)| rest);
-        let number = rest.and_then(|rest| rest.split_once(" s, "));
-        number
-            .and_then(|(number, _)| number.parse().ok())
-            .ok_or_else(|| Failure::unexpected(format!("the ranks said {:?}", self.said)))
+        own_s(&self.said)
     }
+}
+
+/// The seconds that a program of examples/mpi says of itself; it has to have been right.
+pub fn own_s(said: &str) -> Result<f64, Failure> {
+    let rest = said.split_once(": right, ").map(|(_, rest)| rest);
+    let number = rest.and_then(|rest| rest.split_once(" s, "));
+    number
+        .and_then(|(number, _)| number.parse().ok())
+        .ok_or_else(|| Failure::unexpected(format!("the ranks said {said:?}")))
 }
 
 #[derive(Debug)]

@@ -4,8 +4,9 @@
 use crate::bench::Bench;
 use crate::fail::{Failure, While};
 use crate::guard::{self, Guard};
-use crate::site::Site;
+use crate::site::{Place, Site};
 use crate::wait;
+use kumiko_testkit::engine::Engine;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -16,13 +17,26 @@ use tempfile::TempDir;
 const MADE_WITHIN: Duration = Duration::from_secs(60);
 /// Of libgridrpc.a, as bindings/c/README.md has it.
 const LIBRARIES: [&str; 6] = ["-lgridrpc", "-lssl", "-lcrypto", "-lpthread", "-ldl", "-lm"];
+const LIBRARY: &str = "target/release";
 /// Debian's own, with Debian's numpy.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// A site with the routines of bench.idl, and all that calls them.
+/// A site with routines, and all that calls them.
 pub struct World {
     folder: TempDir,
     site: Site,
+    /// After its site.
+    _engine: Option<Engine>,
+}
+
+/// What is made for a site, and where that computes.
+#[derive(Clone, Copy)]
+pub struct Routines<'a> {
+    pub idl: &'static str,
+    /// Of `kumiko rpc gen`.
+    pub made: &'a [&'a str],
+    /// None: on the site's own host; else by a pilot in a slot of this engine.
+    pub engine: Option<&'static str>,
 }
 
 /// One program that calls.
@@ -41,28 +55,61 @@ fn told(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
 
 impl World {
     pub fn new(bench: &Bench) -> Result<World, Failure> {
+        let routines = Routines {
+            idl: "bench.idl",
+            made: &[],
+            engine: None,
+        };
+        World::with(bench, routines)
+    }
+
+    pub fn with(bench: &Bench, routines: Routines<'_>) -> Result<World, Failure> {
         let folder = tempfile::tempdir().doing(|| "making a folder for programs that call")?;
         for (name, text) in [
             ("raw.c", include_str!("raw.c")),
             ("call.c", include_str!("call.c")),
             ("call.py", include_str!("call.py")),
             ("bench.idl", include_str!("bench.idl")),
+            ("paper.c", include_str!("paper.c")),
+            ("paper.idl", include_str!("paper.idl")),
+            ("elimination.h", include_str!("elimination.h")),
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, text).doing(|| format!("writing {}", path.display()))?;
         }
-        let site = Site::start(bench)?;
-        let idl = folder.path().join("bench.idl");
+        let mut engine = None;
+        if let Some(name) = routines.engine {
+            let up = Engine::own(name, &[], "bench");
+            let not = || Failure::unexpected(format!("{name} cannot be brought up here"));
+            engine = Some((name, up.ok_or_else(not)?));
+        }
+        let start = engine
+            .as_ref()
+            .map(|(name, _)| ["--batch", name, "--pilots", "1"]);
+        let environment = engine.as_ref().map(|(_, engine)| engine.environment());
+        let place = Place {
+            before: &[],
+            start: start.as_ref().map_or(&[], |words| words),
+            environment: environment.as_deref().unwrap_or_default(),
+        };
+        let site = Site::at(bench, &place)?;
+        let idl = folder.path().join(routines.idl);
         let (idl, into) = (idl.to_string_lossy(), folder.path().to_string_lossy());
-        let made = site.command(&["rpc", "gen", &idl, "--into", &into]);
-        let made = wait::output(&mut { made }, MADE_WITHIN)?;
+        let mut made = site.command(&["rpc", "gen", &idl, "--into", &into]);
+        made.args(routines.made)
+            .env("KUMIKO_LIB", told("KUMIKO_LIB", LIBRARY)?);
+        let made = wait::output(&mut made, MADE_WITHIN)?;
         let made = String::from_utf8_lossy(&made.stdout).into_owned();
         let words: Vec<&str> = ["rpc", "register"]
             .into_iter()
             .chain(made.lines())
             .collect();
         wait::output(&mut site.command(&words), MADE_WITHIN)?;
-        Ok(World { folder, site })
+        Ok(World {
+            folder,
+            site,
+            _engine: engine.map(|(_, engine)| engine),
+        })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -105,12 +152,21 @@ impl World {
     }
 
     pub fn c(&self, durability: &str) -> Result<Driver, Failure> {
-        let library = told("KUMIKO_LIB", "target/release")?;
+        self.linked("call", durability)
+    }
+
+    /// It calls the routines of paper.idl.
+    pub fn paper(&self, durability: &str) -> Result<Driver, Failure> {
+        self.linked("paper", durability)
+    }
+
+    fn linked(&self, name: &str, durability: &str) -> Result<Driver, Failure> {
+        let library = told("KUMIKO_LIB", LIBRARY)?;
         let header = std::path::absolute("bindings/c").doing(|| "finding bindings/c")?;
         let (library, header) = (option("-L", &library), option("-I", &header));
         let mut more = vec![header.as_str(), library.as_str()];
         more.extend(LIBRARIES);
-        let program = self.cc("call", &more)?;
+        let program = self.cc(name, &more)?;
         Driver::start(Command::new(program).arg(self.contact(durability)?))
     }
 

@@ -1,10 +1,11 @@
 //! `bench rpc`: calls of a routine from C and from Python, beside a chain of as many processes that only hands bytes on.
-//! And calls that are hurt, on the site's own host and on engines.
+//! And paper 001's Linpack, through HTCondor's slots; calls that die, and calls that are hurt, on the site's own host and on engines.
 //!
-//! Not here: the speed of engines, checkpoints, the papers' Linpack; Ray, Dask and Parsl, which Debian does not have.
+//! Not here: the speed of engines, what checkpoints cost (`checkpoint`); Ray, Dask and Parsl, which Debian does not have.
 
 mod drivers;
 mod faults;
+mod paper;
 mod rows;
 
 use crate::bench::Bench;
@@ -17,12 +18,15 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 6] = [
+const ROWS: [(&str, Measure); 9] = [
     ("null", rows::null),
     ("tail", rows::tail),
     ("durable", rows::durable),
     ("pipelined", rows::pipelined),
     ("big", rows::big),
+    ("linpack", paper::by_size),
+    ("small", paper::small),
+    ("killed", paper::killed),
     ("faults", faults::faults),
 ];
 #[derive(Clone, Debug, Args)]

@@ -35,7 +35,7 @@ struct Named {
 /// How often.
 #[derive(Clone, Copy, Debug)]
 pub enum Every {
-    /// By what one costs, and how often something dies.
+    /// By what one costs, how often something dies, and how much would be lost.
     Measured,
     /// Zero: at each safe point, after the one before is on the disk.
     Fixed(Duration),
@@ -85,6 +85,7 @@ pub struct Library<M> {
     /// Of the last one: how long the program stood still, and the thread wrote.
     cost: Option<Duration>,
     since: Instant,
+    begun: Instant,
     buffer: Vec<u8>,
     /// How long the program stood still for the last one.
     frozen: Duration,
@@ -109,6 +110,7 @@ impl<M: Memory> Library<M> {
             writing: None,
             cost: None,
             since: Instant::now(),
+            begun: Instant::now(),
             buffer: Vec::new(),
             frozen: Duration::ZERO,
         })
@@ -209,9 +211,9 @@ impl<M: Memory> Library<M> {
     fn is_due(&mut self) -> bool {
         let after = match self.every {
             Every::Fixed(every) => every,
-            Every::Measured => self
-                .cost
-                .map_or(OFTEN, |cost| interval(cost, self.failures)),
+            Every::Measured => self.cost.map_or(OFTEN, |cost| {
+                interval(cost, self.failures, self.begun.elapsed())
+            }),
         };
         if self.since.elapsed() < after {
             return false;
