@@ -29,6 +29,9 @@ use std::time::{Duration, Instant};
 const TRIALS: u64 = 100;
 /// Programs that call at once.
 const CALLERS: u64 = 4;
+/// Processes that are killed while a stage is held up in its middle: of a test run, and of a long one.
+const KILLS: u64 = 24;
+const KILLS_LONG: u64 = 200;
 /// What is stopped goes on after this.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Routines that are hurt on purpose take up to about so long; what hurts them comes within it.
@@ -144,6 +147,27 @@ fn draw(random: &mut Random, there: There) -> (String, Hurt) {
         _ => Hurt::Process(which, is_kill, after),
     };
     (call.to_owned(), hurt)
+}
+
+/// What is called, and where its arguments, the answers to its callbacks, or its result are held up while a process is killed.
+fn draw_inside(random: &mut Random, trial: u64) -> (&'static str, Fault, Which) {
+    let (call, way, from, most) = match trial % 3 {
+        0 => ("every 200000 0", Way::Up, 20_000, 700_000),
+        1 => ("count 40 1000", Way::Up, 600, 2_000),
+        _ => ("every 200000 0", Way::Down, 20_000, 700_000),
+    };
+    let fault = Fault {
+        way,
+        after_bytes: from + random.below(most) as usize,
+        between: random.below(3) == 0,
+        harm: Harm::Hold(PAUSE),
+    };
+    let which = match random.below(3) {
+        0 => Which::Site,
+        1 => Which::Runner,
+        _ => Which::Routine,
+    };
+    (call, fault, which)
 }
 
 struct Site {
@@ -445,4 +469,49 @@ fn whatever_dies_or_fails_every_call_has_its_one_right_result() {
         hurt * 2 > trials,
         "most are to be hurt: {hurt} of {trials} were"
     );
+}
+
+/// Each result is compared to the bit, by the program.
+fn killed_inside_stages(test: &str, kills: u64) {
+    let Some(site) = Site::new(test) else {
+        return;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/calls.c");
+    compiled::compile(&site.caller, &source, "calls");
+    let (site, killed) = (&site, &AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for number in 0..CALLERS {
+            scope.spawn(move || {
+                let mut calling = Calling::new(site, number);
+                assert_eq!(calling.hear(), "right", "the program begins");
+                for trial in (number..kills).step_by(CALLERS as usize) {
+                    let mut random = Random(trial);
+                    let (call, fault, which) = draw_inside(&mut random, trial);
+                    calling.proxy.arm(fault);
+                    writeln!(calling.stdin, "{call}").unwrap();
+                    until("the stage is held up", || calling.proxy.has_struck());
+                    let kill = |which, random: &mut Random| site.hurt(which, true, random);
+                    let was_killed = kill(which, &mut random) || kill(Which::Site, &mut random);
+                    killed.fetch_add(was_killed.into(), Ordering::Relaxed);
+                    let said = calling.hear();
+                    assert_eq!(said, "right", "trial {trial}: {call}, {fault:?}, {which:?}");
+                }
+                drop(calling.stdin);
+                assert!(wait(&mut calling.child).success(), "the program ends well");
+            });
+        }
+    });
+    assert_eq!(killed.load(Ordering::Relaxed) as u64, kills);
+}
+
+#[test]
+fn processes_are_killed_inside_each_stage_and_results_are_the_same_to_the_bit() {
+    let test = "processes_are_killed_inside_each_stage_and_results_are_the_same_to_the_bit";
+    killed_inside_stages(test, KILLS);
+}
+
+#[test]
+#[ignore = "takes minutes: `./x test --all`"]
+fn two_hundred_processes_are_killed_inside_stages() {
+    killed_inside_stages("two_hundred_processes_are_killed_inside_stages", KILLS_LONG);
 }

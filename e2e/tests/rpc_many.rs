@@ -9,9 +9,9 @@ use routines::Caller;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Calls of samples.idl are made by the program, and all of them are over at the site.
+/// Calls of samples.idl are made by the program, and all of them are over at the site. Meanwhile something is done.
 #[track_caller]
-fn check(what: &str, count: i64) -> Caller {
+fn check(what: &str, count: i64, meanwhile: impl FnOnce(&Caller)) -> Caller {
     let caller = Caller::with(&["samples"]);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/many/many.c");
     compiled::compile(&caller, &source, "many");
@@ -21,6 +21,7 @@ fn check(what: &str, count: i64) -> Caller {
         .person
         .program("./many", [contact, what, &count.to_string()]);
     let mut program = program.stdin(Stdio::piped()).spawn().unwrap();
+    meanwhile(&caller);
     let mut ended = false;
     until("the site has heard that all calls are over", || {
         ended = program.try_wait().unwrap().is_some();
@@ -37,11 +38,23 @@ fn check(what: &str, count: i64) -> Caller {
 /// One of which it does not hear stays, and after some thousands there is no room for others.
 #[test]
 fn of_many_calls_at_once_the_site_hears_of_each_that_its_result_was_taken() {
-    check("null", 900);
+    check("null", 900, |_| {});
 }
 
 #[test]
 fn a_call_that_is_cancelled_while_its_process_begins_ends() {
-    let caller = check("cancel", 40);
+    let caller = check("cancel", 40, |_| {});
     assert!(caller.count_in_log("\"planned\"") > 0);
+}
+
+#[test]
+fn a_site_that_is_killed_with_a_thousand_calls_in_flight_loses_none() {
+    check("sums", 1000, |caller| {
+        for done in [50, 300, 600] {
+            until("some calls are over", || {
+                caller.count_in_log("\"acknowledged\"") >= done
+            });
+            caller.kill_and_start_again();
+        }
+    });
 }

@@ -83,6 +83,11 @@ impl Proxy {
         *self.shared.armed() = Some(fault);
     }
 
+    /// Whether what it was armed with has begun.
+    pub fn has_struck(&self) -> bool {
+        self.shared.armed().is_none()
+    }
+
     /// Whether what it was armed with was done.
     pub fn disarm(&self) -> bool {
         self.shared.armed().take().is_none()
