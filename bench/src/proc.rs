@@ -144,23 +144,30 @@ pub fn memory(pid: u32) -> Result<Option<Memory>, Failure> {
 }
 
 fn rollup(text: &str) -> Option<Memory> {
-    let bytes = |name: &str| -> Option<u64> {
-        let line = text
-            .lines()
-            .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
-        Some(
-            line.trim()
-                .strip_suffix(" kB")?
-                .trim()
-                .parse::<u64>()
-                .ok()?
-                * 1024,
-        )
-    };
+    let bytes = |name| bytes_of(text, name);
     Some(Memory {
         private_bytes: bytes("Private_Clean")? + bytes("Private_Dirty")?,
         share_bytes: bytes("Pss")?,
     })
+}
+
+/// Of a line as "VmHWM:     1234 kB".
+fn bytes_of(text: &str, name: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
+    let number = line.trim().strip_suffix(" kB")?.trim();
+    Some(number.parse::<u64>().ok()? * 1024)
+}
+
+/// What a process had in memory at most, so far.
+///
+/// # Errors
+/// It is gone.
+pub fn peak_bytes(pid: u32) -> Result<u64, Failure> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).doing(|| format!("reading {path}"))?;
+    bytes_of(&text, "VmHWM").ok_or_else(|| Failure::unexpected(format!("{path} is not understood")))
 }
 
 #[cfg(test)]
@@ -214,5 +221,6 @@ mod tests {
             })
         );
         assert_eq!(rollup("Pss: 10 kB\n"), None);
+        assert!(peak_bytes(std::process::id()).unwrap() > 0);
     }
 }

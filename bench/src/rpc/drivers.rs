@@ -112,6 +112,10 @@ impl World {
         })
     }
 
+    pub fn site_pid(&self) -> Result<u32, Failure> {
+        self.site.pid()
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

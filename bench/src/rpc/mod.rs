@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 9] = [
+const ROWS: [(&str, Measure); 10] = [
     ("null", rows::null),
     ("tail", rows::tail),
     ("durable", rows::durable),
@@ -27,6 +27,7 @@ const ROWS: [(&str, Measure); 9] = [
     ("linpack", paper::by_size),
     ("small", paper::small),
     ("killed", paper::killed),
+    ("huge", paper::huge),
     ("faults", faults::faults),
 ];
 #[derive(Clone, Debug, Args)]

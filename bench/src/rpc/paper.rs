@@ -6,6 +6,7 @@ use crate::fail::Failure;
 use crate::goal::{Goal, Reach, Row};
 use crate::guard;
 use crate::info::curve::{Axis, Curve, Point, curves};
+use crate::proc;
 use crate::rounds::{self, Contender};
 use crate::rows::or_missing;
 use crate::stats::{Summary, Unit};
@@ -162,6 +163,43 @@ pub fn small(bench: &Bench) -> Row {
             .push(curves(&axis("call"), &axis("milliseconds"), &[curve]));
         row.series(CONDOR, Unit::Seconds).extend(samples);
         row.note("The paper: of 100 calls every fifth took extremely long, waiting for HTCondor's matching.");
+        Ok(())
+    })
+}
+
+/// Millions of doubles: more than 4 GiB.
+const HUGE: &str = "huge 600";
+const HUGE_BYTES: f64 = 600e6 * 8.0;
+/// Of arguments (rpc-client's BLOCK_BYTES).
+const BLOCK_BYTES: f64 = 256.0 * 1024.0;
+
+pub fn huge(bench: &Bench) -> Row {
+    const CLIENT: &str = "client, beside its array";
+    const SITE: &str = "site";
+    let goal = |ours| Goal {
+        text: "larger by one block at most",
+        ours,
+        reach: Reach::AtMost { limit: BLOCK_BYTES },
+    };
+    let goals = vec![goal(CLIENT), goal(SITE)];
+    let row = Row::new("huge", "An array of 4.8 GB goes in", goals);
+    or_missing(row, |row| {
+        for _ in 0..bench.rounds(3).min(3) {
+            guard::go_on();
+            let fork = world(bench, None)?;
+            let mut driver = fork.paper(USUAL)?;
+            one(&mut driver, SMALL, 0)?;
+            let site = fork.site_pid()?;
+            let before = proc::peak_bytes(site)?;
+            let (seconds, more) = driver.ask(HUGE, 0)?;
+            row.series(CLIENT, Unit::Bytes).push(more);
+            let site = proc::peak_bytes(site)?.saturating_sub(before);
+            row.series(SITE, Unit::Bytes).push(site as f64);
+            row.series("rate", Unit::BytesPerSecond)
+                .push(HUGE_BYTES / seconds);
+        }
+        row.note("By how much each process' memory was larger at most than before the call; a small call went before. The routine has its \
+                  arguments in a file that it maps.");
         Ok(())
     })
 }

@@ -5,9 +5,9 @@
  * session (of which grpc_wait_all and grpc_wait_any wait for all there are), and anything with the same argument stack.
  *
  * Arguments of a call are as the routine's IDL says: scalars by value (complex ones by address), texts as char *, arrays by the
- * address of the whole array; NULL for an array without elements; files by their names as char *. What goes in is copied before a
- * call returns, so it may be changed then, but for files, which are left alone until the session is waited for. What comes back is
- * written only when all of it is here.
+ * address of the whole array; NULL for an array without elements; files by their names as char *. What goes in may be changed
+ * when a call returns, also one that is not waited for, which copies it; but for files, which are left alone until the session is waited
+ * for. What comes back is written only when all of it is here.
  *
  * A callback is a function that takes the address of every argument, of scalars too, and gives back nothing: for step(IN int n,
  * IN double x[n], OUT double y[n]) it is void step(int *n, double *x, double *y). It is called on another thread, one call at a time,

@@ -3,6 +3,7 @@
 use crate::codes::{
     self, Code, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NONE_COMPLETED, NOT_COMPLETED,
 };
+use crate::loans::Loans;
 use crate::outputs::{Slot, kind, take};
 use crate::session_attributes::{Attributes, limits};
 use crate::sessions::{self, Library, library};
@@ -253,6 +254,28 @@ pub unsafe extern "C" fn kumiko_gridrpc_kinds(handle: *const Handle, kinds: *mut
     i32::try_from(count).unwrap_or(0)
 }
 
+/// Begins a session, and gives its number.
+///
+/// # Safety
+/// `slots` are `count`, as [`kumiko_gridrpc_kinds`] said; all else as grpc.h says, and [`take`].
+unsafe fn begin(
+    handle: *mut Handle,
+    attributes: *mut Attributes,
+    (slots, count): (*const Slot, usize),
+    loans: Option<&mut Loans>,
+) -> Result<i32, Failed> {
+    let library = library()?;
+    // SAFETY: NULL or the caller's handle.
+    let function = library.function(unsafe { number(handle)? })?;
+    // SAFETY: NULL or the caller's attributes (grpc.h).
+    let limits = unsafe { limits(attributes)? };
+    // SAFETY: `count` of them were written; of none, the address is that of an array all the same.
+    let slots = unsafe { std::slice::from_raw_parts(slots, count) };
+    // SAFETY: they were read as the signature's kinds say, and addresses are the caller's (grpc.h).
+    let given = unsafe { take(&function.signature, slots, loans)? };
+    library.begin(&function, handle as usize, given, limits)
+}
+
 /// For c/entries.c.
 ///
 /// # Safety
@@ -265,25 +288,38 @@ pub unsafe extern "C" fn kumiko_gridrpc_begin(
     count: usize,
     session: *mut i32,
 ) -> Code {
-    let begin = || {
-        let library = library()?;
-        // SAFETY: NULL or the caller's handle.
-        let function = library.function(unsafe { number(handle)? })?;
+    let begun = || {
         if session.is_null() {
+            library()?;
             return Err(Failed::bare(INVALID_SESSION_ID));
         }
-        // SAFETY: NULL or the caller's attributes (grpc.h).
-        let limits = unsafe { limits(attributes)? };
-        // SAFETY: `count` of them were written; of none, the address is that of an array all the same.
-        let slots = unsafe { std::slice::from_raw_parts(slots, count) };
-        // SAFETY: they were read as the signature's kinds say, and addresses are the caller's (grpc.h).
-        let given = unsafe { take(&function.signature, slots)? };
-        let number = library.begin(&function, handle as usize, given, limits)?;
+        // SAFETY: this function's own promise.
+        let number = unsafe { begin(handle, attributes, (slots, count), None)? };
         // SAFETY: not NULL, and the caller's variable.
         unsafe { *session = number };
         Ok(())
     };
-    codes::told(begin())
+    codes::told(begun())
+}
+
+/// For c/entries.c: the same, until it is over. Big arrays are not copied, for nobody changes them meanwhile.
+///
+/// # Safety
+/// As [`kumiko_gridrpc_begin`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiko_gridrpc_call(
+    handle: *mut Handle,
+    attributes: *mut Attributes,
+    slots: *const Slot,
+    count: usize,
+) -> Code {
+    let mut loans = Loans::default();
+    let mut call = || {
+        // SAFETY: this function's own promise; the caller waits until the loans are dropped.
+        let number = unsafe { begin(handle, attributes, (slots, count), Some(&mut loans))? };
+        library()?.wait_or(&[number])?.1
+    };
+    codes::told(call())
 }
 
 /// # Safety

@@ -3,6 +3,7 @@
 
 use crate::codes::{Failed, RPC_REFUSED};
 use crate::functions::Functions;
+use crate::loans::{LENT_LEAST_BYTES, Loans};
 use bytes::Bytes;
 use kumiko_idl::{Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Signature, Value};
 use kumiko_rpc_client::{Argument, Arguments, RpcError, pack, plan, unpack};
@@ -94,15 +95,29 @@ pub struct Outputs(Vec<Output>);
 // thread that takes the result writes there, once.
 unsafe impl Send for Outputs {}
 
-/// The arguments of one call, copied.
+/// All that a call takes and gives.
+pub struct Given {
+    pub arguments: Arguments,
+    pub outputs: Outputs,
+    pub functions: Option<Functions>,
+}
+
+/// The arguments of one call: copied, but for what is lent.
 ///
 /// # Safety
-/// `slots` are what [`kind`] says of each formal of `signature`, and addresses are those of what the IDL says.
+/// `slots` are what [`kind`] says of each formal of `signature`, and addresses are those of what the IDL says. They are good as long as
+/// `loans` have not been taken back.
 pub unsafe fn take(
     signature: &Arc<Signature>,
     slots: &[Slot],
-) -> Result<(Arguments, Outputs, Option<Functions>), Failed> {
+    mut loans: Option<&mut Loans>,
+) -> Result<Given, Failed> {
     let wrong = |error: &dyn std::fmt::Display| Failed::new(RPC_REFUSED, error.to_string());
+    // What a function of the caller's writes to is no loan.
+    let asks = |formal: &Formal| matches!(formal, Formal::Callback(_));
+    if signature.formals.iter().any(asks) {
+        loans = None;
+    }
     let mut given = Vec::new();
     let mut functions = Vec::new();
     for (number, (formal, slot)) in signature.formals.iter().zip(slots).enumerate() {
@@ -145,15 +160,18 @@ pub unsafe fn take(
             return Err(wrong(&format!("{name} is NULL, and has elements")));
         }
         if let (Some(_), Some(argument)) = (sent, given.get_mut(number)) {
-            let packed = match travels {
-                false => Some(Bytes::new()),
-                true => {
+            let mut runs = array.runs().into_iter().flatten();
+            let run = runs.next().filter(|run| run.bytes >= LENT_LEAST_BYTES);
+            *argument = match (run, runs.next(), &mut loans) {
+                (Some(run), None, Some(loans)) => loans.lend(address, &run),
+                _ if !travels => Argument::Array(Bytes::new()),
+                _ => {
                     // SAFETY: the caller's array has as many bytes as its sizes, which the caller gives, say.
                     let whole = unsafe { std::slice::from_raw_parts(address, length) };
-                    pack(array, whole)
+                    let packed = pack(array, whole);
+                    Argument::Array(packed.ok_or_else(|| wrong(&"an array has no size"))?)
                 }
             };
-            *argument = Argument::Array(packed.ok_or_else(|| wrong(&"an array has no size"))?);
         }
         if let (Some(span), true) = (taken, travels) {
             outputs.push(Output {
@@ -167,7 +185,11 @@ pub unsafe fn take(
     let arguments = Arguments::new(signature, &given).map_err(|error| wrong(&error))?;
     let outputs = Outputs(outputs);
     if functions.is_empty() {
-        return Ok((arguments, outputs, None));
+        return Ok(Given {
+            arguments,
+            outputs,
+            functions: None,
+        });
     }
     let (to, questions) = unbounded_channel();
     let functions = Functions {
@@ -175,7 +197,11 @@ pub unsafe fn take(
         functions,
         questions,
     };
-    Ok((arguments.with_functions(to), outputs, Some(functions)))
+    Ok(Given {
+        arguments: arguments.with_functions(to),
+        outputs,
+        functions: Some(functions),
+    })
 }
 
 /// # Safety

@@ -6,16 +6,15 @@ use crate::codes::{
     Code, FUNCTION_NOT_FOUND, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NO_ERROR,
     NOT_INITIALIZED, OTHER_ERROR_CODE, RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED, TIMEOUT_NP,
 };
-use crate::functions::Functions;
 use crate::limits::Limits;
-use crate::outputs::Outputs;
+use crate::outputs::{Given, Outputs};
 use crate::signals;
 use bytes::Bytes;
 use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, SiteAddress};
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Arguments, Calls, Contact, ContactError, RpcError, Settings, Stages};
+use kumiko_rpc_client::{Calls, Contact, ContactError, RpcError, Settings, Stages};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::pin::pin;
@@ -297,14 +296,19 @@ impl Library {
             .ok_or_else(|| Failed::bare(INVALID_FUNCTION_HANDLE))
     }
 
-    /// Begins a session, within these limits; its arguments are copied already.
+    /// Begins a session, within these limits; its arguments are copied or lent already.
     pub fn begin(
         self: &Arc<Self>,
         function: &Arc<Function>,
         handle: usize,
-        (arguments, outputs, functions): (Arguments, Outputs, Option<Functions>),
+        given: Given,
         limits: Limits,
     ) -> Result<i32, Failed> {
+        let Given {
+            arguments,
+            outputs,
+            functions,
+        } = given;
         let id = self
             .runtime
             .block_on(function.calls.number())

@@ -8,6 +8,7 @@ use kumiko_idl::{
     Array, ElementType, Formal, HEAD_BYTES, Head, Limits, Mode, Placed, Plan, Signature, Value,
     file_head, number_head, text_head,
 };
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -26,6 +27,8 @@ pub enum Argument {
     Text(Option<Bytes>),
     /// The elements that travel, side by side (see [`pack`]); as C has them in memory.
     Array(Bytes),
+    /// The same in memory that is its owner's, who may take it back before the call is over.
+    Lent { bytes: u64, lender: Arc<dyn Lender> },
     /// Where its content is, if it goes in, and where what comes back goes.
     File {
         from: Option<Content>,
@@ -33,6 +36,12 @@ pub enum Argument {
     },
     /// OUT and WORK: there is nothing to send. Of a callback: the functions are given beside ([`Arguments::with_functions`]).
     Nothing,
+}
+
+/// Memory that is read while a call goes on.
+pub trait Lender: fmt::Debug + Send + Sync {
+    /// Copies what lies from `offset` on; false: it was taken back.
+    fn copy(&self, offset: u64, to: &mut [u8]) -> bool;
 }
 
 /// A file's bytes, as many as there were when it was opened. It is left alone until the call is over.
@@ -90,6 +99,7 @@ impl Argument {
 #[derive(Clone, Debug)]
 enum Source {
     Memory(Bytes),
+    Lent { bytes: u64, lender: Arc<dyn Lender> },
     File(Content),
 }
 
@@ -97,6 +107,7 @@ impl Source {
     fn bytes(&self) -> u64 {
         match self {
             Source::Memory(bytes) => bytes.len() as u64,
+            Source::Lent { bytes, .. } => *bytes,
             Source::File(content) => content.bytes,
         }
     }
@@ -149,17 +160,25 @@ impl Arguments {
                     Placed::Array {
                         given: Some(span), ..
                     },
-                    Argument::Array(bytes),
+                    Argument::Array(_) | Argument::Lent { .. },
                 ) => {
-                    if bytes.len() as u64 != span.bytes {
+                    let source = match argument {
+                        Argument::Array(bytes) => Source::Memory(bytes.clone()),
+                        Argument::Lent { bytes, lender } => Source::Lent {
+                            bytes: *bytes,
+                            lender: Arc::clone(lender),
+                        },
+                        _ => continue,
+                    };
+                    if source.bytes() != span.bytes {
                         let what = format!(
                             "{} bytes of elements are given, and by its sizes it has {}",
-                            bytes.len(),
+                            source.bytes(),
                             span.bytes
                         );
                         return Err(wrong(signature, formal, what));
                     }
-                    pieces.push((span.at, Source::Memory(bytes.clone())));
+                    pieces.push((span.at, source));
                 }
                 (
                     Placed::Array {
@@ -220,6 +239,11 @@ impl Arguments {
                 Source::Memory(bytes) => {
                     if let Some(source) = bytes.get(index(begin - at)..index(end - at)) {
                         target.copy_from_slice(source);
+                    }
+                }
+                Source::Lent { lender, .. } => {
+                    if !lender.copy(begin - at, target) {
+                        return Err(RpcError::TakenBack);
                     }
                 }
                 Source::File(content) => content.read(begin - at, target)?,

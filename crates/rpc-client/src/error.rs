@@ -40,6 +40,8 @@ pub enum RpcError {
     Function { call: CallId, what: String },
     #[error("call {call} needs a function of its caller's, which is not here")]
     NoFunction { call: CallId },
+    #[error("the caller has taken its arguments back")]
+    TakenBack,
     #[error("call {call} {}", failed(failure))]
     Failed { call: CallId, failure: Failure },
     #[error("call {call} is over: {what}")]
@@ -85,7 +87,8 @@ impl RpcError {
             | RpcError::Files(_)
             | RpcError::Result { .. } => "bad_reply",
             RpcError::Arguments(_) | RpcError::Argument { .. } => "bad_arguments",
-            RpcError::Failed {
+            RpcError::TakenBack
+            | RpcError::Failed {
                 failure: Failure::Cancelled,
                 ..
             } => "call_cancelled",

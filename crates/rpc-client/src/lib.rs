@@ -17,7 +17,7 @@ mod streams;
 mod taken;
 mod told;
 
-pub use arguments::{Argument, Arguments, Content, heads, pack, plan, unpack};
+pub use arguments::{Argument, Arguments, Content, Lender, heads, pack, plan, unpack};
 pub use calls::{Calls, Settings};
 pub use contact::{Contact, ContactError, durability, home};
 pub use error::RpcError;
