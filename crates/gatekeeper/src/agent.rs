@@ -89,6 +89,11 @@ impl<J: Jobs> Agent<J> {
         })
     }
 
+    /// Offers calls of routines on sessions, to who comes from now on.
+    pub fn offer_calls(&self, service: Arc<dyn kumiko_session::Service>) {
+        let _ = self.desk.calls.set(service); // it is offered once
+    }
+
     /// Serves what comes over `monitor` until told to end. When `has_work` is false and nobody is connected for
     /// `idle_after`, the monitor is asked whether this may end.
     ///

@@ -51,8 +51,9 @@ const ROOM_BYTES: u64 = 64 << 20;
 pub type Effective = Box<dyn Fn(&Caller) -> Result<Policy, Refusal> + Send + Sync>;
 
 pub struct Setup {
-    /// Holds the registry, the log, and the bytes of calls; made (0700) if missing.
+    /// Holds the log, and the bytes of calls; made (0700) if missing.
     pub directory: PathBuf,
+    pub registry: Registry,
     /// All calls run as this account: who starts the site.
     pub account: String,
     pub effective: Effective,
@@ -183,7 +184,7 @@ impl<B: BatchSystem> Calls<B> {
             elsewhere: setup.elsewhere,
         });
         let inner = Arc::new(Inner {
-            registry: Registry::new(root),
+            registry: setup.registry.clone(),
             orders: Orders::default(),
             logged,
             volatile: Book::volatile(chance),
@@ -213,6 +214,13 @@ impl<B: BatchSystem> Calls<B> {
             .shop
             .pool
             .leave(|number| leaves(crate::worker::attempt(number)));
+    }
+
+    /// Whether there is a call that its client or its routine has not done with yet; a result that waits is none.
+    pub fn is_busy(&self) -> bool {
+        let is_open = |call: &Call| !matches!(call.stage, Stage::Kept(_) | Stage::Done { .. });
+        let busy = |book: &Book| book.look(|ledger| ledger.calls().any(is_open));
+        busy(&self.inner.logged) || busy(&self.inner.volatile)
     }
 
     /// No call begins any more; those that compute go on, and are found again.

@@ -1,12 +1,12 @@
 //! Routines that a site offers (spec/rpc P70 to P73): its owner registers them, with program and signature; calls find them by name.
-//! Folders of the registry are the owner's alone. Not here: how a program is made (`make`).
+//! Not here: how a program is made (`make`).
 
 use kumiko_idl::{BadSignature, PlanError, Signature};
 use kumiko_linux::Dir;
 use sha2::{Digest, Sha256};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Registry {
     root: PathBuf,
+    /// Others than the owner read it: the agents of a site for many accounts.
+    is_shared: bool,
 }
 
 /// Of an entry: each time it is put there it is another file.
@@ -70,9 +72,16 @@ fn file(path: &Path) -> impl Fn(io::Error) -> RegistryError + use<> {
 }
 
 impl Registry {
-    /// It need not be there yet.
+    /// The owner's alone. It need not be there yet.
     pub fn new(root: PathBuf) -> Registry {
-        Registry { root }
+        let is_shared = false;
+        Registry { root, is_shared }
+    }
+
+    /// All accounts of the machine may read it.
+    pub fn shared(root: PathBuf) -> Registry {
+        let is_shared = true;
+        Registry { root, is_shared }
     }
 
     /// Takes a program that `kumiko rpc gen` made; its signature lies beside it. In the place of one of the same name.
@@ -112,20 +121,49 @@ impl Registry {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let programs = self.root.join("programs");
-        private(&programs)?;
+        self.folder(&programs)?;
         let kept = programs.join(&digest);
         if !kept.exists() {
-            put(&programs, &digest, &bytes, 0o500)?;
+            put(&programs, &digest, &bytes, self.mode(0o500))?;
         }
         let module = self.root.join("routines").join(&signature.module);
-        private(&module)?;
+        self.folder(&module)?;
         let entry = format!("{digest}\n{}", signature.to_text());
-        put(&module, &signature.name, entry.as_bytes(), 0o600)?;
+        put(&module, &signature.name, entry.as_bytes(), self.mode(0o600))?;
         Ok(Routine {
             signature,
             digest,
             program: kept,
         })
+    }
+
+    /// What is the owner's to read and run is everybody's in a shared one.
+    fn mode(&self, owner: u32) -> u32 {
+        match self.is_shared {
+            true => owner | (owner & 0o500) >> 3 | (owner & 0o500) >> 6,
+            false => owner,
+        }
+    }
+
+    /// One below the root, with all that leads to it from there.
+    fn folder(&self, folder: &Path) -> Result<(), RegistryError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(file(folder))?;
+        if !self.is_shared {
+            return Ok(());
+        }
+        // Whatever the umask of who registers is.
+        let below = folder
+            .ancestors()
+            .take_while(|one| one.starts_with(&self.root));
+        for one in below {
+            let open = std::fs::Permissions::from_mode(self.mode(0o700));
+            std::fs::set_permissions(one, open).map_err(file(one))?;
+        }
+        Ok(())
     }
 
     /// Another one when the routine of this name was registered anew. None: there is none.
@@ -242,14 +280,6 @@ fn names(folder: &Path) -> Result<Vec<String>, RegistryError> {
     }
     names.sort();
     Ok(names)
-}
-
-fn private(folder: &Path) -> Result<(), RegistryError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(file(folder))
 }
 
 /// Whole or not at all, also for who reads it meanwhile.

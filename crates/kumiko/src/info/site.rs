@@ -109,11 +109,9 @@ impl SiteProvider {
         Some(settings.ok()?.batch.as_str().to_owned())
     }
 
-    /// What a personal site computes for who calls it; nobody calls one for many accounts yet.
+    /// What it computes for who calls it.
     fn routines(&self) -> Vec<String> {
-        let registry = (!self.many).then(|| Registry::new(self.home.state().join("rpc")));
-        let names = registry.map(|registry| registry.names());
-        let mut names = names.and_then(Result::ok).unwrap_or_default();
+        let mut names = Registry::new(self.home.calls()).names().unwrap_or_default();
         names.truncate(ROUTINES_MOST);
         names
     }

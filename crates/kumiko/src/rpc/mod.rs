@@ -14,9 +14,9 @@ use crate::fail::Failure;
 use crate::home::Home;
 use crate::info::Among;
 use crate::output::{self, Show, say};
+use crate::site;
 use clap::{Args, Subcommand, ValueEnum};
 use kumiko_idl::Signature;
-use kumiko_rpc::registry::Registry;
 use kumiko_rpc_client::{Calls, Settings};
 use kumiko_wire::rpc;
 use serde::Serialize;
@@ -115,7 +115,7 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
     match verb {
         Rpc::Gen(asked) => make::make(asked, format),
         Rpc::Register { programs } => {
-            let registry = Registry::new(home.state().join("rpc"));
+            let registry = site::registry(home)?;
             for program in programs {
                 let routine = registry.register(&program)?;
                 let signature = &routine.signature;

@@ -1,10 +1,11 @@
-//! Calls of routines at a personal site: which policy they run under, what runs them, where they are kept. Wiring only.
+//! Calls of routines: which policy they run under, what runs them, where they are kept. Wiring only.
 
 use crate::fail::{Failure, While};
 use crate::home::Home;
 use crate::site::drained::{self, Staying};
 use crate::site::effective::Policies;
 use crate::site::landing;
+use crate::site::many;
 use crate::site::pilots;
 use crate::site::settings::Settings;
 use kumiko_batch::chosen::{Chosen, Name, Prepared};
@@ -13,6 +14,7 @@ use kumiko_batch::pilots::Size;
 use kumiko_idl::Limits;
 use kumiko_job::description::JobDescription;
 use kumiko_linux::this_process;
+use kumiko_rpc::registry::Registry;
 use kumiko_rpc::{Calls, Setup};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -25,17 +27,37 @@ const WORKERS_LEAST: usize = 8;
 /// Of an engine without pilots each process is a job of its own, and one that is idle holds its slot for a minute.
 const WORKERS_OF_ENGINE: usize = 64;
 
+/// Where calls are kept, and under which policies they run.
+pub struct Place {
+    pub directory: PathBuf,
+    pub policies: Policies,
+}
+
+/// What the site offers.
+pub fn registry(home: &Home) -> Result<Registry, Failure> {
+    Ok(match many::of(home)? {
+        Some(_) => Registry::shared(home.calls()),
+        None => Registry::new(home.calls()),
+    })
+}
+
 /// Calls are computed by what runs the site's jobs, or by what `calls` of site.toml says.
 pub async fn open(
     home: &Home,
     settings: &Settings,
     runner: PathBuf,
+    place: Place,
 ) -> Result<Arc<Calls<Chosen>>, Failure> {
-    let policies = Policies::load(home, settings, &home.draining())?;
+    let Place {
+        directory,
+        policies,
+    } = place;
+    let drained = drained::before(home, &directory)?;
     let batch = settings.runs_calls();
     let pilots = pilots::of_calls(settings)?;
     let setup = Setup {
-        directory: home.calls(),
+        directory,
+        registry: registry(home)?,
         account: this_process::account_name(),
         effective: Box::new(move |caller| match policies.closed() {
             Some(refusal) => Err(refusal),
@@ -50,7 +72,7 @@ pub async fn open(
     let spools = setup.spools();
     let prepared = Prepared::new(batch, spools.clone(), runner, pilots)
         .doing(|| format!("preparing {}", spools.display()))?
-        .without(drained::before(home, &home.calls())?);
+        .without(drained);
     let prepared = landing::of_calls(prepared, settings)?;
     let calls = Calls::open(setup, |_, reports| prepared.open(reports))
         .await

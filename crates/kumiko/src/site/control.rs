@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -169,7 +169,11 @@ async fn status(format: Format, home: &Home) -> Result<u8, Failure> {
         false => None,
     };
     let states = match (&accounts_of, &accounts) {
-        (Some(many), Some(awake)) => many::states(home, many, awake),
+        (Some(many), Some(awake)) => {
+            let states = many::states(home, many, awake);
+            let calls: Vec<PathBuf> = states.iter().map(|one| one.join("rpc")).collect();
+            [states, calls].concat()
+        }
         _ => vec![home.state(), home.calls()],
     };
     let root = home.root().display().to_string();

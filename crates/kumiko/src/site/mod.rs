@@ -19,6 +19,7 @@ pub mod settings;
 mod staging;
 pub mod told;
 
+pub use calls::registry;
 pub use control::{Throwaway, site, which};
 pub use make::make;
 pub use serve::{end_asked, is_served};

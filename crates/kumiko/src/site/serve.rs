@@ -96,7 +96,11 @@ pub async fn serve(
             Some(listen) => Some(Kept::start(home, listen).await?),
             None => None,
         };
-        let calls = calls::open(home, &settings, runner()?).await?;
+        let place = calls::Place {
+            directory: home.calls(),
+            policies: Policies::load(home, &settings, &home.draining())?,
+        };
+        let calls = calls::open(home, &settings, runner()?, place).await?;
         front.offer_calls(Arc::clone(&calls) as Arc<dyn kumiko_session::Service>);
         let running = announce(home, front.local_addr())?;
         let telling = tokio::spawn(told::tell(

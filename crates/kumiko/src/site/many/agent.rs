@@ -1,9 +1,10 @@
-//! `kumiko agent`: the jobs of one account, as that account. Started by the monitor, with the line to it as standard
+//! `kumiko agent`: the jobs and calls of one account, as that account. Started by the monitor, with the line to it as standard
 //! input.
 
 use crate::args::Agent as Arguments;
 use crate::fail::{Failure, While};
 use crate::home::Home;
+use crate::site::calls;
 use crate::site::drained;
 use crate::site::edited;
 use crate::site::effective::Policies;
@@ -61,31 +62,52 @@ pub async fn agent(given: Arguments, home: &Home) -> Result<u8, Failure> {
         given.account,
         Arc::clone(&manager),
     )?;
+    let place = calls::Place {
+        directory: given.state.join("rpc"),
+        policies: Policies::load_in(home, &settings, &given.draining, &given.state)?,
+    };
+    let calls = calls::open(home, &settings, runner()?, place).await?;
+    agent.offer_calls(Arc::clone(&calls) as Arc<dyn kumiko_session::Service>);
     tracing::info!(jobs = manager.stats().live, "the agent serves");
-    let followers = Arc::clone(&manager);
+    let followers = (Arc::clone(&manager), Arc::clone(&calls));
     let changed = move || {
-        let manager = Arc::clone(&followers);
-        async move { manager.policies_changed().await }
+        let (manager, calls) = followers.clone();
+        async move {
+            manager.policies_changed().await;
+            calls.policies_changed().await;
+        }
     };
     let following = tokio::spawn(edited::follow(followed, changed));
-    let draining = tokio::spawn(drained::follow(
-        home.drained_hosts(),
-        given.state.clone(),
-        Arc::clone(&manager),
-        |manager| manager.batch(),
-        drained::leave_by_jobs,
-    ));
+    let draining = [
+        tokio::spawn(drained::follow(
+            home.drained_hosts(),
+            given.state.clone(),
+            Arc::clone(&manager),
+            |manager| manager.batch(),
+            drained::leave_by_jobs,
+        )),
+        tokio::spawn(drained::follow(
+            home.drained_hosts(),
+            given.state.join("rpc"),
+            Arc::clone(&calls),
+            |calls| calls.batch(),
+            calls::leave,
+        )),
+    ];
     let fetching = tokio::spawn(fetch::keep(organisations));
-    let has_work = || manager.stats().live > 0;
+    let has_work = || manager.stats().live > 0 || calls.is_busy();
     let idle_after = Duration::from_secs(idle_s);
     let end = agent
         .run(monitor, idle_after, has_work, end_asked())
         .await?;
     following.abort();
     fetching.abort();
-    draining.abort();
+    for task in draining {
+        task.abort();
+    }
+    calls.close().await;
     manager.close().await;
-    tracing::info!(?end, "the agent ends; running jobs go on");
+    tracing::info!(?end, "the agent ends; running jobs and calls go on");
     Ok(0)
 }
 
