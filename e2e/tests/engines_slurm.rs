@@ -68,6 +68,13 @@ fn globusrun_names_the_queue_that_slurm_runs_the_job_in() {
 }
 
 #[test]
+#[ignore = "some minutes: `./x test --all`"]
+fn a_thousand_waiting_jobs_outlive_a_site_that_is_killed() {
+    let test = "a_thousand_waiting_jobs_outlive_a_site_that_is_killed";
+    engines::a_thousand_waiting_jobs_outlive_a_site_that_is_killed("slurm", test);
+}
+
+#[test]
 fn pilots_take_short_jobs_at_once_and_outlive_the_site() {
     let test = "pilots_take_short_jobs_at_once_and_outlive_the_site";
     engines::pilots_take_short_jobs_at_once_and_outlive_the_site("slurm", test);

@@ -234,6 +234,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         "+KumikoTag = \"kumiko-0a1b-7.1\"",
         "+KumikoSite = \"0a1b\"",
         "+KumikoAvoids = \"(^|@)(n1|n2[.]a)$(DOLLAR)\"",
+        "requirements = (regexp(MY.KumikoAvoids, TARGET.Name) =!= true) && (TARGET.DynamicSlot =!= true || TARGET.Cpus <= MY.RequestCpus)",
     ] {
         assert!(text.lines().any(|given| given == line), "{line}: {text}");
     }

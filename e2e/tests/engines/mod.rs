@@ -358,3 +358,38 @@ pub fn pilots_take_short_jobs_at_once_and_outlive_the_site(engine: &'static str,
     let pilots: Vec<String> = names.filter(|name| name.starts_with("pilot-")).collect();
     assert_eq!(pilots, ["pilot-1"], "all by one pilot");
 }
+
+/// All hosts are taken meanwhile, so that they wait in the engine's own queue; each runs once.
+pub fn a_thousand_waiting_jobs_outlive_a_site_that_is_killed(engine: &'static str, test: &str) {
+    const MANY: usize = 1000;
+    let Some(person) = person(engine, test) else {
+        return;
+    };
+    let submit = |more: &[&str], script: &str| {
+        let line = ["job", "submit"].iter().chain(more);
+        let job = person.ok(line.chain(&["--", "sh", "-c", script]));
+        job.trim().to_owned()
+    };
+    let filling: Vec<String> = (0..2)
+        .map(|_| submit(&["--cpus", ALL_CPUS], COUNTED))
+        .collect();
+    for job in &filling {
+        until("all hosts are taken", || {
+            directory(&person, job).join("starts").exists()
+        });
+    }
+    let all: Vec<String> = (0..MANY)
+        .map(|number| submit(&[], &format!("echo {number} >> ran")))
+        .collect();
+    person.kill_site();
+    person.ok(start(engine));
+    for job in &filling {
+        std::fs::write(directory(&person, job).join("go"), "").unwrap();
+    }
+    for (number, job) in all.iter().enumerate() {
+        let waited = person.run(["job", "wait", job]);
+        assert!(waited.status.success(), "{job}: {}", told(&waited));
+        let ran = std::fs::read_to_string(directory(&person, job).join("ran")).unwrap();
+        assert_eq!(ran, format!("{number}\n"), "{job}");
+    }
+}

@@ -11,6 +11,9 @@ pub const LOG: &str = "condor.log";
 /// How long a slot whose job ended stays ours, so that the next one starts in it at once instead of waiting to be matched:
 /// long enough for who submits one after the other, too short for others to mind.
 const KEEP_CLAIM_S: u32 = 10;
+/// A slot that was cut out for a larger job, and kept, is none for this one: small jobs would run in it one after the other, and all
+/// else of its host would be idle.
+const NO_LARGER: &str = "TARGET.DynamicSlot =!= true || TARGET.Cpus <= MY.RequestCpus";
 /// The hold reasons by which a person, or the submission itself, has a job wait: UserRequest, SubmittedOnHold.
 const BY_PERSON: [&str; 2] = ["1", "15"];
 /// JobOutOfResources, JobDurationExceeded, JobExecuteExceeded.
@@ -76,7 +79,7 @@ pub fn submission(order: &Order) -> String {
             "+{AVOIDS} = \"{}\"",
             slots_of(order.avoids.iter())
         )),
-        format!("requirements = (regexp(MY.{AVOIDS}, TARGET.Name) =!= true)"),
+        format!("requirements = (regexp(MY.{AVOIDS}, TARGET.Name) =!= true) && ({NO_LARGER})"),
     ];
     // A runner does not heed SIGTERM (spec/jobs R8), so who holds, removes or evicts it here would only wait. A pilot heeds it (PL37),
     // and is to hear it whoever ends it: HTCondor 23.9 sends `remove_kill_sig` for condor_vacate_job too.
