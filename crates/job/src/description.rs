@@ -143,6 +143,8 @@ pub enum Mpi {
     Auto,
     Mpich,
     Openmpi,
+    /// The launcher is elsewhere: the program is MPICH's proxy for it, and their connection stdin and stdout.
+    Proxy,
 }
 
 /// What a cluster's engine is asked for. What a batch system cannot give is refused, and never ignored.

@@ -2,7 +2,7 @@
 //! what to try. Not here: what the site's policy allows (policy), whether files exist (only the guest's view can tell).
 
 use crate::contract::Refusal;
-use crate::description::{JobDescription, OutputMode, Stdin};
+use crate::description::{JobDescription, Mpi, OutputMode, Stdin};
 use crate::url::UrlError;
 use kumiko_policy::Limited;
 
@@ -282,6 +282,13 @@ impl JobDescription {
                 path: "terminal",
                 other: "mpi",
                 hint: "ranks have pipes of their launcher's",
+            });
+        }
+        if self.mpi == Some(Mpi::Proxy) && self.stdin != Stdin::Live {
+            return Err(DescriptionError::Conflict {
+                path: "mpi proxy",
+                other: "another stdin than live",
+                hint: "it is the connection of MPICH's launcher: use `kumiko job run --across`",
             });
         }
         match self.arguments.iter().position(|word| word == ":") {

@@ -184,6 +184,9 @@ pub enum Job {
     Submit(Submit),
     /// Submit, stream the output, pass on the exit status.
     Run(Submit),
+    /// Called by the launcher of `run --across`.
+    #[command(hide = true)]
+    Launch(Submit),
     /// Your jobs at the site.
     List {
         #[command(flatten)]
@@ -307,6 +310,9 @@ pub struct Submit {
     pub rerun: bool,
     #[command(flatten)]
     pub instances: crate::job::Instances,
+    /// One MPI program over several sites, with so many ranks at each (run): MPICH's launcher runs here, ranks in the sandbox of each site.
+    #[arg(long, value_name = "SITE:RANKS,...", conflicts_with_all = ["description", "rsl", "site", "requirement", "key"])]
+    pub across: Option<crate::job::Across>,
     #[command(flatten)]
     pub resources: crate::job::Resources,
     /// Working directory, as the job sees it.

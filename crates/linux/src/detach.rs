@@ -55,6 +55,12 @@ pub fn take_stdin() -> io::Result<OwnedFd> {
     Ok(taken)
 }
 
+/// Puts something else in the place of descriptors 0 and 1.
+pub fn put_stdin_and_stdout(fd: impl AsFd) -> io::Result<()> {
+    rustix::stdio::dup2_stdin(&fd)?;
+    Ok(rustix::stdio::dup2_stdout(&fd)?)
+}
+
 /// As `take_stdin`, of descriptors 1 and 2.
 pub fn take_stdout_and_stderr() -> io::Result<[OwnedFd; 2]> {
     let taken = [

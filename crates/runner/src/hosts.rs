@@ -1,11 +1,13 @@
 //! The hosts of one MPI program (spec/jobs/mpi.md, N20 to N27): each has a runner with a sandbox, and in it this program once more,
 //! as a guest. That of the first calls the library's launcher, those of the others run what it has them run, over connections of
-//! the guests' own, of which no runner believes a word. Not here: who starts runners on hosts (kumiko-batch).
+//! the guests' own, of which no runner believes a word. Of several sites each has a guest that passes on what MPICH's launcher, which
+//! is elsewhere, says to its proxy here. Not here: who starts runners on hosts (kumiko-batch).
 
 mod first;
 mod hub;
 mod meeting;
 mod other;
+mod proxy;
 
 use crate::mpi::Library;
 use kumiko_job::attempt::AttemptSpec;
@@ -106,6 +108,13 @@ pub fn at_first(attempt: &mut AttemptSpec, ranks: u32, library: Library) -> io::
     show(&mut attempt.policy)
 }
 
+/// Has MPICH's proxy, which the attempt's guest is by now, called with its launcher at our own stdin and stdout.
+pub fn at_site(attempt: &mut AttemptSpec) -> io::Result<()> {
+    let proxy = std::mem::replace(&mut attempt.executable, GUEST.to_owned());
+    attempt.arguments.splice(0..0, ["proxy".to_owned(), proxy]);
+    show(&mut attempt.policy)
+}
+
 /// Makes the attempt what it is on another host than the first: a guest that waits to be told what to run.
 pub fn at_other(attempt: &mut AttemptSpec, other: Other) -> io::Result<()> {
     let own = source_to(other.first)?;
@@ -152,6 +161,7 @@ pub fn as_guest(name: Option<OsString>, words: &[OsString]) -> Option<u8> {
         _ if is(LAUNCH) => Some(status(other::launch(words))),
         Some("first") if is(GUEST) => Some(status(first::run(&text()).map(|()| 0))),
         Some("other") if is(GUEST) => Some(status(other::run(&text()))),
+        Some("proxy") if is(GUEST) => Some(status(proxy::run(&text()))),
         _ => None,
     }
 }

@@ -129,7 +129,7 @@ impl fmt::Display for Library {
 }
 
 /// Nothing in the guest's view can start the ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoLauncher {
     #[error(
         "mpiexec not found at the site: none is in the guest's PATH; the site's owner may install mpich or openmpi-bin, and \
@@ -141,6 +141,10 @@ pub enum NoLauncher {
          job may name another PATH", package = .0.package()
     )]
     Of(Library),
+    #[error(
+        "{0} not found at the site: it is not in the guest's PATH; the site's owner may install mpich, and a job may name another PATH"
+    )]
+    Proxy(String),
 }
 
 /// A launcher that was found.
@@ -149,6 +153,8 @@ pub struct Launcher {
     /// In the guest's view.
     pub path: String,
     pub library: Library,
+    /// It is called by a launcher that is elsewhere.
+    is_proxy: bool,
 }
 
 impl Launcher {
@@ -157,10 +163,25 @@ impl Launcher {
             Mpi::Mpich => Some(Library::Mpich),
             Mpi::Openmpi => Some(Library::Openmpi),
             Mpi::Auto => linked_with(attempt),
+            Mpi::Proxy => None,
         };
         let path = attempt.environment.get("PATH");
         let path = path.map_or(kumiko_sandbox::PATH, String::as_str);
         let mut places = path.split(':').filter(|place| place.starts_with('/'));
+        if mpi == Mpi::Proxy {
+            let name = &attempt.executable;
+            let there = |place| {
+                let path = format!("{place}/{name}");
+                on_host(&path, attempt).map(|_| Launcher {
+                    path,
+                    library: Library::Mpich,
+                    is_proxy: true,
+                })
+            };
+            return places
+                .find_map(there)
+                .ok_or_else(|| NoLauncher::Proxy(name.clone()));
+        }
         places
             .find_map(|place| in_place(place, wanted, attempt))
             .ok_or(wanted.map_or(NoLauncher::Any, NoLauncher::Of))
@@ -170,11 +191,17 @@ impl Launcher {
     pub fn take_over(self, attempt: &mut AttemptSpec) -> io::Result<Library> {
         let ranks = std::mem::replace(&mut attempt.count, 1);
         let program = std::mem::replace(&mut attempt.executable, self.path);
-        let words = ["-n".to_owned(), ranks.to_string(), program];
-        attempt.arguments.splice(0..0, words);
+        if !self.is_proxy {
+            let words = ["-n".to_owned(), ranks.to_string(), program];
+            attempt.arguments.splice(0..0, words);
+        }
         let environment = &mut attempt.environment;
         environment.insert("KUMIKO_COUNT".to_owned(), ranks.to_string());
         let variables = match hosts::count(attempt) {
+            1 if self.is_proxy => {
+                hosts::at_site(attempt)?;
+                self.library.variables_of_hosts()
+            }
             1 => self.library.variables_of_one_host(),
             _ => {
                 hosts::at_first(attempt, ranks, self.library)?;
@@ -247,7 +274,11 @@ fn in_place(place: &str, wanted: Option<Library>, attempt: &AttemptSpec) -> Opti
             None => library_of(&file)?,
         };
         let fits = wanted.is_none_or(|wanted| wanted == library);
-        fits.then_some(Launcher { path, library })
+        fits.then_some(Launcher {
+            path,
+            library,
+            is_proxy: false,
+        })
     };
     let named = || {
         let all = [Library::Mpich, Library::Openmpi].into_iter();

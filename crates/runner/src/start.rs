@@ -4,7 +4,7 @@ use crate::hosts::{self, Other};
 use crate::mpi::{self, Launcher, Library, NoLauncher};
 use crate::output::Source;
 use kumiko_job::attempt::{AttemptReport, AttemptSpec};
-use kumiko_job::description::{self, WindowSize};
+use kumiko_job::description::{self, Mpi, WindowSize};
 use kumiko_linux::{Dir, spooling};
 use kumiko_policy::choice::Profile;
 use kumiko_policy::{JOB_DIRECTORY, Network, Policy};
@@ -40,6 +40,10 @@ pub enum StartError {
         "the policy leaves the job no network, and its {hosts} hosts have no other way to each other: ask for one host"
     )]
     NoNetwork { hosts: u32 },
+    #[error(
+        "the policy leaves the job no network, and its ranks have no other way to those at other sites"
+    )]
+    NoNetworkOfSites,
     #[error("cannot find the way to {first}, the first of the job's hosts: {cause}")]
     FirstHost {
         first: std::net::IpAddr,
@@ -82,7 +86,7 @@ impl StartError {
             Self::Count { .. } => "count_out_of_range",
             Self::Mpi(_) => "no_mpi_launcher",
             Self::Terminal { .. } => "terminal_with_count",
-            Self::NoNetwork { .. } => "host_count_refused",
+            Self::NoNetwork { .. } | Self::NoNetworkOfSites => "host_count_refused",
             Self::NoProgram { .. } => "no_such_executable",
             Self::NotReleased(_) => "not_released",
             Self::Kernel { .. } | Self::FirstHost { .. } => "runner_kernel",
@@ -246,6 +250,9 @@ pub fn start(
     let hosts = hosts::count(&attempt);
     if hosts > 1 && attempt.policy.network() == Network::None {
         return Err(StartError::NoNetwork { hosts });
+    }
+    if attempt.mpi == Some(Mpi::Proxy) && attempt.policy.network() == Network::None {
+        return Err(StartError::NoNetworkOfSites);
     }
     let launches = match other {
         Some(other) => {

@@ -1,5 +1,6 @@
 //! `kumiko job ...`: submit, watch, take results.
 
+mod across;
 pub mod describe;
 pub mod files;
 mod instances;
@@ -13,6 +14,7 @@ mod together;
 pub mod view;
 mod whole;
 
+pub use across::Across;
 pub use instances::Instances;
 pub use place::Where;
 pub use resources::Resources;
@@ -40,6 +42,7 @@ pub async fn job(verb: Job, format: Format, home: &Home) -> Result<u8, Failure> 
     match verb {
         Job::Submit(submit) => run::submit(submit, format, home).await,
         Job::Run(submit) => run::run(submit, home).await.map_err(Failure::own),
+        Job::Launch(submit) => across::launch(submit, home).await.map_err(Failure::own),
         Job::List { target, live } => list(&target, live, format, home).await,
         Job::Wait(select) => on(&select, home, wait).await.map_err(Failure::own),
         Job::Log {

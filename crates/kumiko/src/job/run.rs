@@ -5,7 +5,7 @@ use crate::attached::{self, End, Interrupt};
 use crate::connect;
 use crate::fail::{Failure, OWN_FAILURE};
 use crate::home::Home;
-use crate::job::{describe, place, together, view};
+use crate::job::{across, describe, place, together, view};
 use crate::output::{self, Show};
 use kumiko_client::{Attached, Client, ClientError};
 use kumiko_job::attempt::Outcome;
@@ -27,6 +27,11 @@ impl Show for Delegated {
 }
 
 pub async fn submit(mut submit: Submit, format: Format, home: &Home) -> Result<u8, Failure> {
+    if submit.across.is_some() {
+        return Err(Failure::misuse(
+            "--across needs somebody who stays: use `kumiko job run`",
+        ));
+    }
     let mut description = match asked_for(&mut submit)? {
         Asked::One(description) => *description,
         Asked::Several(parts) => return together::submit(&submit, parts, format, home).await,
@@ -56,7 +61,10 @@ pub async fn submit(mut submit: Submit, format: Format, home: &Home) -> Result<u
 }
 
 pub async fn run(mut submit: Submit, home: &Home) -> Result<u8, Failure> {
-    let mut description = match asked_for(&mut submit)? {
+    if let Some(across) = &submit.across {
+        return across::run(&submit, across).await;
+    }
+    let description = match asked_for(&mut submit)? {
         Asked::One(description) => *description,
         Asked::Several(parts) => return together::run(&submit, parts, home).await,
     };
@@ -80,18 +88,31 @@ pub async fn run(mut submit: Submit, home: &Home) -> Result<u8, Failure> {
         connect::close(placed.client).await;
         ended?
     } else {
-        connect::with(submit.target.site.as_deref(), home, async |client| {
-            let mark_us = prepare(client, &submit, &mut description).await?;
-            let job = client.exec(description.clone()).await?;
-            to_the_end(client, job, &submit, &description, mark_us).await
-        })
-        .await?
+        return to_its_end(&submit, description, home).await;
     };
+    Ok(told(&end))
+}
+
+/// At the site that was named, until it has ended.
+pub async fn to_its_end(
+    submit: &Submit,
+    mut description: JobDescription,
+    home: &Home,
+) -> Result<u8, Failure> {
+    let end = connect::with(submit.target.site.as_deref(), home, async |client| {
+        let mark_us = prepare(client, submit, &mut description).await?;
+        let job = client.exec(description.clone()).await?;
+        to_the_end(client, job, submit, &description, mark_us).await
+    });
+    Ok(told(&end.await?))
+}
+
+fn told(end: &End) -> u8 {
     let (status, word) = status_of(&end.outcome);
     if let Some(word) = word {
         eprintln!("kumiko: job {}: {word}", end.job);
     }
-    Ok(status)
+    status
 }
 
 enum Asked {

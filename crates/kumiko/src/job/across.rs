@@ -1,0 +1,377 @@
+//! `kumiko job run --across`: one MPI program over several sites (spec/jobs/mpi.md, N30 to N34). MPICH's own launcher runs here, and
+//! calls this program in the place of ssh, which has each site start its ranks. Not here: what a site does for that (the runner).
+
+use crate::args::Submit;
+use crate::fail::{Failure, OWN_FAILURE, While};
+use crate::home::Home;
+use crate::job::{describe, run};
+use kumiko_job::description::{Mpi, Stdin};
+use kumiko_linux::{detach, process};
+use kumiko_policy::JOB_DIRECTORY;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::str::FromStr;
+use std::time::Duration;
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Of MPICH; Open MPI's ranks do not meet over its connections.
+const LAUNCHERS: [&str; 2] = ["mpiexec.hydra", "mpiexec.mpich"];
+const PROXY: &str = "hydra_pmi_proxy";
+/// Hosts of the launcher's: names that lead nowhere, with a site's number behind, from 1.
+const HOST: &str = "kumiko-site-";
+const CONTROL: &str = "--control-port";
+/// What is left of ranks whose launcher vanished ends after this, as what `exec` started does.
+const UNATTENDED_S: u64 = 60;
+/// The file that one writes whose ranks did not come up.
+const FAILED: &str = "KUMIKO_LAUNCH_FAILED";
+/// What fails because the program ends is not why it ends.
+const HEEDED_AFTER: Duration = Duration::from_secs(1);
+/// A launcher that was told to end ends its ranks, and itself, within this.
+const ENDS_WITHIN: Duration = Duration::from_secs(15);
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
+/// SITE:RANKS, ...: consecutive ranks are at one site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Across(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    site: String,
+    ranks: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{part:?} is not SITE:RANKS, as in host1.example:4")]
+pub struct BadPart {
+    part: String,
+}
+
+impl FromStr for Across {
+    type Err = BadPart;
+
+    fn from_str(text: &str) -> Result<Across, BadPart> {
+        let part = |part: &str| {
+            let (site, ranks) = part.rsplit_once(':')?;
+            let ranks = ranks.parse().ok().filter(|ranks| *ranks > 0)?;
+            let site = site.to_owned();
+            (!site.is_empty()).then_some(Part { site, ranks })
+        };
+        let parts = text.split(',').map(|text| {
+            part(text).ok_or_else(|| BadPart {
+                part: text.to_owned(),
+            })
+        });
+        Ok(Across(parts.collect::<Result<_, _>>()?))
+    }
+}
+
+impl Across {
+    fn hosts(&self) -> String {
+        let host = |(number, part): (usize, &Part)| format!("{HOST}{}:{}", number + 1, part.ranks);
+        let hosts: Vec<String> = self.0.iter().enumerate().map(host).collect();
+        hosts.join(",")
+    }
+
+    fn part(&self, host: &str) -> Option<&Part> {
+        let number: usize = host.strip_prefix(HOST)?.parse().ok()?;
+        self.0.get(number.checked_sub(1)?)
+    }
+
+    fn ranks(&self) -> u32 {
+        self.0.iter().map(|part| part.ranks).sum()
+    }
+}
+
+/// The program's exit status, as the launcher passes it on; that of the signal by which this was told to end.
+pub async fn run(submit: &Submit, across: &Across) -> Result<u8, Failure> {
+    // What is wrong is said here, and not once by each site.
+    let description = describe::of_submit(submit)?;
+    if description.count != 1 || description.mpi.is_some() {
+        return Err(Failure::misuse(
+            "--across says how many ranks each site has, and they are MPICH's: leave out --count and --mpi",
+        ));
+    }
+    if !matches!(description.stdin, Stdin::Empty | Stdin::Live) {
+        return Err(Failure::misuse(
+            "with --across stdin is rank 0's, and yours: leave --stdin out, or say --stdin -",
+        ));
+    }
+    let launcher = LAUNCHERS.into_iter().find_map(in_path).ok_or_else(|| {
+        Failure::from_text("there is no mpiexec of MPICH in your PATH: install mpich")
+    })?;
+    let folder = tempfile_folder()?;
+    let script = folder.path.join("kumiko-launch");
+    std::fs::write(&script, script_text(&submit.command)?)
+        .and_then(|()| std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)))
+        .doing(|| format!("writing {}", script.display()))?;
+    let mut command = Command::new(launcher);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HYDRA_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(["-launcher", "ssh", "-launcher-exec"])
+        .arg(&script);
+    // Nothing of this environment is the ranks' business; the sites give them theirs.
+    command.args(["-rmk", "user", "-localhost", "localhost", "-genvnone"]);
+    let directory = description.directory.as_deref();
+    let directory = Path::new(JOB_DIRECTORY).join(directory.unwrap_or_default());
+    command.arg("-wdir").arg(directory);
+    command.args(["-hosts", &across.hosts()]);
+    command.args(["-n", &across.ranks().to_string()]);
+    command.args(&submit.command);
+    command.stdin(match description.stdin {
+        Stdin::Live => Stdio::piped(),
+        _ => Stdio::null(),
+    });
+    let failed = folder.path.join("failed");
+    command.env(FAILED, &failed);
+    // A group of its own: what the terminal sends comes to us, once.
+    command.process_group(0);
+    let mut launcher = command
+        .spawn()
+        .doing(|| "starting MPICH's launcher".to_owned())?;
+    if let Some(mut to) = launcher.stdin.take() {
+        tokio::spawn(async move { tokio::io::copy(&mut tokio::io::stdin(), &mut to).await });
+    }
+    let status = wait(&mut launcher).await?;
+    // What the launcher says of that, 0 or 255, says nothing.
+    Ok(if failed.exists() { OWN_FAILURE } else { status })
+}
+
+async fn wait(launcher: &mut tokio::process::Child) -> Result<u8, Failure> {
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut terminations = signal(SignalKind::terminate())?;
+    let mut hangups = signal(SignalKind::hangup())?;
+    let told = tokio::select! {
+        ended = launcher.wait() => return Ok(status(ended?)),
+        _ = interrupts.recv() => SIGINT,
+        _ = terminations.recv() => SIGTERM,
+        _ = hangups.recv() => SIGHUP,
+    };
+    let pid = launcher.id().and_then(|pid| i32::try_from(pid).ok());
+    let held = pid.and_then(|pid| process::pidfd(pid).ok());
+    if let Some(held) = &held {
+        process::signal(held.as_fd(), SIGTERM)?;
+    }
+    if tokio::time::timeout(ENDS_WITHIN, launcher.wait())
+        .await
+        .is_err()
+    {
+        if let Some(held) = &held {
+            process::signal(held.as_fd(), SIGKILL)?;
+        }
+        launcher.wait().await?;
+    }
+    // By itself it says 0.
+    Ok(128 + u8::try_from(told).unwrap_or(0))
+}
+
+fn status(ended: std::process::ExitStatus) -> u8 {
+    let number = ended.code().or(ended.signal().map(|signal| 128 + signal));
+    number
+        .and_then(|number| u8::try_from(number).ok())
+        .unwrap_or(OWN_FAILURE)
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&path).map(|place| place.join(name));
+    places.find(|place| place.is_file())
+}
+
+/// In the place of ssh: this command line, with `launch` for `run`, and the launcher's words for the program.
+fn script_text(program: &[String]) -> Result<String, Failure> {
+    let own = std::env::current_exe().doing(|| "finding this program".to_owned())?;
+    let words: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    Ok(script_of(&own.to_string_lossy(), &words, program.len()))
+}
+
+fn script_of(own: &str, words: &[String], program: usize) -> String {
+    let options = words.len().saturating_sub(program);
+    let mut options = words.get(..options).unwrap_or_default().to_vec();
+    if options.last().is_some_and(|last| last == "--") {
+        options.pop();
+    }
+    let noun = options.iter().position(|word| word == "job").unwrap_or(0);
+    let verb = options.iter().skip(noun).position(|word| word == "run");
+    if let Some(verb) = verb.and_then(|verb| options.get_mut(noun + verb)) {
+        "launch".clone_into(verb);
+    }
+    let words: Vec<String> = std::iter::once(own.to_owned())
+        .chain(options)
+        .map(|word| format!("'{}'", word.replace('\'', "'\\''")))
+        .collect();
+    format!("#!/bin/sh\nexec {} -- \"$@\"\n", words.join(" "))
+}
+
+/// What the launcher calls: `[OPTION...] HOST "PROXY" ARGUMENT...`.
+#[derive(Debug, PartialEq, Eq)]
+struct Called {
+    host: String,
+    /// Where the launcher listens, as HOST:PORT.
+    control: String,
+    arguments: Vec<String>,
+}
+
+fn called(words: &[String]) -> Option<Called> {
+    // Quoted, as for the shell that ssh has.
+    let plain = |word: &String| word.trim_matches('"').to_owned();
+    let mut words = words.iter().skip_while(|word| word.starts_with('-'));
+    let host = words.next()?.clone();
+    let proxy = plain(words.next()?);
+    if Path::new(&proxy).file_name()? != PROXY {
+        return None;
+    }
+    let mut arguments: Vec<String> = words.map(plain).collect();
+    let at = arguments.iter().position(|word| word == CONTROL)?;
+    let control = arguments.drain(at..(at + 2).min(arguments.len())).nth(1)?;
+    Some(Called {
+        host,
+        control,
+        arguments,
+    })
+}
+
+/// As the launcher calls it: the ranks of one site, until they have ended. The launcher would wait for some that never come up, so it is told
+/// to end if there are any.
+pub async fn launch(submit: Submit, home: &Home) -> Result<u8, Failure> {
+    let parent = i32::try_from(std::os::unix::process::parent_id()).ok();
+    let launcher = parent.and_then(|parent| process::pidfd(parent).ok());
+    let ended = ranks_of_one_site(submit, home).await;
+    if let Err(failure) = &ended {
+        eprintln!("kumiko: {}", failure.message);
+    }
+    if let (Err(_) | Ok(OWN_FAILURE), Some(file)) = (&ended, std::env::var_os(FAILED)) {
+        let _ = std::fs::write(file, ""); // its folder is gone if nobody waits any more
+    }
+    if !matches!(ended, Ok(0)) {
+        tokio::time::sleep(HEEDED_AFTER).await;
+        if let Some(launcher) = launcher {
+            let _ = process::signal(launcher.as_fd(), SIGTERM); // it may have ended
+        }
+    }
+    Ok(ended.unwrap_or(OWN_FAILURE))
+}
+
+async fn ranks_of_one_site(mut submit: Submit, home: &Home) -> Result<u8, Failure> {
+    let what = || Failure::misuse("this is called by the launcher of `kumiko job run --across`");
+    let across = submit.across.take().ok_or_else(what)?;
+    let called = called(&submit.command).ok_or_else(what)?;
+    let part = across.part(&called.host).ok_or_else(what)?;
+    let link = TcpStream::connect(&called.control)
+        .doing(|| format!("connecting to MPICH's launcher at {}", called.control))?;
+    link.set_nodelay(true)?;
+    detach::put_stdin_and_stdout(&link)?;
+    drop(link);
+    submit.target.site = Some(part.site.clone());
+    submit.stdin = Some("-".to_owned());
+    submit.command = vec![PROXY.to_owned()];
+    submit.command.extend(called.arguments);
+    let mut description = describe::of_submit(&submit)?;
+    // Those of the launcher's words.
+    description.directory = None;
+    description.count = part.ranks;
+    description.mpi = Some(Mpi::Proxy);
+    description.attended_s = Some(UNATTENDED_S);
+    let ended = run::to_its_end(&submit, description, home).await;
+    ended.map_err(|failure| Failure {
+        message: format!("{}: {}", part.site, failure.message),
+        ..failure
+    })
+}
+
+/// Removed when dropped.
+struct Folder {
+    path: PathBuf,
+}
+
+fn tempfile_folder() -> Result<Folder, Failure> {
+    let name = format!("kumiko-across-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let mut maker = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    // Somebody else's of this name is not used.
+    maker
+        .create(&path)
+        .doing(|| format!("making {}", path.display()))?;
+    Ok(Folder { path })
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // It holds a script of two lines.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn sites_are_read_with_their_ranks() {
+        let across: Across = "a:2,localhost:2119:3".parse().unwrap();
+        assert_eq!(across.hosts(), "kumiko-site-1:2,kumiko-site-2:3");
+        assert_eq!(across.ranks(), 5);
+        let site = |host| across.part(host).map(|part| part.site.as_str());
+        assert_eq!(site("kumiko-site-2"), Some("localhost:2119"));
+        assert_eq!(site("kumiko-site-0"), None);
+        assert_eq!(site("kumiko-site-3"), None);
+        assert_eq!(site("elsewhere"), None);
+        for wrong in ["", "a", "a:0", "a:x", ":2", "a:2,"] {
+            assert!(wrong.parse::<Across>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_the_launcher_calls_is_understood() {
+        let found = called(&words(
+            "-x kumiko-site-2 \"/usr/bin/hydra_pmi_proxy\" --control-port localhost:41187 --rmk user --proxy-id 1",
+        ));
+        let expected = Called {
+            host: "kumiko-site-2".to_owned(),
+            control: "localhost:41187".to_owned(),
+            arguments: words("--rmk user --proxy-id 1"),
+        };
+        assert_eq!(found, Some(expected));
+        for wrong in [
+            "",
+            "-x",
+            "-x host",
+            "host orted --control-port a:1",
+            "host hydra_pmi_proxy --control-port",
+            "host hydra_pmi_proxy --rmk user",
+        ] {
+            assert_eq!(called(&words(wrong)), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_script_is_this_command_line_with_launch_for_run() {
+        let text = script_of(
+            "/usr/bin/kumiko",
+            &words("job run --across a:1 --name it's -- ./run x"),
+            2,
+        );
+        let line =
+            "exec '/usr/bin/kumiko' 'job' 'launch' '--across' 'a:1' '--name' 'it'\\''s' -- \"$@\"";
+        assert_eq!(text, format!("#!/bin/sh\n{line}\n"));
+    }
+}
