@@ -1,7 +1,7 @@
 //! MPI on several hosts of a Slurm: networks of their own on this machine, joined by a bridge. Beside our jobs: the library's own
 //! launcher in an allocation of Slurm's.
 
-use super::model::{self, SIZES};
+use super::model;
 use super::place::{Library, Place, Ran, Run};
 use crate::bench::Bench;
 use crate::engine::OnEngine;
@@ -115,52 +115,14 @@ impl<'a> Hosts<'a> {
 }
 
 pub fn messages(place: &Place, bench: &Bench) -> Row {
-    const START_UP: [&str; 2] = ["t₀, alone", "t₀, as a job"];
-    const RATE: [&str; 2] = ["r∞, alone", "r∞, as a job"];
-    let text = "within noise of bare: 1.05 ×";
-    let goals = vec![
-        Goal {
-            text,
-            ours: START_UP[1],
-            reach: Reach::AtMostTimes {
-                theirs: START_UP[0],
-                times: 1.05,
-            },
-        },
-        Goal {
-            text,
-            ours: RATE[1],
-            reach: Reach::AtLeastTimes {
-                theirs: RATE[0],
-                times: 1.0 / 1.05,
-            },
-        },
-    ];
     let title = "Messages between two hosts, t₀ + m / r∞ fitted";
-    or_missing(Row::new("hosts", title, goals), |row| {
+    or_missing(Row::new("hosts", title, model::goals()), |row| {
         let hosts = Hosts::up(place, bench, 2)?;
-        for round in 0..bench.rounds(5) {
-            for of in [round % 2, 1 - round % 2] {
-                let measured = SIZES.iter().map(|(bytes, trips, size, number)| {
-                    let run = Run {
-                        library: Library::Openmpi,
-                        ranks: 2,
-                        program: "pingpong",
-                        words: &["S", bytes, trips],
-                        variables: &[],
-                    };
-                    let ran = match of {
-                        0 => hosts.alone(run)?,
-                        _ => hosts.job(run)?.0,
-                    };
-                    Ok((*size, ran.own_s()? / number / 2.0))
-                });
-                let measured = measured.collect::<Result<Vec<_>, Failure>>()?;
-                let (start_up_s, rate) = model::fit(&measured);
-                row.series(START_UP[of], Unit::Seconds).push(start_up_s);
-                row.series(RATE[of], Unit::BytesPerSecond).push(rate);
-            }
-        }
+        let ran = |as_job, run: Run<'_>| match as_job {
+            true => Ok(hosts.job(run)?.0),
+            false => hosts.alone(run),
+        };
+        model::compare(row, bench.rounds(5), Library::Openmpi, ran)?;
         row.note("Open MPI over TCP; the hosts are network namespaces of this machine, joined by a bridge.");
         Ok(())
     })

@@ -7,6 +7,7 @@ mod hosts;
 mod model;
 mod place;
 mod rows;
+mod sites;
 
 use crate::bench::Bench;
 use crate::fail::Failure;
@@ -21,7 +22,7 @@ use std::path::PathBuf;
 
 type Measure = fn(&Place, &Bench) -> Row;
 
-const ROWS: [(&str, Measure); 16] = [
+const ROWS: [(&str, Measure); 17] = [
     ("ep", |place, bench| {
         rows::kernel(place, bench, ["ep", "EP of four ranks"])
     }),
@@ -50,6 +51,7 @@ const ROWS: [(&str, Measure); 16] = [
     ("calls", rows::calls),
     ("hosts", hosts::messages),
     ("launch64", hosts::launch),
+    ("sites", sites::messages),
     ("table3", figures::kernels),
     ("figure7", figures::limited),
 ];

@@ -2,7 +2,7 @@
 //! tend to. Fitted to messages of six sizes between two ranks, by shared memory and by TCP on one host, as a job and without a
 //! site. Not here: hosts of their own (`hosts`).
 
-use super::place::{BY_TCP, Library, Place, Run, Variables};
+use super::place::{BY_TCP, Library, Place, Ran, Run, Variables};
 use crate::bench::Bench;
 use crate::fail::Failure;
 use crate::goal::{Goal, Reach, Row};
@@ -11,7 +11,7 @@ use crate::rows::or_missing;
 use crate::stats::Unit;
 
 /// Bytes and trips, as the program takes them and as numbers: each some hundredths of a second.
-pub const SIZES: [(&str, &str, f64, f64); 6] = [
+const SIZES: [(&str, &str, f64, f64); 6] = [
     ("8", "20000", 8.0, 20_000.0),
     ("512", "20000", 512.0, 20_000.0),
     ("8192", "5000", 8_192.0, 5_000.0),
@@ -93,6 +93,60 @@ fn messages(
         Ok((*size, ran.own_s()? / number / 2.0))
     };
     SIZES.iter().map(sized).collect()
+}
+
+const START_UP: [&str; 2] = ["t₀, alone", "t₀, as a job"];
+const RATE: [&str; 2] = ["r∞, alone", "r∞, as a job"];
+
+/// Of both numbers.
+pub fn goals() -> Vec<Goal> {
+    let text = "within noise of bare: 1.05 ×";
+    vec![
+        Goal {
+            text,
+            ours: START_UP[1],
+            reach: Reach::AtMostTimes {
+                theirs: START_UP[0],
+                times: 1.05,
+            },
+        },
+        Goal {
+            text,
+            ours: RATE[1],
+            reach: Reach::AtLeastTimes {
+                theirs: RATE[0],
+                times: 1.0 / 1.05,
+            },
+        },
+    ]
+}
+
+/// Two ranks pass each other messages, as jobs and without, in turn.
+pub fn compare(
+    row: &mut Row,
+    rounds: usize,
+    library: Library,
+    ran: impl Fn(bool, Run<'_>) -> Result<Ran, Failure>,
+) -> Result<(), Failure> {
+    for round in 0..rounds {
+        for of in [round % 2, 1 - round % 2] {
+            let measured = SIZES.iter().map(|(bytes, trips, size, number)| {
+                let run = Run {
+                    library,
+                    ranks: 2,
+                    program: "pingpong",
+                    words: &["S", bytes, trips],
+                    variables: &[],
+                };
+                Ok((*size, ran(of == 1, run)?.own_s()? / number / 2.0))
+            });
+            let measured = measured.collect::<Result<Vec<_>, Failure>>()?;
+            let (start_up_s, rate) = fit(&measured);
+            row.series(START_UP[of], Unit::Seconds).push(start_up_s);
+            row.series(RATE[of], Unit::BytesPerSecond).push(rate);
+        }
+    }
+    Ok(())
 }
 
 /// t₀ in seconds and r∞ in bytes a second, by least squares of relative errors.
