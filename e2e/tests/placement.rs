@@ -198,6 +198,58 @@ fn what_is_no_expression_no_name_or_no_index_is_told_with_its_place() {
 }
 
 #[test]
+fn a_folder_goes_where_its_way_is_short_and_that_is_explained() {
+    let grid = Grid::new();
+    let (far, near) = (grid.silent_site(), grid.silent_site());
+    let proxy = Proxy::to(port(&far));
+    let contacts = [proxy.port, port(&near)].map(|port| format!("localhost:{port}"));
+    let _teller = grid.tell_of(&[("far", &contacts[0], 50), ("near", &contacts[1], 10)]);
+    grid.tells("contact", 2);
+    let content = (0..1_500_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8);
+    grid.me.file("work/input", "");
+    std::fs::write(
+        grid.me.home.path().join("work/input"),
+        content.collect::<Vec<u8>>(),
+    )
+    .unwrap();
+    proxy.let_pass(Passes::Slowly);
+    let placed = |more: &[&str]| {
+        let words = more.iter().copied().chain(["--", "true"]);
+        let words: Vec<&str> = words.collect();
+        grid.placed(&words)
+    };
+    // Nothing is known of either way, so the first one has more room.
+    let folder = ["--where", "", "--dir", "work"];
+    assert_eq!(placed(&folder).0, "far");
+    let both = ["--where", "site = near", "--dir", "work"];
+    assert_eq!(placed(&both).0, "near");
+    // Of both it is known by now.
+    let (site, _, job) = placed(&folder);
+    assert_eq!(site, "near");
+    let story = explain(&near, &job);
+    for words in [
+        "1. near (",
+        "transfer 0; slots_free 10",
+        "2. far (",
+        "transfer ",
+    ] {
+        assert!(story.contains(words), "{words:?} in {story}");
+    }
+    // What takes no folder goes where the room is; what is asked for goes over it.
+    assert_eq!(placed(&["--where", ""]).0, "far");
+    assert_eq!(placed(&["--where", "bandwidth > 2MB"]).0, "near");
+    let quick = [
+        "--where",
+        "transfer = 0",
+        "--rank",
+        "slots_free desc",
+        "--dir",
+        "work",
+    ];
+    assert_eq!(placed(&quick).0, "near");
+}
+
+#[test]
 fn a_site_that_is_lost_while_it_is_asked_has_the_job_once_and_no_other_has_it() {
     let grid = Grid::new();
     let far = grid.silent_site();

@@ -32,6 +32,12 @@ const CALLERS: u64 = 4;
 /// Processes that are killed while a stage is held up in its middle: of a test run, and of a long one.
 const KILLS: u64 = 24;
 const KILLS_LONG: u64 = 200;
+/// Of a soak.
+const MINUTES: u64 = 30;
+/// For each processor, processes that do nothing but take its time.
+const BUSY: usize = 2;
+/// A link is held up for so long at most: less than what makes a host suspect (spec/rpc P37).
+const HELD_MOST_MS: u64 = 2_500;
 /// What is stopped goes on after this.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Routines that are hurt on purpose take up to about so long; what hurts them comes within it.
@@ -188,6 +194,10 @@ impl Site {
     fn new(test: &str) -> Option<Site> {
         let engine = std::env::var("KUMIKO_ENGINE").ok();
         let name = engine.map(|name| if name == "slurm" { "slurm" } else { "condor" });
+        Site::on(name, test)
+    }
+
+    fn on(name: Option<&'static str>, test: &str) -> Option<Site> {
         let mut person = match name {
             None => Person::new(),
             Some(name) => engines::user(name, test)?,
@@ -514,4 +524,84 @@ fn processes_are_killed_inside_each_stage_and_results_are_the_same_to_the_bit() 
 #[ignore = "takes minutes: `./x test --all`"]
 fn two_hundred_processes_are_killed_inside_stages() {
     killed_inside_stages("two_hundred_processes_are_killed_inside_stages", KILLS_LONG);
+}
+
+/// Takes a processor's time until it is dropped.
+struct Busy(Child);
+
+impl Busy {
+    fn new() -> Busy {
+        let mut shell = Command::new("sh");
+        Busy(shell.args(["-c", "while :; do :; done"]).spawn().unwrap())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Processors are busy, and links are cut and held up, but nothing dies: nobody is to be suspected, and no call computed again.
+#[test]
+#[ignore = "takes half an hour, or KUMIKO_MINUTES: `./x test --all`"]
+fn under_stress_no_call_is_computed_twice_for_a_false_alarm() {
+    let test = "under_stress_no_call_is_computed_twice_for_a_false_alarm";
+    let minutes = std::env::var("KUMIKO_MINUTES").ok();
+    let minutes = minutes
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(MINUTES);
+    let Some(site) = Site::on(Some("slurm"), test) else {
+        return;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/calls.c");
+    compiled::compile(&site.caller, &source, "calls");
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let _busy: Vec<Busy> = (0..processors * BUSY).map(|_| Busy::new()).collect();
+    let end = Instant::now() + Duration::from_secs(60 * minutes);
+    let (site, calls) = (&site, &AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for number in 0..CALLERS {
+            scope.spawn(move || {
+                let mut calling = Calling::new(site, number);
+                assert_eq!(calling.hear(), "right", "the program begins");
+                let mut random = Random(number);
+                while Instant::now() < end {
+                    let call = match random.below(4) {
+                        0 => "slow 100 20000",
+                        1 => "count 20 5000",
+                        2 => "sum 1000 0",
+                        _ => "every 100000 0",
+                    };
+                    let harm = match random.below(3) {
+                        0 => Harm::Cut,
+                        _ => Harm::Hold(Duration::from_millis(random.below(HELD_MOST_MS))),
+                    };
+                    calling.proxy.arm(Fault {
+                        way: if random.below(2) == 0 {
+                            Way::Up
+                        } else {
+                            Way::Down
+                        },
+                        after_bytes: random.below(2_000) as usize,
+                        between: false,
+                        harm,
+                    });
+                    writeln!(calling.stdin, "{call}").unwrap();
+                    assert_eq!(calling.hear(), "right", "{call}, {harm:?}");
+                    calling.proxy.disarm();
+                    for alarm in ["\"suspected\"", "\"planned\":{\"epoch\":2"] {
+                        assert_eq!(site.caller.count_in_log(alarm), 0, "{alarm} after {call}");
+                    }
+                    calls.fetch_add(1, Ordering::Relaxed);
+                }
+                drop(calling.stdin);
+                assert!(wait(&mut calling.child).success(), "the program ends well");
+            });
+        }
+    });
+    let calls = calls.load(Ordering::Relaxed);
+    eprintln!("{calls} calls in {minutes} minutes, each computed once");
+    assert!(calls > 0);
 }

@@ -22,15 +22,22 @@ int main(int count, char **words) {
 
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();
-    for (resumed(); pair < to; pair++) {
-        if (pair % STRETCH == 0) safe_point();
-        double x = 2 * next(&seed) - 1, y = 2 * next(&seed) - 1, t = x * x + y * y;
-        if (t > 1) continue;
-        double factor = sqrt(-2 * log(t) / t);
-        x *= factor, y *= factor;
-        sums[0] += x, sums[1] += y;
-        int annulus = (int)fmax(fabs(x), fabs(y));
-        if (annulus < ANNULI) counts[annulus]++;
+    for (resumed(); pair < to;) {
+        safe_point();
+        /* What is named stays in memory; the stretch has it in registers. */
+        long long end_of = pair + STRETCH < to ? pair + STRETCH : to;
+        uint64_t state = seed;
+        double sum[2] = {sums[0], sums[1]};
+        for (long long i = pair; i < end_of; i++) {
+            double x = 2 * next(&state) - 1, y = 2 * next(&state) - 1, t = x * x + y * y;
+            if (t > 1) continue;
+            double factor = sqrt(-2 * log(t) / t);
+            x *= factor, y *= factor;
+            sum[0] += x, sum[1] += y;
+            int annulus = (int)fmax(fabs(x), fabs(y));
+            if (annulus < ANNULI) counts[annulus]++;
+        }
+        pair = end_of, seed = state, sums[0] = sum[0], sums[1] = sum[1];
     }
     MPI_Allreduce(sums, all, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(counts, counted, ANNULI, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);

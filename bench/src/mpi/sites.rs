@@ -42,6 +42,8 @@ pub fn messages(place: &Place, bench: &Bench) -> Row {
                 }
                 false => {
                     let mut command = Command::new(run.library.launcher());
+                    // Else it finds out that both are on one machine.
+                    command.env("UCX_TLS", "self,tcp");
                     command.args([
                         "-launcher",
                         "ssh",

@@ -9,6 +9,14 @@ use kumiko_staging::{Limits, Packing, StagingError, Sums, Unpacked, Unpacking};
 use kumiko_wire::api::{self, Request, Stocked, Uploaded, kind};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What went to a site, and until when it was there.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub bytes: u64,
+    pub took: Duration,
+}
 
 impl Client {
     /// Sends the content of a folder, but for big files whose content the site has. `Uploaded::input` goes into
@@ -18,6 +26,15 @@ impl Client {
     /// A file that cannot be read, a folder over the site's limits, or the link is lost: then nothing was submitted,
     /// and it can be tried again.
     pub async fn upload_folder(&self, folder: &Path) -> Result<Uploaded, ClientError> {
+        let (uploaded, _) = self.send_folder(folder).await?;
+        Ok(uploaded)
+    }
+
+    /// The same, and what of it went over the link.
+    ///
+    /// # Errors
+    /// As [`Client::upload_folder`].
+    pub async fn send_folder(&self, folder: &Path) -> Result<(Uploaded, Sent), ClientError> {
         let held = self.held_of(folder).await?;
         let may_be_gone = !held.is_empty();
         match self.upload_but(folder, held).await {
@@ -53,7 +70,9 @@ impl Client {
         }
     }
 
-    async fn upload_but(&self, folder: &Path, held: Sums) -> Result<Uploaded, ClientError> {
+    async fn upload_but(&self, folder: &Path, held: Sums) -> Result<(Uploaded, Sent), ClientError> {
+        let begun = Instant::now();
+        let mut bytes = 0;
         let (_, stream) = self.open(Request::Upload.encode()).await?;
         let (mut sender, mut receiver) = stream.split();
         let mut packing = Packing::start_but(folder.to_owned(), held, Limits::RESULTS);
@@ -61,6 +80,7 @@ impl Client {
             match packing.next().await? {
                 None => break sender.finish().await,
                 Some(data) => {
+                    bytes += data.len() as u64;
                     if let Err(e) = sender.send(kind::TAR, data).await {
                         break Err(e); // the site refuses it, and says why
                     }
@@ -68,7 +88,10 @@ impl Client {
             }
         };
         match (next_message(&mut receiver).await, sent) {
-            (Ok(Some(message)), Ok(())) => Ok(api::reply(&message.data)?),
+            (Ok(Some(message)), Ok(())) => {
+                let took = begun.elapsed();
+                Ok((api::reply(&message.data)?, Sent { bytes, took }))
+            }
             (Err(broken), _) => Err(broken.told(self)),
             (Ok(_), Err(e)) => Err(self.failed(e)),
             (Ok(None), Ok(())) => Err(ClientError::Short { asked: "an upload" }),

@@ -23,6 +23,7 @@ pub use client::{Client, fresh_key};
 pub use delegation::Rights;
 pub use dial::SiteAddress;
 pub use error::ClientError;
+pub use files::Sent;
 pub use reading::{Output, Watch};
 pub use surely::NotTaken;
 pub use together::{NotTogether, Placed, Subjob, start_together};

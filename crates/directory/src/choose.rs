@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What sites are ordered by where nothing else is asked for: room first, then short queues, then nearness.
 pub const USUAL_RANK: &str = "slots_free desc, waiting, latency";
+/// The same where a folder goes along: how many seconds that takes comes first.
+pub const FOLDER_RANK: &str = "transfer, slots_free desc, waiting, latency";
 /// Candidates that are looked at; a grid of more sites is narrowed by the index itself first.
 pub const CANDIDATES_MOST: usize = 1000;
 

@@ -248,6 +248,8 @@ pub const ATTRIBUTES: &[Attribute] = &[
     one(number("kumiko-pilots-idle", own!("1.27"), Plain, "pilots_idle", "of those, with nothing to do")),
     one(text("kumiko-queue-open", own!("1.28"), "queue_open", "whether a queue starts jobs")),
     one(number("kumiko-latency-seconds", own!("1.29"), Seconds, "latency", "how long a site took to answer, as whoever chooses saw it last")),
+    one(number("kumiko-bandwidth-bytesPerSec", own!("1.30"), Bytes, "bandwidth", "how fast folders went to a site, as whoever chooses saw it lately")),
+    one(number("kumiko-transfer-seconds", own!("1.31"), Seconds, "transfer", "how long the folder of a job would take to a site, in whole seconds, by whoever chooses")),
     text("kumiko-provider-status", own!("1.15"), "provider_status", "what went wrong with a provider"),
 ];
 

@@ -6,9 +6,13 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Output;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Of a request that is big enough to be told from all else that goes to a site.
 pub const REQUEST_BYTES: usize = 100_000;
+
+const PIECE_BYTES: usize = 4096;
+const SLOWLY: Duration = Duration::from_millis(5);
 
 /// What of a home makes it one of the same authority, with the same user.
 const IDENTITY: [&str; 6] = [
@@ -150,6 +154,8 @@ pub enum Passes {
     All,
     /// Nothing comes back once a request of `REQUEST_BYTES` is half through.
     NoAnswer,
+    /// All, each piece outward after a while: less than a megabyte a second.
+    Slowly,
     Nothing,
 }
 
@@ -211,12 +217,15 @@ fn carry(
     outward: bool,
 ) {
     std::thread::spawn(move || {
-        let mut piece = [0; 4096];
+        let mut piece = [0; PIECE_BYTES];
         while let Ok(bytes @ 1..) = from.read(&mut piece) {
             let mut sent = sent.lock().unwrap();
             *sent += if outward { bytes } else { 0 };
             let asked = *sent > REQUEST_BYTES / 2;
             drop(sent);
+            if outward && way.lock().unwrap().passes == Passes::Slowly {
+                std::thread::sleep(SLOWLY);
+            }
             if !outward && asked && way.lock().unwrap().passes == Passes::NoAnswer {
                 continue;
             }

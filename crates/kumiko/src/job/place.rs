@@ -88,20 +88,23 @@ struct Choice<'s> {
 
 impl<'s> Choice<'s> {
     async fn of(
-        asked: &'s Among,
+        submit: &'s Submit,
         description: &JobDescription,
         home: &Home,
     ) -> Result<Choice<'s>, Failure> {
+        let asked = &submit.place.among;
         let requirement = asked.requirement.as_deref().unwrap_or_default();
         let rank = asked.rank.as_deref();
         let typed = expr::parse(requirement).map_err(|error| wrong("--where", &error))?;
         if let Some(rank) = rank {
             expr::parse_rank(rank).map_err(|error| wrong("--rank", &error))?;
         }
-        let wanted = Wanted::new(requirement, &needs(description), &hopes(description), rank)?;
+        let order = rank.or(submit.dir.as_ref().map(|_| choose::FOLDER_RANK));
+        let wanted = Wanted::new(requirement, &needs(description), &hopes(description), order)?;
         let (index, entries) = info::sites(asked.index.as_deref(), requirement, home).await?;
         let mut candidates = choose::candidates(entries);
-        measured::add_to(&mut candidates);
+        let folder = submit.dir.as_deref().map(measured::folder_bytes);
+        measured::add_to(&mut candidates, folder);
         let ranked = wanted.rank.iter().map(|rank| rank.attribute.clone());
         let names: Vec<String> = typed.attributes.into_iter().chain(ranked).collect();
         if let Some(name) = choose::unknown(&candidates, &names) {
@@ -197,7 +200,7 @@ pub async fn show(
     description: &JobDescription,
     home: &Home,
 ) -> Result<(), Failure> {
-    let choice = Choice::of(&submit.place.among, description, home).await?;
+    let choice = Choice::of(submit, description, home).await?;
     say!("{}", choice.table().trim_end())?;
     Ok(())
 }
@@ -215,7 +218,7 @@ pub async fn place(
     description: &JobDescription,
     home: &Home,
 ) -> Result<Placed, Failure> {
-    let choice = Choice::of(&submit.place.among, description, home).await?;
+    let choice = Choice::of(submit, description, home).await?;
     let key = submit.key.clone().unwrap_or_else(kumiko_client::fresh_key);
     let mut before = Vec::new();
     let can = choice.judged.iter().filter(|one| one.can_be_asked());
@@ -300,7 +303,10 @@ async fn submit_to(
 ) -> Result<Tried, Failure> {
     let contact = &one.candidate.contact;
     let mark_us = match run::prepare(&client, submit, &mut description).await {
-        Ok(mark_us) => mark_us,
+        Ok(folder) => folder.map(|(mark_us, sent)| {
+            measured::keep_rate(contact, sent);
+            mark_us
+        }),
         // What is wrong here is so for every site.
         Err(error @ (ClientError::Staging(_) | ClientError::Delegation { .. })) => {
             return Err(error.into());

@@ -7,7 +7,7 @@ use crate::fail::{Failure, OWN_FAILURE};
 use crate::home::Home;
 use crate::job::{across, describe, place, together, view};
 use crate::output::{self, Show};
-use kumiko_client::{Attached, Client, ClientError};
+use kumiko_client::{Attached, Client, ClientError, Sent};
 use kumiko_job::attempt::Outcome;
 use kumiko_job::description::{JobDescription, Stdin};
 use kumiko_job::placement::plain_name;
@@ -100,7 +100,8 @@ pub async fn to_its_end(
     home: &Home,
 ) -> Result<u8, Failure> {
     let end = connect::with(submit.target.site.as_deref(), home, async |client| {
-        let mark_us = prepare(client, submit, &mut description).await?;
+        let folder = prepare(client, submit, &mut description).await?;
+        let mark_us = folder.map(|(mark_us, _)| mark_us);
         let job = client.exec(description.clone()).await?;
         to_the_end(client, job, submit, &description, mark_us).await
     });
@@ -161,20 +162,21 @@ async fn to_the_end(
     Ok(end)
 }
 
-/// Sends what the site needs before the submission; the site's mark of the folder, of which what changes after it comes back.
+/// Sends what the site needs before the submission; the site's mark of the folder, of which what changes after it comes back, and how it
+/// went there.
 pub async fn prepare(
     client: &Client,
     submit: &Submit,
     description: &mut JobDescription,
-) -> Result<Option<u64>, ClientError> {
-    let mut mark_us = None;
-    if let Some(folder) = &submit.dir {
-        let uploaded = client.upload_folder(folder).await?;
+) -> Result<Option<(u64, Sent)>, ClientError> {
+    let mut folder = None;
+    if let Some(path) = &submit.dir {
+        let (uploaded, sent) = client.send_folder(path).await?;
         description.input = Some(uploaded.input);
-        mark_us = Some(uploaded.mark_us);
+        folder = Some((uploaded.mark_us, sent));
     }
     delegate(client, submit.delegation, description).await?;
-    Ok(mark_us)
+    Ok(folder)
 }
 
 /// Gives the job a proxy of the caller's credential, if that was asked for.

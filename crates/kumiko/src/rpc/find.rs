@@ -62,7 +62,7 @@ pub async fn sites(
     let wanted = Wanted::new(requirement, &needs, &[], among.rank.as_deref()).map_err(wrong)?;
     let (index, entries) = info::sites(among.index.as_deref(), &offers(routine), home).await?;
     let mut candidates = choose::candidates(entries);
-    job_measured::add_to(&mut candidates);
+    job_measured::add_to(&mut candidates, None);
     let mut judged = choose::choose(candidates, &wanted);
     if let (Some(work), None) = (work, &among.rank) {
         let kept = Kept::load();
