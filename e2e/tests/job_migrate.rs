@@ -39,7 +39,7 @@ fn compile(person: &Person) {
     let mut cc = Command::new("cc");
     cc.arg("-I").arg(headers).arg(&source).arg("-L");
     cc.arg(routines::library("libkumikockpt.a", "kumiko-checkpoint-c"));
-    cc.args(["-lkumikockpt", "-lpthread", "-ldl", "-lm", "-o"]);
+    cc.args(["-lm", "-lkumikockpt", "-lpthread", "-ldl", "-lm", "-o"]);
     let output = finish(cc.arg(source.with_file_name("steps")));
     assert!(output.status.success(), "{}", told(&output));
 }
@@ -197,7 +197,7 @@ fn a_kernel_that_is_killed_goes_on_from_its_checkpoint() {
     compiler
         .arg("-L")
         .arg(routines::library("libkumikockpt.a", "kumiko-checkpoint-c"));
-    compiler.args(["-lkumikockpt", "-lpthread", "-ldl", "-lm", "-o"]);
+    compiler.args(["-lm", "-lkumikockpt", "-lpthread", "-ldl", "-lm", "-o"]);
     let made = finish(compiler.arg(home.join("lu")));
     assert!(made.status.success(), "{}", told(&made));
     let checkpoints = home.join("checkpoints");

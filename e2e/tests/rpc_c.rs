@@ -21,7 +21,15 @@ fn run(caller: &Caller, example: &str) -> String {
         .arg(bindings.join(format!("examples/{example}.c")))
         .arg("-L")
         .arg(&library)
-        .args(["-lgridrpc", "-lssl", "-lcrypto", "-lpthread", "-ldl", "-lm"])
+        .args([
+            "-lm",
+            "-lgridrpc",
+            "-lssl",
+            "-lcrypto",
+            "-lpthread",
+            "-ldl",
+            "-lm",
+        ])
         .args(["-o", example])
         .current_dir(caller.person.home.path());
     let output = finish(&mut cc);

@@ -34,7 +34,15 @@ fn a_fortran_program_solves_and_farms_out_tasks() {
         .arg(fortran.join("examples/dgesv.f90"))
         .arg("-L")
         .arg(library())
-        .args(["-lgridrpc", "-lssl", "-lcrypto", "-lpthread", "-ldl", "-lm"])
+        .args([
+            "-lm",
+            "-lgridrpc",
+            "-lssl",
+            "-lcrypto",
+            "-lpthread",
+            "-ldl",
+            "-lm",
+        ])
         .args(["-o", "dgesv"])
         .current_dir(caller.person.home.path());
     let output = finish(&mut compiler);

@@ -27,7 +27,7 @@ const ROWS: [(&str, Measure); 3] = [
 ];
 const COMPILED_WITHIN: Duration = Duration::from_secs(60);
 /// Of libkumikockpt.a, as docs/guide/checkpoint.md has it.
-const LIBRARIES: [&str; 4] = ["-lkumikockpt", "-lpthread", "-ldl", "-lm"];
+const LIBRARIES: [&str; 5] = ["-lm", "-lkumikockpt", "-lpthread", "-ldl", "-lm"];
 
 #[derive(Clone, Debug, Args)]
 pub struct Options {

@@ -16,7 +16,15 @@ use tempfile::TempDir;
 
 const MADE_WITHIN: Duration = Duration::from_secs(60);
 /// Of libgridrpc.a, as bindings/c/README.md has it.
-const LIBRARIES: [&str; 6] = ["-lgridrpc", "-lssl", "-lcrypto", "-lpthread", "-ldl", "-lm"];
+const LIBRARIES: [&str; 7] = [
+    "-lm",
+    "-lgridrpc",
+    "-lssl",
+    "-lcrypto",
+    "-lpthread",
+    "-ldl",
+    "-lm",
+];
 const LIBRARY: &str = "target/release";
 /// Debian's own, with Debian's numpy.
 const PYTHON: &str = "/usr/bin/python3";

@@ -1,6 +1,6 @@
 /* How long a program stands still for a checkpoint: a state of MIB, of which a hundredth changes from one to the next.
  *
- *     cc -O2 -I../kumiko checkpoint.c -L... -lkumikockpt -lpthread -ldl -lm -o checkpoint
+ *     cc -O2 -I../kumiko checkpoint.c -L... -lm -lkumikockpt -lpthread -ldl -lm -o checkpoint
  *     KUMIKO_CHECKPOINT=/tmp/ckpt ./checkpoint 1024
  */
 #include <stdio.h>

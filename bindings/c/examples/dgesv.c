@@ -1,6 +1,6 @@
 /* Solves a x = b at a site, waits for several calls at once, and shows what errors look like. Compiled and run by e2e/tests/rpc_c.rs.
  *
- *   cc dgesv.c -I../kumiko -L... -lgridrpc -lssl -lcrypto -lpthread -ldl -lm
+ *   cc dgesv.c -I../kumiko -L... -lm -lgridrpc -lssl -lcrypto -lpthread -ldl -lm
  */
 
 #include "grpc.h"

@@ -1,7 +1,7 @@
 /* A farm by what Ninf-G has beside the standard: an array of handles, attributes, argument stacks, how long stages took; and by threads,
  * each with calls of its own. Compiled and run by e2e/tests/rpc_c.rs.
  *
- *   cc farm.c -I../kumiko -L... -lgridrpc -lssl -lcrypto -lpthread -ldl -lm
+ *   cc farm.c -I../kumiko -L... -lm -lgridrpc -lssl -lcrypto -lpthread -ldl -lm
  */
 
 #include "grpc.h"

@@ -1,5 +1,5 @@
 /* Checkpoints of a program: it names its memory once, and says where it is safe to go on from. A program that is started again
- * goes on from the last one. Link libkumikockpt.a (and -lpthread -ldl -lm), or make a routine with `kumiko rpc gen --checkpoint`.
+ * goes on from the last one. Link libkumikockpt.a (-lm -lkumikockpt -lpthread -ldl -lm), or make a routine with `kumiko rpc gen --checkpoint`.
  * Checkpoints lie in the folder that KUMIKO_CHECKPOINT names; without it, all of this does nothing.
  *
  *     double x[N]; long i = 0;

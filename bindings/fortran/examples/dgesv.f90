@@ -1,6 +1,6 @@
 ! Solves a x = b at a site, and farms out tasks. Compiled and run by e2e/tests/rpc_fortran.rs.
 !
-!   gfortran gridrpc.f90 examples/dgesv.f90 -L... -lgridrpc -lssl -lcrypto -lpthread -ldl -lm
+!   gfortran gridrpc.f90 examples/dgesv.f90 -L... -lm -lgridrpc -lssl -lcrypto -lpthread -ldl -lm
 program example
     use gridrpc
     implicit none

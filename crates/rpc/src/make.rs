@@ -172,7 +172,8 @@ impl Source {
             let mut link = command(&stub.linker, "cc");
             link.arg(&object).args(&stub.link);
             if let Some(library) = library {
-                link.arg(library).args(LIBRARY_NEEDS);
+                // The archive has functions of mathematics too, which are slower, and would take the place of the routine's.
+                link.arg("-lm").arg(library).args(LIBRARY_NEEDS);
             }
             run(link.arg("-o").arg(&new), own)?;
             let signature_file = signature_of(&program);

@@ -22,7 +22,15 @@ pub fn compile(caller: &Caller, source: &Path, name: &str) {
         .arg(source)
         .arg("-L")
         .arg(library("libgridrpc.a", "kumiko-capi"))
-        .args(["-lgridrpc", "-lssl", "-lcrypto", "-lpthread", "-ldl", "-lm"])
+        .args([
+            "-lm",
+            "-lgridrpc",
+            "-lssl",
+            "-lcrypto",
+            "-lpthread",
+            "-ldl",
+            "-lm",
+        ])
         .args(["-o", name])
         .current_dir(caller.person.home.path());
     let output = finish(&mut cc);
