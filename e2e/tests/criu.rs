@@ -8,12 +8,25 @@ use kumiko_testkit::engine::Engine;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Output;
 
-/// Counts into a file that stays open, a line at each step.
+/// Counts into a file that stays open, a line at each step; with a word, under a filter of system calls that lets all pass.
 const COUNTS: &str = r#"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
-int main(void) {
+#include <unistd.h>
+int main(int count, char **words) {
+    if (count > 1) {
+        struct sock_filter lets_all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        struct sock_fprog program = {1, lets_all};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (!words[1][0] || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program))
+            return 2;
+    }
     FILE *out = fopen("counted", "w");
     if (!out)
         return 1;
@@ -35,7 +48,7 @@ for descriptor in /proc/self/fd/*; do
 done
 ip link set lo up
 echo 999 >/proc/sys/kernel/ns_last_pid
-setsid ./counts </dev/null >/dev/null 2>&1 &
+setsid ./counts $1 </dev/null >/dev/null 2>&1 &
 counts=$!
 until [ -e counted ] && [ "$(wc -l <counted)" -ge 20 ]; do
     kill -0 $counts || exit 1
@@ -64,6 +77,12 @@ fn probe(person: &Person) -> Value {
 
 /// In user, process, mount, IPC and network namespaces of its own.
 fn within(person: &Person, folder: &Path, script: &str, argument: &str) -> String {
+    let output = tried_within(person, folder, script, argument);
+    assert!(output.status.success(), "{}", told(&output));
+    text(&output.stdout)
+}
+
+fn tried_within(person: &Person, folder: &Path, script: &str, argument: &str) -> Output {
     let own = ["--user", "--map-root-user", "--pid", "--fork", "--mount"];
     let rest = [
         "--ipc",
@@ -75,9 +94,7 @@ fn within(person: &Person, folder: &Path, script: &str, argument: &str) -> Strin
         "bash",
     ];
     let mut all = person.program("unshare", own.into_iter().chain(rest));
-    let output = finish(all.arg(argument).current_dir(folder));
-    assert!(output.status.success(), "{}", told(&output));
-    text(&output.stdout)
+    finish(all.arg(argument).current_dir(folder))
 }
 
 #[test]
@@ -129,4 +146,22 @@ fn where_criu_is_usable_a_program_that_links_nothing_goes_on_in_other_namespaces
         assert_eq!(line, (i + 1).to_string());
     }
     assert!(counted.lines().count() >= reached + 20);
+}
+
+/// As all guests have one (docs/decisions/0025-criu.md).
+#[test]
+fn what_has_a_filter_of_system_calls_is_not_dumped_without_privileges() {
+    let test = "what_has_a_filter_of_system_calls_is_not_dumped_without_privileges";
+    let Some(criu) = Engine::shared("criu", test) else {
+        return;
+    };
+    let mut person = Person::new();
+    let Some(folder) = compiled(test, &person, COUNTS, "counts") else {
+        return;
+    };
+    person.variables.push(criu.environment().pop().unwrap());
+    let refused = tried_within(&person, &folder, DUMP, "filtered");
+    let said = told(&refused);
+    assert!(!refused.status.success(), "{said}");
+    assert!(said.contains("suspending seccomp failed"), "{said}");
 }
