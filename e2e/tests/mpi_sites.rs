@@ -194,3 +194,25 @@ fn what_cannot_be_is_said_and_nothing_is_left() {
         "the policy leaves the job no network",
     );
 }
+
+#[test]
+fn ranks_go_on_though_their_site_is_killed() {
+    let Some(two) = Two::new("ranks_go_on_though_their_site_is_killed") else {
+        return;
+    };
+    let command = two.begin(&["steps"]);
+    two.until_both_run();
+    let [site, _] = &two.sites;
+    let address = format!("127.0.0.1:{}", port(site));
+    site.kill_site();
+    site.ok(["site", "start", "--listen", &address]);
+    let ended = collect(command);
+    assert!(ended.status.success(), "{}", told(&ended));
+    let steps = lines(&ended);
+    let steps: Vec<&String> = steps
+        .iter()
+        .filter(|line| line.starts_with("step"))
+        .collect();
+    assert_eq!(steps.len(), 30, "{}", told(&ended));
+    two.nothing_is_left();
+}

@@ -23,6 +23,11 @@ int main(int count, char **words) {
         for (;;) pause();
     }
     int sum = 0, own = rank + 1;
+    for (int step = 0; !strcmp(how, "steps") && step < 30; step++) {
+        MPI_Allreduce(&step, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        if (rank == 0) printf("step %d: %d\n", step, sum), fflush(stdout);
+        usleep(100000);
+    }
     MPI_Allreduce(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     double *ring = malloc(RING * sizeof *ring);
     for (int i = 0; i < RING; i++) ring[i] = rank;
