@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 type Measure = fn(&Place, &Bench) -> Row;
 
-const ROWS: [(&str, Measure); 17] = [
+const ROWS: [(&str, Measure); 18] = [
     ("ep", |place, bench| {
         rows::kernel(place, bench, ["ep", "EP of four ranks"])
     }),
@@ -48,6 +48,7 @@ const ROWS: [(&str, Measure); 17] = [
     ("pingpong", rows::pingpong),
     ("t0", |place, bench| model::model(place, bench, Of::StartUp)),
     ("rinf", |place, bench| model::model(place, bench, Of::Rate)),
+    ("figure8", model::figure),
     ("calls", rows::calls),
     ("hosts", hosts::messages),
     ("launch64", hosts::launch),

@@ -6,9 +6,10 @@ use super::place::{BY_TCP, Library, Place, Ran, Run, Variables};
 use crate::bench::Bench;
 use crate::fail::Failure;
 use crate::goal::{Goal, Reach, Row};
+use crate::info::curve::{Axis, Curve, Point, curves as plotted};
 use crate::rounds::{self, Contender};
 use crate::rows::or_missing;
-use crate::stats::Unit;
+use crate::stats::{Summary, Unit};
 
 /// Bytes and trips, as the program takes them and as numbers: each some hundredths of a second.
 const SIZES: [(&str, &str, f64, f64); 6] = [
@@ -121,6 +122,9 @@ pub fn goals() -> Vec<Goal> {
     ]
 }
 
+/// Bytes, and seconds one way; of each round.
+type Rounds = Vec<Vec<(f64, f64)>>;
+
 /// Two ranks pass each other messages, as jobs and without, in turn.
 pub fn compare(
     row: &mut Row,
@@ -128,6 +132,28 @@ pub fn compare(
     library: Library,
     ran: impl Fn(bool, Run<'_>) -> Result<Ran, Failure>,
 ) -> Result<(), Failure> {
+    let measured = in_turn(rounds, library, &[], ran)?;
+    for (of, rounds) in measured.iter().enumerate() {
+        for round in rounds {
+            let (start_up_s, rate) = fit(round);
+            row.series(START_UP[of], Unit::Seconds).push(start_up_s);
+            row.series(RATE[of], Unit::BytesPerSecond).push(rate);
+        }
+    }
+    let [alone, job] = &measured;
+    row.pictures
+        .push(picture(&[("alone", alone), ("as a job", job)]));
+    Ok(())
+}
+
+/// Of both, the one without a site first.
+fn in_turn(
+    rounds: usize,
+    library: Library,
+    variables: &[(&str, &str)],
+    ran: impl Fn(bool, Run<'_>) -> Result<Ran, Failure>,
+) -> Result<[Rounds; 2], Failure> {
+    let mut all = [Rounds::new(), Rounds::new()];
     for round in 0..rounds {
         for of in [round % 2, 1 - round % 2] {
             let measured = SIZES.iter().map(|(bytes, trips, size, number)| {
@@ -136,17 +162,86 @@ pub fn compare(
                     ranks: 2,
                     program: "pingpong",
                     words: &["S", bytes, trips],
-                    variables: &[],
+                    variables,
                 };
                 Ok((*size, ran(of == 1, run)?.own_s()? / number / 2.0))
             });
-            let measured = measured.collect::<Result<Vec<_>, Failure>>()?;
-            let (start_up_s, rate) = fit(&measured);
-            row.series(START_UP[of], Unit::Seconds).push(start_up_s);
-            row.series(RATE[of], Unit::BytesPerSecond).push(rate);
+            all[of].push(measured.collect::<Result<_, Failure>>()?);
         }
     }
-    Ok(())
+    Ok(all)
+}
+
+/// The medians of all rounds by size.
+fn medians(rounds: &Rounds) -> Vec<(f64, f64)> {
+    let of = |at: usize| {
+        let times: Vec<f64> = rounds.iter().map(|round| round[at].1).collect();
+        Summary::of(&times).map(|summary| (SIZES[at].2, summary.median))
+    };
+    (0..SIZES.len()).filter_map(of).collect()
+}
+
+/// Measured, and hollow what the model has that is fitted to it.
+fn picture(all: &[(&'static str, &Rounds)]) -> String {
+    let drawn = |(name, rounds): &(&'static str, &Rounds)| {
+        let measured = medians(rounds);
+        let (start_up_s, rate) = fit(&measured);
+        let point = |x, seconds: f64, computed| Point {
+            x,
+            y: 1e6 * seconds,
+            computed,
+        };
+        let own = measured.iter().map(|(m, s)| point(*m, *s, false));
+        let model = SIZES.map(|(_, _, m, _)| point(m, start_up_s + m / rate, true));
+        let curve = |name, points| Curve { name, points };
+        [
+            curve(*name, own.collect()),
+            curve("t₀ + m / r∞", model.into()),
+        ]
+    };
+    let curves: Vec<Curve> = all.iter().flat_map(drawn).collect();
+    plotted(
+        &Axis::of("bytes", true),
+        &Axis::of("µs one way", true),
+        &curves,
+    )
+}
+
+/// Paper 004's figure 8 as it is today, on one host.
+pub fn figure(place: &Place, bench: &Bench) -> Row {
+    let title = "Paper 004, figure 8: messages on a host by their size";
+    or_missing(Row::new("figure8", title, Vec::new()), |row| {
+        let mut all = Vec::new();
+        for (variables, names) in WAYS {
+            let ran = |as_job, run: Run<'_>| match as_job {
+                true => bench.runtime.block_on(place.job(run, None)),
+                false => place.bare(run),
+            };
+            let measured = in_turn(bench.rounds(5), Library::Openmpi, variables, ran)?;
+            all.extend(names.into_iter().zip(measured));
+        }
+        for (name, rounds) in &all {
+            let measured = medians(rounds);
+            let (start_up_s, rate) = fit(&measured);
+            let each = measured
+                .iter()
+                .map(|(bytes, s)| format!("{bytes} B {}", Unit::Seconds.show(*s)));
+            row.note(format!(
+                "{name}: t₀ {}, r∞ {}; {}.",
+                Unit::Seconds.show(start_up_s),
+                Unit::BytesPerSecond.show(rate),
+                each.collect::<Vec<_>>().join(", ")
+            ));
+            let small = rounds.iter().filter_map(|round| Some(round.first()?.1));
+            row.series(&format!("{name}, 8 bytes"), Unit::Seconds)
+                .extend(small);
+        }
+        let named: Vec<(&'static str, &Rounds)> =
+            all.iter().map(|(name, rounds)| (*name, rounds)).collect();
+        row.pictures.push(picture(&named));
+        row.note("Open MPI; between hosts and across sites: the rows hosts and sites. The paper, by MPICH: TCP on a host has 9 × the start-up time of shared memory, and a third of its rate.");
+        Ok(())
+    })
 }
 
 /// t₀ in seconds and r∞ in bytes a second, by least squares of relative errors.
