@@ -284,6 +284,14 @@ impl JobDescription {
                 hint: "ranks have pipes of their launcher's",
             });
         }
+        let hosts = self.resources.host_count.unwrap_or(1);
+        if self.mpi == Some(Mpi::Proxy) && hosts > 1 {
+            return Err(DescriptionError::Conflict {
+                path: "mpi proxy",
+                other: "host_count above 1",
+                hint: "the ranks of one part are on one host: name the site once more for another",
+            });
+        }
         if self.mpi == Some(Mpi::Proxy) && self.stdin != Stdin::Live {
             return Err(DescriptionError::Conflict {
                 path: "mpi proxy",

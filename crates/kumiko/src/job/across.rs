@@ -10,7 +10,7 @@ use kumiko_linux::{detach, process};
 use kumiko_policy::JOB_DIRECTORY;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -107,7 +107,7 @@ pub async fn run(submit: &Submit, across: &Across) -> Result<u8, Failure> {
     let launcher = LAUNCHERS.into_iter().find_map(in_path).ok_or_else(|| {
         Failure::from_text("there is no mpiexec of MPICH in your PATH: install mpich")
     })?;
-    let folder = tempfile_folder()?;
+    let folder = Folder::new()?;
     let script = folder.path.join("kumiko-launch");
     std::fs::write(&script, script_text(&submit.command)?)
         .and_then(|()| std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)))
@@ -298,16 +298,16 @@ struct Folder {
     path: PathBuf,
 }
 
-fn tempfile_folder() -> Result<Folder, Failure> {
-    let name = format!("kumiko-across-{}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let mut maker = std::fs::DirBuilder::new();
-    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
-    // Somebody else's of this name is not used.
-    maker
-        .create(&path)
-        .doing(|| format!("making {}", path.display()))?;
-    Ok(Folder { path })
+impl Folder {
+    fn new() -> Result<Folder, Failure> {
+        let name = format!("kumiko-across-{}", kumiko_client::fresh_key());
+        let path = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .doing(|| format!("making {}", path.display()))?;
+        Ok(Folder { path })
+    }
 }
 
 impl Drop for Folder {

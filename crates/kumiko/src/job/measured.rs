@@ -30,7 +30,8 @@ struct Measured {
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Site {
-    latency_us: u64,
+    #[serde(default)]
+    latency_us: Option<u64>,
     #[serde(default)]
     bytes_per_second: Option<f64>,
     /// Unix time, milliseconds.
@@ -70,11 +71,9 @@ pub fn add_to(candidates: &mut [Candidate], folder_bytes: Option<u64>) {
         }
         let mut tell =
             |name: &str, value: f64| own.insert(name.to_owned(), vec![value.to_string()]);
-        if let Some(site) = known(&candidate.contact) {
-            tell(
-                LATENCY,
-                Duration::from_micros(site.latency_us).as_secs_f64(),
-            );
+        let latency = known(&candidate.contact).and_then(|site| site.latency_us);
+        if let Some(latency_us) = latency {
+            tell(LATENCY, Duration::from_micros(latency_us).as_secs_f64());
         }
         if let Some(rate) = rate {
             tell(BANDWIDTH, rate.round());
@@ -107,7 +106,7 @@ pub fn folder_bytes(folder: &Path) -> u64 {
 /// Remembers how long a site took to answer.
 pub fn keep(contact: &str, latency: Duration) {
     change(contact, |site| {
-        site.latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        site.latency_us = u64::try_from(latency.as_micros()).ok();
     });
 }
 

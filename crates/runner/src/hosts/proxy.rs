@@ -65,8 +65,15 @@ pub fn run(words: &[String]) -> Result<u8, ProxyError> {
 
 /// The one connection, to and fro.
 fn join(listener: &TcpListener, own: SocketAddr, down: &Mutex<Option<JoinHandle<()>>>) {
-    let Some(link) = from_ourselves(listener, own) else {
-        return;
+    let link = match from_ourselves(listener, own) {
+        Ok(link) => link,
+        Err(error) => {
+            let _ = writeln!(
+                io::stderr(),
+                "kumiko: whose connection it is cannot be told: {error}"
+            );
+            return;
+        }
     };
     let Ok(back) = link.try_clone() else {
         return;
@@ -79,14 +86,14 @@ fn join(listener: &TcpListener, own: SocketAddr, down: &Mutex<Option<JoinHandle<
 }
 
 /// Of all who may connect to the loopback, one of our own account.
-fn from_ourselves(listener: &TcpListener, own: SocketAddr) -> Option<TcpStream> {
+fn from_ourselves(listener: &TcpListener, own: SocketAddr) -> io::Result<TcpStream> {
     loop {
-        let (link, peer) = listener.accept().ok()?;
-        let sockets = std::fs::read_to_string("/proc/net/tcp").ok()?;
-        let uid = std::fs::metadata("/proc/self").ok()?.uid();
+        let (link, peer) = listener.accept()?;
+        let sockets = std::fs::read_to_string("/proc/net/tcp")?;
+        let uid = std::fs::metadata("/proc/self")?.uid();
         if owner(&sockets, peer, own) == Some(uid) {
-            let _ = link.set_nodelay(true);
-            return Some(link);
+            link.set_nodelay(true)?;
+            return Ok(link);
         }
         let _ = writeln!(io::stderr(), "kumiko: somebody else called at {own}");
     }
@@ -134,7 +141,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let own = listener.local_addr().unwrap();
         let _ours = TcpStream::connect(own).unwrap();
-        assert!(from_ourselves(&listener, own).is_some());
+        assert!(from_ourselves(&listener, own).is_ok());
         let listed = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
                       1: 0100007F:1F90 0100007F:0016 01 00000000:00000000 00:00000000 00000000  1000        0 7 1\n";
         let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
