@@ -36,6 +36,17 @@ pub fn kumiko() -> PathBuf {
     path
 }
 
+/// What a program in C links, as bindings/c/README.md has it.
+pub const GRIDRPC_LIBRARIES: [&str; 7] = [
+    "-lm",
+    "-lgridrpc",
+    "-lssl",
+    "-lcrypto",
+    "-lpthread",
+    "-ldl",
+    "-lm",
+];
+
 /// A person with an empty home, and what they started. Everything ends with it.
 #[derive(Debug)]
 pub struct Person {

@@ -21,15 +21,7 @@ fn run(caller: &Caller, example: &str) -> String {
         .arg(bindings.join(format!("examples/{example}.c")))
         .arg("-L")
         .arg(&library)
-        .args([
-            "-lm",
-            "-lgridrpc",
-            "-lssl",
-            "-lcrypto",
-            "-lpthread",
-            "-ldl",
-            "-lm",
-        ])
+        .args(kumiko_e2e::GRIDRPC_LIBRARIES)
         .args(["-o", example])
         .current_dir(caller.person.home.path());
     let output = finish(&mut cc);

@@ -34,15 +34,7 @@ fn a_fortran_program_solves_and_farms_out_tasks() {
         .arg(fortran.join("examples/dgesv.f90"))
         .arg("-L")
         .arg(library())
-        .args([
-            "-lm",
-            "-lgridrpc",
-            "-lssl",
-            "-lcrypto",
-            "-lpthread",
-            "-ldl",
-            "-lm",
-        ])
+        .args(kumiko_e2e::GRIDRPC_LIBRARIES)
         .args(["-o", "dgesv"])
         .current_dir(caller.person.home.path());
     let output = finish(&mut compiler);

@@ -22,15 +22,7 @@ pub fn compile(caller: &Caller, source: &Path, name: &str) {
         .arg(source)
         .arg("-L")
         .arg(library("libgridrpc.a", "kumiko-capi"))
-        .args([
-            "-lm",
-            "-lgridrpc",
-            "-lssl",
-            "-lcrypto",
-            "-lpthread",
-            "-ldl",
-            "-lm",
-        ])
+        .args(kumiko_e2e::GRIDRPC_LIBRARIES)
         .args(["-o", name])
         .current_dir(caller.person.home.path());
     let output = finish(&mut cc);

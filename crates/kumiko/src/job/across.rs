@@ -85,8 +85,8 @@ impl Across {
         self.0.get(number.checked_sub(1)?)
     }
 
-    fn ranks(&self) -> u32 {
-        self.0.iter().map(|part| part.ranks).sum()
+    fn ranks(&self) -> u64 {
+        self.0.iter().map(|part| u64::from(part.ranks)).sum()
     }
 }
 
@@ -143,17 +143,28 @@ pub async fn run(submit: &Submit, across: &Across) -> Result<u8, Failure> {
     if let Some(mut to) = launcher.stdin.take() {
         tokio::spawn(async move { tokio::io::copy(&mut tokio::io::stdin(), &mut to).await });
     }
-    let status = wait(&mut launcher).await?;
-    // What the launcher says of that, 0 or 255, says nothing.
-    Ok(if failed.exists() { OWN_FAILURE } else { status })
+    // What the launcher says by itself of ranks that did not come up, or of being told to end, says nothing.
+    Ok(match wait(&mut launcher).await? {
+        End::Told(signal) => 128 + u8::try_from(signal).unwrap_or(0),
+        End::Launchers(_) if failed.exists() => OWN_FAILURE,
+        End::Launchers(status) => status,
+    })
 }
 
-async fn wait(launcher: &mut tokio::process::Child) -> Result<u8, Failure> {
+/// Why there are no ranks any more.
+enum End {
+    /// The launcher ended, with this status.
+    Launchers(u8),
+    /// This was told to end, by this signal, and had the launcher do so.
+    Told(i32),
+}
+
+async fn wait(launcher: &mut tokio::process::Child) -> Result<End, Failure> {
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut terminations = signal(SignalKind::terminate())?;
     let mut hangups = signal(SignalKind::hangup())?;
     let told = tokio::select! {
-        ended = launcher.wait() => return Ok(status(ended?)),
+        ended = launcher.wait() => return Ok(End::Launchers(status(ended?))),
         _ = interrupts.recv() => SIGINT,
         _ = terminations.recv() => SIGTERM,
         _ = hangups.recv() => SIGHUP,
@@ -172,8 +183,7 @@ async fn wait(launcher: &mut tokio::process::Child) -> Result<u8, Failure> {
         }
         launcher.wait().await?;
     }
-    // By itself it says 0.
-    Ok(128 + u8::try_from(told).unwrap_or(0))
+    Ok(End::Told(told))
 }
 
 fn status(ended: std::process::ExitStatus) -> u8 {
@@ -330,6 +340,8 @@ mod tests {
         let across: Across = "a:2,localhost:2119:3".parse().unwrap();
         assert_eq!(across.hosts(), "kumiko-site-1:2,kumiko-site-2:3");
         assert_eq!(across.ranks(), 5);
+        let many: Across = "a:4294967295,b:1".parse().unwrap();
+        assert_eq!(many.ranks(), 1 << 32);
         let site = |host| across.part(host).map(|part| part.site.as_str());
         assert_eq!(site("kumiko-site-2"), Some("localhost:2119"));
         assert_eq!(site("kumiko-site-0"), None);
