@@ -60,7 +60,9 @@ fn uid_told(place: &Place, said: &str) -> bool {
 /// Records of alice's calls that say so.
 fn started(place: &Place) -> i64 {
     let log = place.state("alice").join("rpc/calls.db");
-    let Ok(log) = rusqlite::Connection::open(log) else {
+    // Only its agent makes the file: one that this process made would be root's.
+    let only_look = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let Ok(log) = rusqlite::Connection::open_with_flags(log, only_look) else {
         return 0;
     };
     let words = "SELECT count(*) FROM records WHERE body LIKE '%\"started\"%'";
@@ -124,4 +126,34 @@ fn a_call_outlives_its_agent_and_its_site() {
         "{}",
         told(&ended)
     );
+}
+
+#[test]
+fn a_log_that_its_agent_cannot_write_is_told_and_once_away_all_goes_on() {
+    let test = "a_log_that_its_agent_cannot_write_is_told_and_once_away_all_goes_on";
+    let Some(place) = site(test) else {
+        return;
+    };
+    // Root's, where it should be hers.
+    let kept = place.state("alice");
+    let log = kept.join("rpc/calls.db");
+    std::fs::create_dir_all(kept.join("rpc")).unwrap();
+    for folder in [&kept, &kept.join("rpc")] {
+        std::os::unix::fs::chown(folder, Some(place.uid("alice")), None).unwrap();
+    }
+    std::fs::write(&log, "").unwrap();
+    let call = ["rpc", "call", "who/account", "0"];
+    let failed = place.run("alice", call);
+    assert!(!failed.status.success(), "{}", told(&failed));
+    let hint = "the peer closed the connection; the site's log says why";
+    assert!(told(&failed).contains(hint), "{}", told(&failed));
+    let why = std::fs::read_to_string(place.home().join("agents/alice.log")).unwrap();
+    assert!(why.contains(&log.display().to_string()), "{why}");
+    assert!(
+        place
+            .says("bob", call)
+            .contains(&place.uid("bob").to_string())
+    );
+    std::fs::remove_file(&log).unwrap();
+    assert!(uid_told(&place, &place.says("alice", call)));
 }

@@ -84,9 +84,10 @@ async fn slurm_ends_what_is_over_its_time_and_what_is_on_a_lost_host_and_says_wh
         system.start(spec).await.unwrap();
         record.printed(id, 3).await;
     }
-    // As at the end of the time that a partition gives, which is a minute at least. Slurm looks twice a minute.
+    // As at the end of the time that a partition gives, which is a minute at least. Slurm looks twice a minute,
+    // and takes no end that is past when its daemon reads it.
     let first = format!("JobId={}", number(&f, 1));
-    scontrol(&[&first, "EndTime=now"]);
+    scontrol(&[&first, "EndTime=now+5"]);
     let second = number(&f, 2);
     let line = ["--noheader", "--format=%N", "--jobs", &second];
     let host = ok(f.engine.command("squeue").args(line));

@@ -4,11 +4,19 @@ use kumiko_wire::frame::FrameError;
 use std::io;
 use std::sync::Arc;
 
+/// A server that hangs up without a word tells why at home only: the agent of the caller's account did not start.
+fn who_knows(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "; the site's log says why",
+        _ => "",
+    }
+}
+
 /// An error of a session (it is over, all its streams with it) or of one stream.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SessionError {
     /// The first connection failed or broke before the server's WELCOME. Nothing was carried out twice; try again.
-    #[error("no session came about: {0}")]
+    #[error("no session came about: {0}{hint}", hint = who_knows(.0))]
     Connect(#[source] Arc<io::Error>),
     /// The server refused the session (S8); the text is its own.
     #[error("the server refuses the session: {text}")]

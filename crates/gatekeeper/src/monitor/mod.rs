@@ -392,7 +392,15 @@ impl<'a> Monitor<'a> {
         self.tokens.remove(&line);
         let after = agent.ended(Instant::now());
         let how = told(end);
-        tracing::info!(account = name, how, ?after, "its agent has ended");
+        match end {
+            End::Exited(0) => tracing::info!(account = name, ?after, "its agent has ended"),
+            _ => tracing::warn!(
+                account = name,
+                how,
+                ?after,
+                "its agent has ended; its own log may say why"
+            ),
+        }
         if self.ending.is_some() || after == After::Forget {
             self.agents.remove(name);
             if let Some(groups) = &self.setup.groups {
