@@ -114,6 +114,14 @@ fn arguments_and_results_that_stand_still_fail_their_session_by_a_timeout() {
 }
 
 #[test]
+fn big_results_need_no_room_besides_their_arrays_and_never_touch_what_goes_in() {
+    let caller = with_fill(&[]);
+    let said = run_here(&caller, "outputs", &[]);
+    assert_eq!(said, "outputs: where they belong, and once\n");
+    caller.nothing_is_left();
+}
+
+#[test]
 fn a_routine_that_asks_is_told_that_its_call_was_cancelled_and_ends_when_it_returns() {
     let caller = with_fill(&[]);
     let mut program = here(&caller, "cancelled", &[]);

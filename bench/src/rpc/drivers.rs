@@ -27,7 +27,7 @@ const LIBRARIES: [&str; 7] = [
 ];
 const LIBRARY: &str = "target/release";
 /// Debian's own, with Debian's numpy.
-const PYTHON: &str = "/usr/bin/python3";
+pub const PYTHON: &str = "/usr/bin/python3";
 
 /// A site with routines, and all that calls them.
 pub struct World {
@@ -77,6 +77,7 @@ impl World {
             ("raw.c", include_str!("raw.c")),
             ("call.c", include_str!("call.c")),
             ("call.py", include_str!("call.py")),
+            ("others.py", include_str!("others.py")),
             ("bench.idl", include_str!("bench.idl")),
             ("paper.c", include_str!("paper.c")),
             ("paper.idl", include_str!("paper.idl")),
@@ -122,6 +123,10 @@ impl World {
 
     pub fn site_pid(&self) -> Result<u32, Failure> {
         self.site.pid()
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -199,7 +204,7 @@ fn option(flag: &str, path: &Path) -> String {
 }
 
 impl Driver {
-    fn start(command: &mut Command) -> Result<Driver, Failure> {
+    pub fn start(command: &mut Command) -> Result<Driver, Failure> {
         let _permit = guard::starting();
         let line = wait::line(command);
         let mut child: Child = command

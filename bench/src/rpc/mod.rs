@@ -1,10 +1,12 @@
 //! `bench rpc`: calls of a routine from C and from Python, beside a chain of as many processes that only hands bytes on.
-//! And paper 001's Linpack, through HTCondor's slots; calls that die, and calls that are hurt, on the site's own host and on engines.
+//! Ray, Dask, Parsl and a process pool beside them. And paper 001's Linpack, through HTCondor's slots; calls that die, and calls that are hurt,
+//! on the site's own host and on engines.
 //!
-//! Not here: the speed of engines, what checkpoints cost (`checkpoint`); Ray, Dask and Parsl, which Debian does not have.
+//! Not here: the speed of engines, what checkpoints cost (`checkpoint`).
 
 mod drivers;
 mod faults;
+mod others;
 mod paper;
 mod rows;
 
@@ -18,16 +20,20 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 10] = [
+const ROWS: [(&str, Measure); 14] = [
     ("null", rows::null),
     ("tail", rows::tail),
     ("durable", rows::durable),
     ("pipelined", rows::pipelined),
     ("big", rows::big),
+    ("others", others::null),
+    ("others_big", others::big),
+    ("others_rate", others::rate),
     ("linpack", paper::by_size),
     ("small", paper::small),
     ("killed", paper::killed),
     ("huge", paper::huge),
+    ("huge_back", paper::huge_back),
     ("faults", faults::faults),
 ];
 #[derive(Clone, Debug, Args)]

@@ -1,5 +1,6 @@
 /* Calls of paper.idl, a line of stdin each, and the seconds that each took:
- * "linpack N HOW", "local N 0" (the same without a call), "long MS HOW", "huge MILLIONS 0" (of doubles that go in). The second figure is by how
+ * "linpack N HOW", "local N 0" (the same without a call), "long MS HOW", "huge MILLIONS HOW" (of
+ * doubles that go in, or, if HOW is 1, come back). The second figure is by how
  * many bytes this process was larger than before the call, at most. */
 
 #include "elimination.h"
@@ -89,13 +90,14 @@ static void long_one(int ms, int how) {
     free(x);
 }
 
-static void huge(int millions) {
-    grpc_function_handle_t routine = handle("paper/ends");
+static void huge(int millions, int back) {
+    grpc_function_handle_t routine = handle(back ? "paper/count" : "paper/ends");
     long n = 1000000L * millions;
     double *x = room((size_t)n), ends[2] = {0};
-    for (long i = 0; i < n; i++) x[i] = (double)i;
+    for (long i = 0; i < n; i++) x[i] = back ? -1 : (double)i;
     begin();
-    must(grpc_call(&routine, n, x, ends));
+    if (back) must(grpc_call(&routine, n, x)), ends[0] = x[0], ends[1] = x[n - 1];
+    else must(grpc_call(&routine, n, x, ends));
     say();
     if (ends[0] != 0 || ends[1] != (double)(n - 1)) fprintf(stderr, "the ends are %g and %g\n", ends[0], ends[1]), exit(1);
     free(x);
@@ -108,7 +110,7 @@ int main(int argc, char **argv) {
     must(grpc_initialize(argv[1]));
     while (scanf("%15s %d %d", what, &n, &how) == 3) {
         if (!strcmp(what, "long")) long_one(n, how);
-        else if (!strcmp(what, "huge")) huge(n);
+        else if (!strcmp(what, "huge")) huge(n, how);
         else linpack(n, how, !strcmp(what, "local"));
     }
     must(grpc_finalize());

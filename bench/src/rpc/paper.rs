@@ -169,11 +169,22 @@ pub fn small(bench: &Bench) -> Row {
 
 /// Millions of doubles: more than 4 GiB.
 const HUGE: &str = "huge 600";
+/// How it travels.
+const IN: usize = 0;
+const BACK: usize = 1;
 const HUGE_BYTES: f64 = 600e6 * 8.0;
 /// Of arguments (rpc-client's BLOCK_BYTES).
 const BLOCK_BYTES: f64 = 256.0 * 1024.0;
 
 pub fn huge(bench: &Bench) -> Row {
+    by_direction(bench, "huge", "An array of 4.8 GB goes in", IN)
+}
+
+pub fn huge_back(bench: &Bench) -> Row {
+    by_direction(bench, "huge_back", "An array of 4.8 GB comes back", BACK)
+}
+
+fn by_direction(bench: &Bench, key: &'static str, title: &'static str, how: usize) -> Row {
     const CLIENT: &str = "client, beside its array";
     const SITE: &str = "site";
     let goal = |ours| Goal {
@@ -182,7 +193,7 @@ pub fn huge(bench: &Bench) -> Row {
         reach: Reach::AtMost { limit: BLOCK_BYTES },
     };
     let goals = vec![goal(CLIENT), goal(SITE)];
-    let row = Row::new("huge", "An array of 4.8 GB goes in", goals);
+    let row = Row::new(key, title, goals);
     or_missing(row, |row| {
         for _ in 0..bench.rounds(3).min(3) {
             guard::go_on();
@@ -191,7 +202,7 @@ pub fn huge(bench: &Bench) -> Row {
             one(&mut driver, SMALL, 0)?;
             let site = fork.site_pid()?;
             let before = proc::peak_bytes(site)?;
-            let (seconds, more) = driver.ask(HUGE, 0)?;
+            let (seconds, more) = driver.ask(HUGE, how)?;
             row.series(CLIENT, Unit::Bytes).push(more);
             let site = proc::peak_bytes(site)?.saturating_sub(before);
             row.series(SITE, Unit::Bytes).push(site as f64);
@@ -199,7 +210,7 @@ pub fn huge(bench: &Bench) -> Row {
                 .push(HUGE_BYTES / seconds);
         }
         row.note("By how much each process' memory was larger at most than before the call; a small call went before. The routine has its \
-                  arguments in a file that it maps.");
+                  arguments and results in a file that it maps.");
         Ok(())
     })
 }

@@ -26,7 +26,7 @@ const DURABLE: usize = 20;
 const PIPELINED: usize = 1000;
 
 /// Those that could be started; why the others could not stands in the row.
-fn started(
+pub fn started(
     row: &mut Row,
     all: Vec<(&'static str, Result<Driver, Failure>)>,
 ) -> Vec<(&'static str, Driver)> {
@@ -40,12 +40,14 @@ fn started(
     up
 }
 
-/// Seconds, of the first or second figure, of `count` calls a sample.
-fn contenders<'a>(
+/// What, how many calls a sample, and in what that is told.
+pub type Asked<'a> = (&'a str, usize, Unit);
+
+/// The first or second figure.
+pub fn contenders<'a>(
     drivers: &'a mut [(&'static str, Driver)],
-    (what, count): (&'a str, usize),
+    (what, count, unit): Asked<'a>,
     second: bool,
-    unit: Unit,
 ) -> Vec<Contender<'a>> {
     drivers
         .iter_mut()
@@ -58,7 +60,7 @@ fn contenders<'a>(
         .collect()
 }
 
-fn times(text: &'static str, ours: &'static str, theirs: &'static str, times: f64) -> Goal {
+pub fn times(text: &'static str, ours: &'static str, theirs: &'static str, times: f64) -> Goal {
     Goal {
         text,
         ours,
@@ -82,7 +84,8 @@ fn beside_raw(
         (PYTHON, world.python("none")),
     ];
     let mut drivers = started(row, all);
-    let contenders = contenders(&mut drivers, what, slowest, Unit::Seconds);
+    let what = (what.0, what.1, Unit::Seconds);
+    let contenders = contenders(&mut drivers, what, slowest);
     rounds::take(row, bench.rounds(rounds), contenders);
     Ok(())
 }
@@ -124,7 +127,7 @@ pub fn durable(bench: &Bench) -> Row {
         let world = World::new(bench)?;
         let all = vec![(RECORD, world.c("record")), (FULL, world.c("full"))];
         let mut drivers = started(row, all);
-        let mut contenders = contenders(&mut drivers, ("null", DURABLE), false, Unit::Seconds);
+        let mut contenders = contenders(&mut drivers, ("null", DURABLE, Unit::Seconds), false);
         let mut file = tempfile::tempfile().doing(|| "making a file")?;
         contenders.push(Contender::new(FSYNC, Unit::Seconds, move || {
             let begun = Instant::now();
@@ -155,13 +158,9 @@ pub fn pipelined(bench: &Bench) -> Row {
         let world = World::new(bench)?;
         let all = vec![(C, world.c("none")), (PYTHON, world.python("none"))];
         let mut drivers = started(row, all);
-        let count = bench.rounds(30);
-        let what = ("pipelined", PIPELINED);
-        rounds::take(
-            row,
-            count,
-            contenders(&mut drivers, what, false, Unit::PerSecond),
-        );
+        let what = ("pipelined", PIPELINED, Unit::PerSecond);
+        let contenders = contenders(&mut drivers, what, false);
+        rounds::take(row, bench.rounds(30), contenders);
         row.note("Each sample is 1000 calls, all begun before the first is waited for.");
         Ok(())
     })

@@ -1,12 +1,15 @@
 //! Arguments as C gives them, and where results go. The caller promises what the standard does: addresses are those of what the
-//! routine's IDL says, and stay good until the session is waited for. Not here: sessions.
+//! routine's IDL says, and stay good until the session is waited for. Big arrays that are OUT alone are written to as they come: they need no room
+//! besides. Not here: sessions.
 
 use crate::codes::{Failed, RPC_REFUSED};
 use crate::functions::Functions;
-use crate::loans::{LENT_LEAST_BYTES, Loans};
+use crate::loans::{LENT_LEAST_BYTES, Loan, Loans};
 use bytes::Bytes;
-use kumiko_idl::{Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Signature, Value};
-use kumiko_rpc_client::{Argument, Arguments, RpcError, pack, plan, unpack};
+use kumiko_idl::{
+    Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Run, Signature, Span, Value,
+};
+use kumiko_rpc_client::{Argument, Arguments, Place, Recipient, RpcError, pack, plan, unpack};
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -86,9 +89,23 @@ struct Output {
     array: Array,
     at: usize,
     bytes: usize,
+    is_only_out: bool,
 }
 
-/// Where a result goes.
+impl Output {
+    /// Where it is written as it comes, if it is so big, and without gaps.
+    fn receive(&self, places: &mut Loans, read: &Loans) -> Option<Arc<Loan>> {
+        let mut runs = self.array.runs()?;
+        let big = |run: &Run| self.is_only_out && run.bytes >= LENT_LEAST_BYTES;
+        let run = runs.next().filter(big)?;
+        match runs.next() {
+            Some(_) => None,
+            None => places.receive(self.address, &run, read),
+        }
+    }
+}
+
+/// Where a result goes, but for what has a place.
 pub struct Outputs(Vec<Output>);
 
 // SAFETY: the addresses are the caller's arrays, which it leaves alone until it has waited for the session (grpc.h); only the
@@ -99,6 +116,8 @@ unsafe impl Send for Outputs {}
 pub struct Given {
     pub arguments: Arguments,
     pub outputs: Outputs,
+    /// Of arrays that results are written to as they come.
+    pub places: Loans,
     pub functions: Option<Functions>,
 }
 
@@ -106,7 +125,7 @@ pub struct Given {
 ///
 /// # Safety
 /// `slots` are what [`kind`] says of each formal of `signature`, and addresses are those of what the IDL says. They are good as long as
-/// `loans` have not been taken back.
+/// `loans` and the places that are given back are not dropped.
 pub unsafe fn take(
     signature: &Arc<Signature>,
     slots: &[Slot],
@@ -137,7 +156,7 @@ pub unsafe fn take(
         });
     }
     let sizes = plan(signature, &given).map_err(|error| wrong(&error))?;
-    let mut outputs = Vec::new();
+    let mut outputs: Vec<Output> = Vec::new();
     for (number, place) in sizes.places.iter().enumerate() {
         let Placed::Array {
             array,
@@ -179,15 +198,22 @@ pub unsafe fn take(
                 array: array.clone(),
                 at: usize::try_from(span.at).map_err(|error| wrong(&error))?,
                 bytes: usize::try_from(span.bytes).map_err(|error| wrong(&error))?,
+                is_only_out: sent.is_none(),
             });
         }
     }
-    let arguments = Arguments::new(signature, &given).map_err(|error| wrong(&error))?;
-    let outputs = Outputs(outputs);
+    let mut arguments = Arguments::new(signature, &given).map_err(|error| wrong(&error))?;
+    let mut places = Loans::default();
     if functions.is_empty() {
+        if !arguments.plan.has_files() {
+            let nothing = Loans::default();
+            let read = loans.as_deref().unwrap_or(&nothing);
+            arguments = arguments.with_places(place(&mut outputs, &mut places, read));
+        }
         return Ok(Given {
             arguments,
-            outputs,
+            outputs: Outputs(outputs),
+            places,
             functions: None,
         });
     }
@@ -199,9 +225,32 @@ pub unsafe fn take(
     };
     Ok(Given {
         arguments: arguments.with_functions(to),
-        outputs,
+        outputs: Outputs(outputs),
+        places,
         functions: Some(functions),
     })
+}
+
+/// Takes out of `outputs` what is written as it comes; the others lie side by side without it.
+fn place(outputs: &mut Vec<Output>, places: &mut Loans, read: &Loans) -> Vec<Place> {
+    let mut placed = Vec::new();
+    let mut bytes = 0;
+    outputs.retain_mut(|one| match one.receive(places, read) {
+        Some(place) => {
+            let span = Span {
+                at: one.at as u64,
+                bytes: one.bytes as u64,
+            };
+            bytes += one.bytes;
+            placed.push((span, place as Arc<dyn Recipient>));
+            false
+        }
+        None => {
+            one.at -= bytes;
+            true
+        }
+    });
+    placed
 }
 
 /// # Safety

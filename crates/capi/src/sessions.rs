@@ -7,6 +7,7 @@ use crate::codes::{
     NOT_INITIALIZED, OTHER_ERROR_CODE, RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED, TIMEOUT_NP,
 };
 use crate::limits::Limits;
+use crate::loans::Loans;
 use crate::outputs::{Given, Outputs};
 use crate::signals;
 use bytes::Bytes;
@@ -73,6 +74,8 @@ struct Session {
     /// Why it was ended here before it was over.
     stopped: Option<Code>,
     stages: Arc<Stages>,
+    /// The caller's arrays that its result is written to: until it has an end.
+    places: Loans,
     /// None: it is not over.
     end: Option<Result<(), Failed>>,
 }
@@ -307,6 +310,7 @@ impl Library {
         let Given {
             arguments,
             outputs,
+            places,
             functions,
         } = given;
         let id = self
@@ -326,6 +330,7 @@ impl Library {
                     id,
                     stopped: None,
                     stages: Arc::clone(&stages),
+                    places,
                     end: None,
                 },
             );
@@ -375,6 +380,7 @@ impl Library {
             (Ok(_), None) => Err(Failed::bare(COMMUNICATION_FAILED)),
             (Err(error), None) => Err(failed(&error)),
         });
+        session.places = Loans::default();
         self.ended.notify_all();
     }
 
@@ -447,6 +453,7 @@ impl Library {
                 .ok_or_else(|| Failed::bare(INVALID_SESSION_ID))?;
             if one.end.is_none() {
                 one.stopped = Some(why);
+                one.places = Loans::default();
                 one.end = Some(Err(Failed::bare(why)));
                 self.ended.notify_all();
             }

@@ -2,7 +2,7 @@
 
 use crate::RpcError;
 use crate::functions::Question;
-use crate::staging::Target;
+use crate::staging::{Place, Target};
 use bytes::{Bytes, BytesMut};
 use kumiko_idl::{
     Array, ElementType, Formal, HEAD_BYTES, Head, Limits, Mode, Placed, Plan, Signature, Value,
@@ -120,6 +120,7 @@ pub struct Arguments {
     /// Where they begin, in order, without overlaps; between them is nothing but zeros.
     pieces: Vec<(u64, Source)>,
     targets: Vec<Target>,
+    places: Vec<Place>,
     functions: Option<UnboundedSender<Question>>,
 }
 
@@ -195,6 +196,7 @@ impl Arguments {
             plan,
             pieces,
             targets,
+            places: Vec::new(),
             functions: None,
         })
     }
@@ -208,6 +210,16 @@ impl Arguments {
 
     pub(crate) fn functions(&self) -> Option<UnboundedSender<Question>> {
         self.functions.clone()
+    }
+
+    /// Arrays of the result that are written where they belong as they come, in the order of the result; of a call with no files.
+    #[must_use]
+    pub fn with_places(self, places: Vec<Place>) -> Arguments {
+        Arguments { places, ..self }
+    }
+
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
     }
 
     /// Where files that come back go.

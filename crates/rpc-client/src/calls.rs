@@ -6,7 +6,7 @@ use crate::conversation::{BLOCK_BYTES, Given, Left, about, once, passes, say, sa
 use crate::error::RpcError;
 use crate::functions::Functions;
 use crate::stages::Stages;
-use crate::staging::{Staging, Target};
+use crate::staging::{Place, Staging, Target};
 use crate::streams::{READ_WITHIN, Streams};
 use crate::taken::Taken;
 use bytes::Bytes;
@@ -249,8 +249,8 @@ impl Calls {
         }
     }
 
-    /// Computes one call, until there is its result: the bytes that come back, as the plan of `arguments` says. What they are
-    /// to be put into is not touched before all of them are here.
+    /// Computes one call, until there is its result: the bytes that come back, as the plan of `arguments` says, but for arrays that have a
+    /// place. What else they are to be put into is not touched before all of them are here.
     ///
     /// # Errors
     /// There is no result, and why.
@@ -288,12 +288,17 @@ impl Calls {
             arguments: Some(arguments),
             plan: Some(&arguments.plan),
             targets: arguments.targets(),
+            places: arguments.places(),
         };
         let came = self.converse(call, form, stages).await;
         stages.over();
         let (bytes, got) = came?;
         let expected = arguments.plan.out_bytes;
-        match bytes.len() as u64 == expected {
+        let without_files = match arguments.plan.has_files() {
+            true => bytes.len() as u64,
+            false => got,
+        };
+        match without_files == expected {
             true => Ok(bytes),
             false => Err(RpcError::Result {
                 call: id,
@@ -312,6 +317,7 @@ impl Calls {
             arguments: None,
             plan: None,
             targets: &[],
+            places: &[],
         };
         let stages = Stages::default();
         let (bytes, _) = self.converse(ClientCall::attach(id), form, &stages).await?;
@@ -332,6 +338,7 @@ impl Calls {
             arguments: None,
             plan: Some(plan),
             targets,
+            places: &[],
         };
         let stages = Stages::default();
         let (bytes, _) = self.converse(ClientCall::attach(id), form, &stages).await?;
@@ -433,7 +440,8 @@ impl Calls {
         let unwanted = &mut open.unwanted;
         let mut give_up = Instant::now() + GIVE_UP;
         // As long as what was asked for says; what a site says by itself reserves nothing.
-        let mut staging = Staging::new(form.plan.map_or(0, |plan| plan.out_bytes), form.targets);
+        let out_bytes = form.plan.map_or(0, |plan| plan.out_bytes);
+        let mut staging = Staging::new(out_bytes, form.targets, form.places);
         let mut functions = Functions::new(form.arguments.and_then(Arguments::functions));
         let mut first = true;
         loop {
@@ -533,4 +541,5 @@ struct Form<'a> {
     arguments: Option<&'a Arguments>,
     plan: Option<&'a Plan>,
     targets: &'a [Target],
+    places: &'a [Place],
 }

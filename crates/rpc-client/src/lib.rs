@@ -25,5 +25,5 @@ pub use failing::Failing;
 pub use functions::Question;
 pub use notes::{Note, NoteError, Notes, call_id};
 pub use stages::{Moved, Stage, Stages, Took};
-pub use staging::Target;
+pub use staging::{Place, Recipient, Target};
 pub use told::{Told, told};

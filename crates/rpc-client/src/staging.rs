@@ -1,15 +1,27 @@
 //! Where a result waits until all of it is here (spec/rpc P41): arrays in memory, what comes back of files in a file that has no name,
-//! beside the first that it is for. Not here: blocks.
+//! beside the first that it is for. Arrays that have a place of their own already go there as they come. Not here: blocks.
 
 use crate::error::RpcError;
 use bytes::Bytes;
-use kumiko_idl::Plan;
+use kumiko_idl::{Plan, Span};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file that comes back: which formal it is, and where it goes.
 pub type Target = (usize, PathBuf);
+
+/// Memory that an array of a result is written to while it comes. That is for what is `OUT` alone, and overlaps nothing that goes in: after a
+/// failure a part of it may be there, and a call that begins anew writes it again.
+pub trait Recipient: fmt::Debug + Send + Sync {
+    /// Writes what lies from `offset` of the array on; nothing, if its owner does not want it any more.
+    fn put(&self, offset: u64, data: &[u8]);
+}
+
+/// Where a part of a result goes, and which.
+pub type Place = (Span, Arc<dyn Recipient>);
 
 #[derive(Debug)]
 pub struct Staging {
@@ -20,6 +32,8 @@ pub struct Staging {
     file: Option<File>,
     length: u64,
     targets: Vec<Target>,
+    /// In order, and without overlaps.
+    places: Vec<Place>,
 }
 
 fn wrong(path: &Path) -> impl FnOnce(io::Error) -> RpcError {
@@ -36,9 +50,10 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 impl Staging {
-    /// `fixed`: bytes of the result without its files, which go to the targets.
-    pub fn new(fixed: u64, targets: &[Target]) -> Staging {
-        let fixed = usize::try_from(fixed).unwrap_or(usize::MAX);
+    /// `fixed`: bytes of the result without its files, which go to the targets; where there are files there are no places.
+    pub fn new(fixed: u64, targets: &[Target], places: &[Place]) -> Staging {
+        let placed: u64 = places.iter().map(|(span, _)| span.bytes).sum();
+        let fixed = usize::try_from(fixed.saturating_sub(placed)).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
         // If there is no room now there may be some later, or not so much of it comes.
         let _ = bytes.try_reserve_exact(fixed);
@@ -51,6 +66,7 @@ impl Staging {
             file: None,
             length: 0,
             targets: targets.to_vec(),
+            places: places.to_vec(),
         }
     }
 
@@ -60,11 +76,37 @@ impl Staging {
         self.length = 0;
     }
 
-    pub fn push(&mut self, data: &[u8]) -> Result<(), RpcError> {
+    pub fn push(&mut self, mut data: &[u8]) -> Result<(), RpcError> {
+        while !data.is_empty() {
+            let (bytes, place) = self.next();
+            let (now, later) = data.split_at_checked(bytes).unwrap_or((data, &[]));
+            match place {
+                Some((span, recipient)) => recipient.put(self.length - span.at, now),
+                None => self.stage(now)?,
+            }
+            self.length += now.len() as u64;
+            data = later;
+        }
+        Ok(())
+    }
+
+    /// So many of the bytes that come next have this place.
+    fn next(&self) -> (usize, Option<&Place>) {
+        let over = |(span, _): &Place| span.at + span.bytes <= self.length;
+        let next = self.places.get(self.places.partition_point(over));
+        let (end, place) = match next {
+            Some(place) if place.0.at <= self.length => (place.0.at + place.0.bytes, next),
+            Some((span, _)) => (span.at, None),
+            None => (u64::MAX, None),
+        };
+        let bytes = usize::try_from(end - self.length).unwrap_or(usize::MAX);
+        (bytes, place)
+    }
+
+    fn stage(&mut self, data: &[u8]) -> Result<(), RpcError> {
         let room = self.fixed.saturating_sub(self.bytes.len()).min(data.len());
         let (here, there) = data.split_at_checked(room).unwrap_or((data, &[]));
         self.bytes.extend_from_slice(here);
-        self.length += data.len() as u64;
         if there.is_empty() {
             return Ok(());
         }
@@ -76,7 +118,7 @@ impl Staging {
         file.write_all(there).map_err(wrong(path))
     }
 
-    /// The arrays; of more than them the length is told. Files are where they belong.
+    /// The arrays that have no place, with all that lies between them, and the length of all that came. Files are where they belong.
     pub fn finish(&mut self, plan: Option<&Plan>) -> Result<(Bytes, u64), RpcError> {
         let bytes = Bytes::from(std::mem::take(&mut self.bytes));
         let Some(plan) = plan.filter(|plan| plan.has_files()) else {
@@ -139,7 +181,7 @@ mod tests {
         let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
         let targets = [(1, a.clone()), (2, b.clone())];
         for piece in [1, 7, 300] {
-            let mut staging = Staging::new(plan.out_bytes, &targets);
+            let mut staging = Staging::new(plan.out_bytes, &targets, &[]);
             for data in result.chunks(piece) {
                 staging.push(data).unwrap();
             }
@@ -152,8 +194,51 @@ mod tests {
         }
         assert_eq!(folder.path().read_dir().unwrap().count(), 2);
         // One that is shorter than it tells changes nothing.
-        let mut staging = Staging::new(plan.out_bytes, &targets);
+        let mut staging = Staging::new(plan.out_bytes, &targets, &[]);
         staging.push(&result[..260]).unwrap();
         assert!(staging.finish(Some(&plan)).is_err());
+    }
+
+    #[derive(Debug, Default)]
+    struct Kept(std::sync::Mutex<Vec<u8>>);
+
+    impl Recipient for Kept {
+        fn put(&self, offset: u64, data: &[u8]) {
+            let mut kept = self.0.lock().unwrap();
+            let offset = usize::try_from(offset).unwrap();
+            kept.truncate(offset);
+            assert_eq!(kept.len(), offset);
+            kept.extend_from_slice(data);
+        }
+    }
+
+    #[test]
+    fn arrays_with_a_place_go_there_as_they_come_and_the_rest_is_side_by_side() {
+        let result: Vec<u8> = (0..200).collect();
+        let place = |at, bytes| -> (Arc<Kept>, Place) {
+            let kept = Arc::new(Kept::default());
+            (Arc::clone(&kept), (Span { at, bytes }, kept))
+        };
+        for piece in [1, 7, 64, 300] {
+            let (first, one) = place(10, 20);
+            let (second, other) = place(30, 70);
+            let (last, end) = place(150, 50);
+            let mut staging = Staging::new(200, &[], &[one, other, end]);
+            let push = |staging: &mut Staging, result: &[u8]| {
+                for data in result.chunks(piece) {
+                    staging.push(data).unwrap();
+                }
+            };
+            push(&mut staging, &result[..90]);
+            // As for a site that has forgotten it.
+            staging.clear();
+            push(&mut staging, &result);
+            let (bytes, length) = staging.finish(None).unwrap();
+            assert_eq!(*bytes, [&result[..10], &result[100..150]].concat());
+            assert_eq!(length, 200);
+            assert_eq!(*first.0.lock().unwrap(), result[10..30]);
+            assert_eq!(*second.0.lock().unwrap(), result[30..100]);
+            assert_eq!(*last.0.lock().unwrap(), result[150..]);
+        }
     }
 }
