@@ -224,6 +224,56 @@ fn a_call_with_checkpoints_leaves_a_slot_that_htcondor_takes_back_and_loses_noth
     caller.nothing_is_left();
 }
 
+/// `sloty@host` of HTCondor's: where the pilots of calls are.
+fn hosts_of_pilots(caller: &Caller) -> Vec<String> {
+    let pilots = engines::pilots(&caller.person, "rpc/spool");
+    let line = ["-constraint", &pilots, "-af", "RemoteHost"];
+    let asked = finish(&mut caller.person.program("condor_q", line));
+    let text = String::from_utf8(asked.stdout).unwrap();
+    let host = |line: &str| line.rsplit('@').next().unwrap_or_default().to_owned();
+    text.lines().map(host).collect()
+}
+
+#[test]
+fn a_call_whose_slot_is_taken_back_by_condor_vacate_job_goes_on_at_another_host() {
+    let test = "a_call_whose_slot_is_taken_back_by_condor_vacate_job_goes_on_at_another_host";
+    let Some((engine, person)) = engines::networked(test) else {
+        return;
+    };
+    person.ok(engines::start("condor")
+        .into_iter()
+        .chain(["--pilots", "1"]));
+    let mut caller = Caller { person };
+    caller.make_with_checkpoints(&["steps"]);
+    let x = caller.file("x.npy", &npy(&[1000], &[0.; 1000]));
+    let (call, id) = hanging(&caller, &x);
+    let before = hosts_of_pilots(&caller);
+    let [first] = &before[..] else {
+        panic!("they are at {before:?}");
+    };
+    engines::owner_is_back(&engine, first);
+    until("nothing starts there", || {
+        let line = ["-constraint", "Start =!= true", "-af", "Machine"];
+        let asked = finish(&mut caller.person.program("condor_status", line));
+        String::from_utf8(asked.stdout).unwrap().contains(first)
+    });
+    engines::vacate(&caller.person, "rpc/spool");
+    let told: [u64; 3] = serde_json::from_value(caller.end(call)["told"].clone()).unwrap();
+    let [steps, of_the_last, checkpoint] = told;
+    assert!([40, 41].contains(&checkpoint), "{told:?}");
+    assert_eq!((steps, of_the_last), (100, 100 - (checkpoint - 1)));
+    let after = hosts_of_pilots(&caller);
+    assert!(!after.is_empty() && !after.contains(first), "{after:?}");
+    let record = caller.person.ok(["rpc", "show", &id]);
+    for words in [
+        "attempt 1 lost its place",
+        "attempt 2 goes to worker 2, from checkpoint",
+    ] {
+        assert!(record.contains(words), "{record}");
+    }
+    caller.nothing_is_left();
+}
+
 #[test]
 fn a_call_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
     let test = "a_call_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot";

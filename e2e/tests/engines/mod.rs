@@ -1,7 +1,7 @@
 //! What a person does with a site whose jobs a real engine runs; the same for each engine.
 
 use kumiko_e2e::staging::{Counted, OurServer, pattern, sha256};
-use kumiko_e2e::{Person, finish, has_program, skip, told, until};
+use kumiko_e2e::{Person, finish, has_program, kill, skip, told, until};
 use kumiko_testkit::engine::Engine;
 use std::path::PathBuf;
 
@@ -72,6 +72,29 @@ pub fn apart(test: &str) -> Option<(Engine, Person)> {
     Some((engine, person))
 }
 
+/// An HTCondor of its own, whose hosts have networks, names and masters of their own; and a person who has no site yet.
+pub fn networked(test: &str) -> Option<(Engine, Person)> {
+    if !kumiko_linux::is_root() {
+        skip(test, "root, for hosts with networks of their own");
+        return None;
+    }
+    let engine = Engine::own("condor", &[("CONDOR_NETWORKS", "yes")], test)?;
+    let mut person = Person::new();
+    person.variables = engine.environment();
+    Some((engine, person))
+}
+
+/// HTCondor starts nothing more on this host, as when its owner is back.
+pub fn owner_is_back(engine: &Engine, host: &str) {
+    let host = engine.directory.path().join(host);
+    let settings = host.join("condor_config");
+    let mut text = std::fs::read_to_string(&settings).unwrap();
+    text.push_str("START = False\n");
+    std::fs::write(settings, text).unwrap();
+    let master = std::fs::read_to_string(host.join("run/master.pid")).unwrap();
+    kill(master.trim().parse().unwrap(), "HUP");
+}
+
 /// Has the first host of Slurm see a folder of the site's state through an overlay: it stands for a directory that a file server shares, since
 /// to connect through it fails as from another kernel.
 pub fn overlay(engine: &Engine, person: &Person, folder: &str) {
@@ -95,11 +118,16 @@ pub fn forget() {
     std::fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
 }
 
-/// HTCondor takes back the slots of the pilots that have their places beneath these spools. By itself it ends none that goes on.
-pub fn vacate(person: &Person, spools: &str) {
+/// Those that have their places beneath these spools, as HTCondor is asked for them.
+pub fn pilots(person: &Person, spools: &str) -> String {
     let site = person.kumiko_home().join("state").join(spools).join("site");
     let site = std::fs::read_to_string(site).unwrap();
-    let pilots = format!("regexp(\"^kumiko-{site}-pilot-\", KumikoTag)");
+    format!("regexp(\"^kumiko-{site}-pilot-\", KumikoTag)")
+}
+
+/// HTCondor takes back the slots of the pilots that have their places beneath these spools. By itself it ends none that goes on.
+pub fn vacate(person: &Person, spools: &str) {
+    let pilots = pilots(person, spools);
     let vacated = finish(&mut person.program("condor_vacate_job", ["-constraint", &pilots]));
     assert!(vacated.status.success(), "{}", told(&vacated));
 }
