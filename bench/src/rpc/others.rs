@@ -51,8 +51,12 @@ fn installed() -> Result<PathBuf, Failure> {
 fn start(place: &Path, folder: &Path, name: &str) -> Result<Driver, Failure> {
     let bin = place.join("bin");
     let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new(bin.join("python"));
+    // Whatever they start ends with it.
+    let mut command = Command::new("unshare");
     command
+        .args(["--user", "--map-current-user", "--pid", "--mount-proc"])
+        .args(["--fork", "--kill-child"])
+        .arg(bin.join("python"))
         .arg(folder.join("others.py"))
         .arg(name)
         .env("PATH", format!("{}:{path}", bin.display()))

@@ -5,6 +5,7 @@ use crate::fail::Failure;
 use crate::home::Home;
 use crate::output::{self, Show};
 use kumiko_linux::this_process;
+use kumiko_policy::MechanismKind;
 use kumiko_sandbox::Machine;
 use serde::Serialize;
 
@@ -39,7 +40,7 @@ pub fn doctor(format: Format, home: &Home) -> Result<u8, Failure> {
         found: this_process::kernel_release(),
         remedy: None,
     }];
-    findings.push(match Machine::probe().user_namespaces {
+    findings.push(match Machine::probe().admits(MechanismKind::Namespace) {
         Ok(()) => Finding {
             what: "mechanism namespace".to_owned(),
             good: true,

@@ -89,8 +89,8 @@ pub fn choose_by(
         }
         kind => kind,
     };
-    if let Err(obstacle) = machine.admits(kind) {
-        return Err(obstacle.of(kind));
+    if let Some(error) = machine.refuses(kind) {
+        return Err(error);
     }
     if !carries_out(policy, kind) {
         return Err(SandboxError::Addresses {

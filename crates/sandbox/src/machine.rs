@@ -8,6 +8,8 @@ use std::io;
 /// Probed once a process; see [`Machine::probe`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
+    /// Ok: filters of system calls are taken, which every mechanism needs.
+    pub filters: Result<(), Obstacle>,
     /// Ok: a user namespace with a mount namespace can be made. Else why not, and what to look at.
     pub user_namespaces: Result<(), Obstacle>,
     /// Ok: guests can be supervised without namespaces.
@@ -29,6 +31,7 @@ impl Machine {
     pub fn probe() -> Machine {
         let tried = kumiko_linux::cell::try_namespaces();
         Machine {
+            filters: filters(),
             user_namespaces: tried.map_err(|error| Obstacle::from_errno(&error)),
             supervision: supervision(),
             left_out: Vec::new(),
@@ -45,6 +48,7 @@ impl Machine {
             remedy: remedy.to_owned(),
         });
         Machine {
+            filters: filters(),
             user_namespaces: closed.map_or(Ok(()), Err),
             supervision: supervision(),
             left_out: Vec::new(),
@@ -74,10 +78,23 @@ impl Machine {
     /// Tries nothing: what is missing is then told by `start`. For a start that should cost nothing extra.
     pub fn assume() -> Machine {
         Machine {
+            filters: Ok(()),
             user_namespaces: Ok(()),
             supervision: Ok(()),
             left_out: Vec::new(),
         }
+    }
+
+    /// The error of who asks for this mechanism where it cannot be used.
+    pub(crate) fn refuses(&self, kind: MechanismKind) -> Option<SandboxError> {
+        let obstacle = self.admits(kind).err()?;
+        Some(match (&self.filters, kind) {
+            (Ok(()), MechanismKind::Auto | MechanismKind::Namespace) => obstacle.into(),
+            (_, kind) => SandboxError::Machine {
+                mechanism: kind.name().to_owned(),
+                why: format!("{}; {}", obstacle.why, obstacle.remedy),
+            },
+        })
     }
 
     /// Can this mechanism be used here?
@@ -88,6 +105,7 @@ impl Machine {
         if left_out(kind) || (needs_listener && left_out(MechanismKind::Notify)) {
             return Err(Obstacle::left_out());
         }
+        self.filters.clone()?;
         match kind {
             MechanismKind::Notify | MechanismKind::Ptrace | MechanismKind::Library => {
                 self.supervision.clone()
@@ -95,6 +113,16 @@ impl Machine {
             MechanismKind::Auto | MechanismKind::Namespace => self.user_namespaces.clone(),
         }
     }
+}
+
+fn filters() -> Result<(), Obstacle> {
+    kumiko_linux::cell::takes_filters().map_err(|error| Obstacle {
+        why: format!("the kernel takes no filter of system calls here: {error}"),
+        remedy: match is_filtered() {
+            true => INSIDE.to_owned(),
+            false => "use a kernel with CONFIG_SECCOMP_FILTER".to_owned(),
+        },
+    })
 }
 
 /// What notify and ptrace have in common: walls by Landlock, and a supervisor that may look into its guests.
@@ -215,19 +243,6 @@ impl Obstacle {
         Obstacle {
             why: error.to_string(),
             remedy: remedy.to_owned(),
-        }
-    }
-}
-
-impl Obstacle {
-    /// As the error of who asked for this mechanism.
-    pub(crate) fn of(self, kind: MechanismKind) -> SandboxError {
-        match kind {
-            MechanismKind::Auto | MechanismKind::Namespace => self.into(),
-            kind => SandboxError::Machine {
-                mechanism: kind.name().to_owned(),
-                why: format!("{}; {}", self.why, self.remedy),
-            },
         }
     }
 }

@@ -176,9 +176,14 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
         })
     };
     let open = Machine {
+        filters: Ok(()),
         user_namespaces: obstacle(),
         supervision: Ok(()),
         left_out: Vec::new(),
+    };
+    let unfiltered = Machine {
+        filters: obstacle(),
+        ..fine.clone()
     };
     let closed = Machine {
         supervision: obstacle(),
@@ -219,6 +224,7 @@ fn a_mechanism_is_chosen_or_its_absence_explained() {
         }
     }
     check("limiter = 'outside'", None, &fine, Ok("namespace"));
+    check("", None, &unfiltered, Err("mechanism_unavailable"));
     check("", Some("ptrace"), &closed, Err("mechanism_unavailable"));
     check("", Some("magic"), &fine, Err("no_such_mechanism"));
     check("", None, &closed, Err("user_namespaces_not_permitted"));

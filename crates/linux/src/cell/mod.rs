@@ -28,7 +28,7 @@ pub use program::{Program, Streams};
 pub(crate) use report::Reports;
 pub use report::{Failure, Stage};
 pub use rules::guest_filter;
-pub use seccomp::{Filter, Verdict};
+pub use seccomp::{Filter, Verdict, takes_filters};
 pub use view::{Source, Step, View};
 
 use crate::process;

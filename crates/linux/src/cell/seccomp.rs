@@ -6,6 +6,7 @@
 use super::report::errno;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -54,6 +55,23 @@ const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const GREATER: u16 = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
 const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// Does this kernel take filters at all? Some have none, and some containers keep seccomp(2) from their processes.
+///
+/// # Errors
+/// It does not; what it said.
+pub fn takes_filters() -> io::Result<()> {
+    let action = libc::SECCOMP_RET_ERRNO;
+    // SAFETY: it reads the one number, and changes nothing.
+    let said = unsafe {
+        let operation = libc::SECCOMP_GET_ACTION_AVAIL;
+        libc::syscall(libc::SYS_seccomp, operation, 0, &raw const action)
+    };
+    match said {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
 
 impl Filter {
     /// Allows everything of this machine's own interface up to call `last`; other interfaces (32-bit, x32) and later

@@ -104,7 +104,8 @@ impl NamespaceRoom {
             cause: cause.to_string(),
         };
         let program = launch.program.to_owned();
-        if kumiko_linux::is_missing_call(&cause) && failure.stage != Stage::Execute {
+        let own = [Stage::Execute, Stage::Filter].contains(&failure.stage);
+        if kumiko_linux::is_missing_call(&cause) && !own {
             return SandboxError::Machine {
                 mechanism: "namespace".to_owned(),
                 why: "its kernel is older than Linux 5.12".to_owned(),
