@@ -2,6 +2,7 @@
 
 use crate::RpcError;
 use crate::functions::Question;
+use crate::spare::Spare;
 use crate::staging::{Place, Target};
 use bytes::{Bytes, BytesMut};
 use kumiko_idl::{
@@ -228,7 +229,12 @@ impl Arguments {
     }
 
     /// One block of all that travels.
-    pub(crate) fn block(&self, number: u64, block_bytes: u64) -> Result<Bytes, RpcError> {
+    pub(crate) fn block(
+        &self,
+        number: u64,
+        block_bytes: u64,
+        spare: &Spare,
+    ) -> Result<Bytes, RpcError> {
         let from = number.saturating_mul(block_bytes);
         let to = from.saturating_add(block_bytes).min(self.plan.in_bytes);
         let after = self
@@ -241,12 +247,19 @@ impl Arguments {
                 return Ok(bytes.slice(index(from - at)..index(to - at)));
             }
         }
-        let mut block = BytesMut::zeroed(index(to.saturating_sub(from)));
+        let mut block = spare.take(index(to.saturating_sub(from)));
+        let mut done = 0;
         for (at, source) in pieces.iter().take_while(|(at, _)| *at < to) {
             let begin = from.max(*at);
             let end = to.min(at + source.bytes());
-            let target = block.get_mut(index(begin - from)..index(end - from));
-            let Some(target) = target else { continue };
+            let (here, there) = (index(begin - from), index(end - from));
+            if let Some(between) = block.get_mut(done..here) {
+                between.fill(0);
+            }
+            done = there;
+            let Some(target) = block.get_mut(here..there) else {
+                continue;
+            };
             match source {
                 Source::Memory(bytes) => {
                     if let Some(source) = bytes.get(index(begin - at)..index(end - at)) {
@@ -261,7 +274,10 @@ impl Arguments {
                 Source::File(content) => content.read(begin - at, target)?,
             }
         }
-        Ok(block.freeze())
+        if let Some(rest) = block.get_mut(done..) {
+            rest.fill(0);
+        }
+        Ok(spare.lend(block))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::arguments::Arguments;
 use crate::conversation::{BLOCK_BYTES, Given, Left, about, once, passes, say, say_all};
 use crate::error::RpcError;
 use crate::functions::Functions;
+use crate::spare::Spare;
 use crate::stages::Stages;
 use crate::staging::{Place, Staging, Target};
 use crate::streams::{READ_WITHIN, Streams};
@@ -61,6 +62,7 @@ struct Inner {
     count: Mutex<Count>,
     streams: Streams,
     taken: Taken,
+    spare: Spare,
 }
 
 #[derive(Debug, Default)]
@@ -111,6 +113,7 @@ impl Calls {
                 count: Mutex::default(),
                 streams: Streams::of(client),
                 taken: Taken::default(),
+                spare: Spare::default(),
             }),
         }
     }
@@ -458,6 +461,7 @@ impl Calls {
                 functions: &mut functions,
                 staging: &mut staging,
                 stages,
+                spare: &self.inner.spare,
             };
             let both = (&mut stream.sender, &mut stream.receiver);
             let left = once(both, &mut call, given).await;

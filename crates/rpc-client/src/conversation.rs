@@ -4,6 +4,7 @@
 use crate::arguments::Arguments;
 use crate::error::RpcError;
 use crate::functions::Functions;
+use crate::spare::Spare;
 use crate::stages::Stages;
 use crate::staging::Staging;
 use bytes::Bytes;
@@ -47,6 +48,7 @@ pub struct Given<'a> {
     pub functions: &'a mut Functions,
     pub staging: &'a mut Staging,
     pub stages: &'a Stages,
+    pub spare: &'a Spare,
 }
 
 pub fn passes(refusal: &Refusal) -> bool {
@@ -84,6 +86,7 @@ pub async fn once(
         functions,
         staging,
         stages,
+        spare,
     } = given;
     let id = call.id;
     let Some(message) = call.next() else {
@@ -129,7 +132,7 @@ pub async fn once(
                 if *unwanted.borrow() {
                     break;
                 }
-                let data = match arguments.block(number, BLOCK_BYTES) {
+                let data = match arguments.block(number, BLOCK_BYTES, spare) {
                     Ok(data) => data,
                     Err(error) => return Left::Failed(error),
                 };

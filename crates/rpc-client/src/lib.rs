@@ -11,6 +11,7 @@ mod error;
 mod failing;
 mod functions;
 mod notes;
+mod spare;
 mod stages;
 mod staging;
 mod streams;
