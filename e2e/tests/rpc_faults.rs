@@ -489,12 +489,15 @@ fn killed_inside_stages(test: &str, kills: u64) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/calls.c");
     compiled::compile(&site.caller, &source, "calls");
     let (site, killed) = (&site, &AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for number in 0..CALLERS {
-            scope.spawn(move || {
-                let mut calling = Calling::new(site, number);
-                assert_eq!(calling.hear(), "right", "the program begins");
-                for trial in (number..kills).step_by(CALLERS as usize) {
+    let mut all: Vec<Calling> = (0..CALLERS).map(|one| Calling::new(site, one)).collect();
+    for calling in &all {
+        assert_eq!(calling.hear(), "right", "the program begins");
+    }
+    // A kill may hit any of the calls, and one that came no further eight times is given up: so all of a round are over before the next.
+    for round in 0..kills / CALLERS {
+        std::thread::scope(|scope| {
+            for (trial, calling) in (round * CALLERS..).zip(&mut all) {
+                scope.spawn(move || {
                     let mut random = Random(trial);
                     let (call, fault, which) = draw_inside(&mut random, trial);
                     calling.proxy.arm(fault);
@@ -505,12 +508,14 @@ fn killed_inside_stages(test: &str, kills: u64) {
                     killed.fetch_add(was_killed.into(), Ordering::Relaxed);
                     let said = calling.hear();
                     assert_eq!(said, "right", "trial {trial}: {call}, {fault:?}, {which:?}");
-                }
-                drop(calling.stdin);
-                assert!(wait(&mut calling.child).success(), "the program ends well");
-            });
-        }
-    });
+                });
+            }
+        });
+    }
+    for mut calling in all {
+        drop(calling.stdin);
+        assert!(wait(&mut calling.child).success(), "the program ends well");
+    }
     assert_eq!(killed.load(Ordering::Relaxed) as u64, kills);
 }
 
