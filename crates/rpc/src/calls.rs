@@ -10,6 +10,7 @@ use crate::book::{Book, Pending, Told, Unrecorded, VOLATILE};
 use crate::callbacks::Asked;
 use crate::log::LogError;
 use crate::orders::Orders;
+use crate::pace::Pace;
 use crate::pool::{Ask, Pool};
 use crate::registry::{Registry, Routine};
 use crate::store::{Arriving, Held, Store};
@@ -112,6 +113,7 @@ pub(crate) struct Inner<B> {
     /// What is known of calls besides their states.
     live: Mutex<HashMap<CallId, Arc<Live>>>,
     memory_bytes: AtomicU64,
+    pub pace: Pace,
     /// Clients whose record alone is to outlive the machine; after the site was started anew theirs is as all others'.
     records: Mutex<HashSet<u64>>,
     /// How often policies were changed.
@@ -191,6 +193,7 @@ impl<B: BatchSystem> Calls<B> {
             shop,
             live: Mutex::default(),
             memory_bytes: AtomicU64::new(0),
+            pace: Pace::default(),
             records: Mutex::default(),
             changes: AtomicU64::new(0),
             setup,

@@ -11,6 +11,7 @@ mod checkpoints;
 mod log;
 pub mod make;
 mod orders;
+mod pace;
 mod pool;
 pub mod registry;
 mod store;

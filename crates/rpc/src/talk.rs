@@ -18,8 +18,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// A block of more is written to its file by a thread that may wait.
+/// A block of more is written to its file by a thread that may wait, while writing is slow.
 const INLINE_BYTES: usize = 64 << 10;
+/// And one of more in any case.
+const QUICK_BYTES: usize = 512 << 10;
 /// Longest block of arguments or of a result: both ends hold one in memory.
 pub const BLOCK_MOST_BYTES: u64 = 4 << 20;
 
@@ -394,8 +396,14 @@ impl<B: BatchSystem> Talk<B> {
         }
         let last = number + 1 == call.invocation.blocks();
         let sync = last && live.arriving().is_file() && self.calls.is_synced(id.client);
-        let written = if data.len() <= INLINE_BYTES && !sync {
-            live.arriving().write(offset, data)
+        // What goes to the page cache takes less than to wake another thread for it.
+        let pace = &self.calls.pace;
+        let most = match pace.is_quick() {
+            true => QUICK_BYTES,
+            false => INLINE_BYTES,
+        };
+        let written = if data.len() <= most && !sync {
+            pace.of(|| live.arriving().write(offset, data))
         } else {
             let write = move || {
                 live.arriving().write(offset, data)?;

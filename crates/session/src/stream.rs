@@ -213,6 +213,10 @@ impl Receiver {
                     limit: self.max_message_bytes,
                 });
             }
+            if self.partial.is_empty() {
+                // Room for some parts more: a buffer that grows is copied each time.
+                self.partial.reserve(5 * data.len());
+            }
             self.partial.extend_from_slice(&data);
             self.halfway = more;
             if !more {
