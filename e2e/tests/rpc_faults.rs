@@ -105,7 +105,11 @@ fn draw(random: &mut Random, there: There) -> (String, Hurt) {
             }
             2 => {
                 let n = 1_000 + random.below(100_000);
-                (format!("every {n} 0"), 4 * n, 4 * n)
+                // What comes back overwrites what goes in, or goes where it belongs as it comes.
+                match random.below(2) {
+                    0 => (format!("every {n} 0"), 4 * n, 4 * n),
+                    _ => (format!("turn {n} 0"), 16 * n, 16 * n),
+                }
             }
             _ => ("count 10 1000".to_owned(), 1_000, 1_000),
         };
@@ -136,6 +140,7 @@ fn draw(random: &mut Random, there: There) -> (String, Hurt) {
     let call = match random.below(3) {
         0 => "slow 20 5000",
         1 => "count 20 5000",
+        _ if random.below(2) == 0 => "turn 100000 0",
         _ => "every 200000 0",
     };
     let which = match random.below(10) {
@@ -160,7 +165,8 @@ fn draw_inside(random: &mut Random, trial: u64) -> (&'static str, Fault, Which) 
     let (call, way, from, most) = match trial % 3 {
         0 => ("every 200000 0", Way::Up, 20_000, 700_000),
         1 => ("count 40 1000", Way::Up, 600, 2_000),
-        _ => ("every 200000 0", Way::Down, 20_000, 700_000),
+        _ if trial % 2 == 0 => ("every 200000 0", Way::Down, 20_000, 700_000),
+        _ => ("turn 100000 0", Way::Down, 20_000, 1_500_000),
     };
     let fault = Fault {
         way,

@@ -33,7 +33,7 @@ static void say(grpc_error_t error, int right) {
 int main(int argc, char **argv) {
     if (argc != 2 || grpc_initialize(argv[1]) != GRPC_NO_ERROR) return 2;
     grpc_function_handle_t sum = handle("samples/sum"), every = handle("samples/every_other"),
-                           slow = handle("samples/slow"), count = handle("callback/count");
+                           turn = handle("samples/conjugate"), slow = handle("samples/slow"), count = handle("callback/count");
     char line[100], what[16];
     long n, pause_us;
     say(GRPC_NO_ERROR, 1);
@@ -48,6 +48,15 @@ int main(int argc, char **argv) {
             asked = out_of_order = 0;
             grpc_error_t error = grpc_call(&count, (int)n, (int)pause_us, &total, tell);
             say(error, total == n * (n + 1) / 2 && asked == n && out_of_order == 0);
+        } else if (strcmp(what, "turn") == 0) {
+            double *z = malloc((size_t)n * 2 * sizeof *z), *c = malloc((size_t)n * 2 * sizeof *c);
+            if (!z || !c) return 4;
+            for (long i = 0; i < 2 * n; i++) z[i] = (double)i, c[i] = -1;
+            grpc_error_t error = grpc_call(&turn, (int)n, z, c, NULL);
+            int right = 1;
+            for (long i = 0; i < 2 * n; i++) right &= c[i] == (i % 2 ? -z[i] : z[i]);
+            say(error, right);
+            free(z), free(c);
         } else {
             double *x = malloc((size_t)(n + 1) * sizeof *x), s = -1;
             if (!x) return 4;
