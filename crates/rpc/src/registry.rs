@@ -140,7 +140,7 @@ impl Registry {
     /// What is the owner's to read and run is everybody's in a shared one.
     fn mode(&self, owner: u32) -> u32 {
         match self.is_shared {
-            true => owner | (owner & 0o500) >> 3 | (owner & 0o500) >> 6,
+            true => owner | ((owner & 0o500) >> 3) | ((owner & 0o500) >> 6),
             false => owner,
         }
     }
