@@ -126,7 +126,8 @@ impl Book {
         u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The first of those that wait, if `place` gives it a host.
+    /// The first of those that wait, if `place` gives it a host. Where the log cannot be written now, it is when it can: there is one such
+    /// word for each call and process, and nobody would say it again.
     pub fn next_waiting(
         &self,
         place: impl FnOnce(&Call) -> Option<Event>,
@@ -137,7 +138,10 @@ impl Book {
             events: vec![event],
             say: (),
         };
-        Some(self.record(&mut state, answer))
+        let mut records = Vec::new();
+        let pending = apply(&mut state, answer, &mut records);
+        self.write(records);
+        Some(pending)
     }
 
     /// Decides by the ledger and records what follows.
@@ -162,8 +166,11 @@ impl Book {
     ) -> Result<Pending<T>, Unrecorded> {
         let mut state = self.state();
         let answer = decide(&state.ledger);
+        if self.is_stuck() && !answer.events.is_empty() {
+            return Err(Unrecorded::Stuck);
+        }
         let mut records = Vec::new();
-        let mut pending = self.apply(&mut state, answer, &mut records)?;
+        let mut pending = apply(&mut state, answer, &mut records)?;
         // Without a change nobody waits who did not before.
         while !records.is_empty() {
             let Some(event) = next(&mut state, &mut place) else {
@@ -174,7 +181,7 @@ impl Book {
                 say: (),
             };
             // What was recorded before is, whatever becomes of this.
-            let Ok(placed) = self.apply(&mut state, answer, &mut records) else {
+            let Ok(placed) = apply(&mut state, answer, &mut records) else {
                 break;
             };
             pending.record = placed.record;
@@ -191,69 +198,9 @@ impl Book {
         }
     }
 
-    fn record<T>(&self, state: &mut State, answer: Answer<T>) -> Result<Pending<T>, Unrecorded> {
-        let mut records = Vec::new();
-        let pending = self.apply(state, answer, &mut records);
-        self.write(records);
-        pending
-    }
-
-    fn apply<T>(
-        &self,
-        state: &mut State,
-        answer: Answer<T>,
-        records: &mut Vec<Record>,
-    ) -> Result<Pending<T>, Unrecorded> {
-        let stuck = self
-            .log
-            .as_ref()
-            .is_some_and(|log| log.written().borrow().stuck);
-        if stuck && !answer.events.is_empty() {
-            return Err(Unrecorded::Stuck);
-        }
-        let mut told = Told {
-            say: answer.say,
-            actions: Vec::new(),
-            changed: Vec::new(),
-        };
-        for event in answer.events {
-            let call = match &event {
-                Event::Call { call, .. } => Some(*call),
-                _ => None,
-            };
-            let find = |ledger: &Ledger, id| match ledger.find(id) {
-                Known::Call(_, call) => Some(call.clone()),
-                _ => None,
-            };
-            let before = call.and_then(|id| find(&state.ledger, id));
-            let record = Record {
-                number: state.ledger.last_record + 1,
-                event,
-            };
-            state
-                .ledger
-                .apply(&record)
-                .map_err(|illegal| Unrecorded::Bug(illegal.why))?;
-            if let Some(after) = call.and_then(|id| find(&state.ledger, id)) {
-                if matches!(after.stage, Stage::Waiting { .. }) {
-                    state.waiting.push_back(after.id);
-                }
-                told.actions.extend(new_actions(before.as_ref(), &after));
-                told.changed.push(after.id);
-                if matches!(after.stage, Stage::Done { .. }) {
-                    state.heard.remove(&after.id);
-                }
-            }
-            if let Event::Left { client } = &record.event {
-                let (client, sequence) = (*client, 0);
-                state.heard.remove(&CallId { client, sequence });
-            }
-            records.push(record);
-        }
-        Ok(Pending {
-            record: state.ledger.last_record,
-            told,
-        })
+    fn is_stuck(&self) -> bool {
+        let log = self.log.as_ref();
+        log.is_some_and(|log| log.written().borrow().stuck)
     }
 
     /// Records of what is forgotten leave the log, when there may be many.
@@ -316,6 +263,56 @@ fn next(state: &mut State, place: impl FnOnce(&Call) -> Option<Event>) -> Option
     }
 }
 
+fn apply<T>(
+    state: &mut State,
+    answer: Answer<T>,
+    records: &mut Vec<Record>,
+) -> Result<Pending<T>, Unrecorded> {
+    let mut told = Told {
+        say: answer.say,
+        actions: Vec::new(),
+        changed: Vec::new(),
+    };
+    for event in answer.events {
+        let call = match &event {
+            Event::Call { call, .. } => Some(*call),
+            _ => None,
+        };
+        let find = |ledger: &Ledger, id| match ledger.find(id) {
+            Known::Call(_, call) => Some(call.clone()),
+            _ => None,
+        };
+        let before = call.and_then(|id| find(&state.ledger, id));
+        let record = Record {
+            number: state.ledger.last_record + 1,
+            event,
+        };
+        state
+            .ledger
+            .apply(&record)
+            .map_err(|illegal| Unrecorded::Bug(illegal.why))?;
+        if let Some(after) = call.and_then(|id| find(&state.ledger, id)) {
+            if matches!(after.stage, Stage::Waiting { .. }) {
+                state.waiting.push_back(after.id);
+            }
+            told.actions.extend(new_actions(before.as_ref(), &after));
+            told.changed.push(after.id);
+            if matches!(after.stage, Stage::Done { .. }) {
+                state.heard.remove(&after.id);
+            }
+        }
+        if let Event::Left { client } = &record.event {
+            let (client, sequence) = (*client, 0);
+            state.heard.remove(&CallId { client, sequence });
+        }
+        records.push(record);
+    }
+    Ok(Pending {
+        record: state.ledger.last_record,
+        told,
+    })
+}
+
 /// Decided, and not yet on the disk.
 #[derive(Debug)]
 #[must_use]
@@ -328,5 +325,62 @@ impl<T> Pending<T> {
     /// What is said when it is.
     pub fn say(&self) -> &T {
         &self.told.say
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use kumiko_call::event::{CallEvent, Invocation};
+    use kumiko_call::respond;
+    use rusqlite::Connection;
+
+    #[tokio::test]
+    async fn a_call_is_placed_once_while_the_log_cannot_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.db");
+        let book = Book::logged(&path).unwrap();
+        let id = CallId {
+            client: 1,
+            sequence: 1,
+        };
+        let registered = |client| Event::Registered {
+            client,
+            subject: "/CN=a".to_owned(),
+        };
+        let invocation = Invocation {
+            routine: "m/f".to_owned(),
+            in_bytes: 0,
+            block_bytes: 1,
+            keep_ms: 1,
+        };
+        let event = CallEvent::Invoked(invocation);
+        let invoked = Event::Call { call: id, event };
+        let say = |events: &[Event]| {
+            let events = events.to_vec();
+            book.ask(|_| Answer { events, say: () })
+        };
+        book.recorded(say(&[registered(1), invoked]).unwrap()).await;
+        let other = Connection::open(&path).unwrap();
+        let rename = |from, to| {
+            let sql = format!("ALTER TABLE {from} RENAME TO {to}");
+            other.execute_batch(&sql).unwrap();
+        };
+        rename("records", "away");
+        let unwritten = say(&[registered(2)]).unwrap();
+        let mut written = book.log.as_ref().unwrap().written();
+        written.wait_for(|written| written.stuck).await.unwrap();
+        assert_eq!(say(&[registered(3)]).unwrap_err(), Unrecorded::Stuck);
+        let place = |call: &Call| respond::placed(call, "worker 1");
+        let placed = book.next_waiting(place).unwrap().unwrap();
+        assert!(book.next_waiting(place).is_none());
+        rename("away", "records");
+        book.recorded(unwritten).await;
+        let told = book.recorded(placed).await;
+        assert_eq!(told.changed, [id]);
+        let all = book.history(id).await.unwrap();
+        assert_eq!(all.len(), 2, "{all:?}");
     }
 }
