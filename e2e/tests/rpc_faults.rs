@@ -433,12 +433,17 @@ fn whatever_dies_or_fails_every_call_has_its_one_right_result() {
         right: AtomicUsize::new(0),
         hurt: AtomicUsize::new(0),
     };
+    // Before anything is hurt: who has never reached the site is told so at once.
+    let callers: Vec<Calling> = (0..CALLERS.min(trials))
+        .map(|number| Calling::new(site, number))
+        .collect();
+    for calling in &callers {
+        assert_eq!(calling.hear(), "right", "the program begins");
+    }
     std::thread::scope(|scope| {
-        for number in 0..CALLERS.min(trials) {
+        for (number, mut calling) in (0..).zip(callers) {
             let tally = &tally;
             scope.spawn(move || {
-                let mut calling = Calling::new(site, number);
-                assert_eq!(calling.hear(), "right", "the program begins");
                 for trial in (number..trials).step_by(CALLERS as usize) {
                     let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(trial));
                     let (call, hurt) = draw(&mut random, site.there());

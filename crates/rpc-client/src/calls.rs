@@ -30,6 +30,8 @@ const KEEP: Duration = Duration::from_secs(24 * 3600);
 const GIVE_UP: Duration = Duration::from_secs(90);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
+/// A site that is started anew is back within this.
+const ANEW_WITHIN: Duration = Duration::from_secs(5);
 /// For the next call to come, which says along with its own words that a result was taken.
 const SOON: Duration = Duration::from_millis(2);
 
@@ -135,7 +137,28 @@ impl Calls {
             .ok_or(RpcError::Unexpected)
     }
 
+    /// Asked again for a while: the site may just be started anew.
     async fn signatures(&self, routine: &str) -> Result<Vec<Signature>, RpcError> {
+        let cause = match self.signatures_once(routine).await {
+            Err(RpcError::Stream(cause)) => cause,
+            other => return other,
+        };
+        let again = async {
+            loop {
+                tokio::time::sleep(PAUSE).await;
+                match self.signatures_once(routine).await {
+                    Err(RpcError::Stream(cause)) => {
+                        tracing::debug!(%cause, "routines are asked for again");
+                    }
+                    other => return other,
+                }
+            }
+        };
+        let came = tokio::time::timeout(ANEW_WITHIN, again).await;
+        came.unwrap_or_else(|_| Err(cause.into()))
+    }
+
+    async fn signatures_once(&self, routine: &str) -> Result<Vec<Signature>, RpcError> {
         let mut stream = self.inner.streams.get().await?;
         let routine = routine.to_owned();
         say(&mut stream.sender, ToSite::Signature { routine }).await?;

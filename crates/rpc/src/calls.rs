@@ -489,7 +489,7 @@ impl<B: BatchSystem> Inner<B> {
             Action::Place { .. } => self.place(book),
             Action::Run { attempt, host, .. } => match host_number(&host) {
                 Some(number) => self.run(attempt, number),
-                None => self.end(attempt, gone_routine()),
+                None => self.end(attempt, gone_routine(), None),
             },
             // A worker sees it whenever it gets to this call, and in no other.
             Action::Cancel { attempt, .. } => {

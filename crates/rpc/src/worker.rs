@@ -87,7 +87,7 @@ pub struct Run {
     pub cancelled: watch::Receiver<bool>,
     /// Told once it has computed for a while.
     pub started: oneshot::Sender<()>,
-    pub done: oneshot::Sender<Done>,
+    pub done: oneshot::Sender<Over>,
 }
 
 /// Of a result also its length; of another end, the numbers of the newest checkpoints that were made, upwards.
@@ -98,6 +98,10 @@ pub enum Done {
     /// Its host is given up; with the numbers of the newest checkpoints that are here.
     Lost(Vec<u64>),
 }
+
+/// Of a run, with the worker that may be given another one when that is on its way to the log: of two calls that are recorded as one
+/// worker's, a site that begins anew would not know which it computes.
+pub type Over = (Done, Option<u64>);
 
 impl Done {
     fn ended(end: End) -> Done {
@@ -189,7 +193,7 @@ pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
 pub fn unheard(run: Run) {
     let cause = "its process ended before it heard of the call".to_owned();
     // The site is going down, if nobody listens.
-    let _ = run.done.send(Done::ended(End::Killed { cause }));
+    let _ = run.done.send((Done::ended(End::Killed { cause }), None));
 }
 
 fn ended_by(what: &str, error: &io::Error) -> End {
@@ -264,7 +268,7 @@ impl<B: BatchSystem> Worker<B> {
                 Ok(()) => self.compute(*run).await,
                 Err(end) => {
                     self.ended = Some(Outcome::Cancelled);
-                    let _ = run.done.send(Done::ended(end));
+                    let _ = run.done.send((Done::ended(end), None));
                 }
             },
             Begin::Adopt(run, told) => self.adopt(*run, told).await,
@@ -385,13 +389,10 @@ impl<B: BatchSystem> Worker<B> {
         }
     }
 
-    /// The worker is free again before anybody hears of the end, so that what follows finds it.
     fn done(&self, run: Run, done: Done) {
-        if self.ended.is_none() && !self.lost {
-            self.shop.pool.idle(self.number);
-        }
+        let is_free = self.ended.is_none() && !self.lost;
         // The site is going down, if nobody listens.
-        let _ = run.done.send(done);
+        let _ = run.done.send((done, is_free.then_some(self.number)));
     }
 
     fn tell(&mut self, run: &Run) -> io::Result<Option<PathBuf>> {
@@ -534,11 +535,11 @@ impl<B: BatchSystem> Worker<B> {
             match self.find_answer(&run) {
                 Some(Heard::Result(result)) => {
                     let done = self.result(&run, result).await;
-                    let _ = run.done.send(done);
+                    let _ = run.done.send((done, None));
                     break;
                 }
                 Some(Heard::Fails(end)) => {
-                    let _ = run.done.send(Done::ended(end));
+                    let _ = run.done.send((Done::ended(end), None));
                     break;
                 }
                 Some(Heard::Asks(_)) | None => {}
@@ -553,7 +554,7 @@ impl<B: BatchSystem> Worker<B> {
                     },
                 };
                 let done = self.unfinished(&run, end).await;
-                let _ = run.done.send(done);
+                let _ = run.done.send((done, None));
                 return;
             }
             // Whether it has heard of the call is not known: another process computes it, unless it has answered.
@@ -561,7 +562,7 @@ impl<B: BatchSystem> Worker<B> {
                 self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
             }
             if let Some(done) = self.given_up(&run).await {
-                let _ = run.done.send(done);
+                let _ = run.done.send((done, None));
                 return;
             }
             tokio::select! {

@@ -58,7 +58,8 @@ impl<B: BatchSystem> Inner<B> {
             let number = host_number(&attempt.host).unwrap_or(0);
             let calls = Arc::clone(self);
             let end = match self.make_run(id) {
-                Some(Ok(made)) if left.contains(&number) => {
+                // One worker has one call.
+                Some(Ok(made)) if left.contains(&number) && !theirs.contains(&number) => {
                     theirs.push(number);
                     let begin = Begin::Adopt(Box::new(made.run), attempt.started);
                     worker::begin(&self.shop, number, begin);
@@ -70,7 +71,7 @@ impl<B: BatchSystem> Inner<B> {
                     cause: "the site died before its process began".to_owned(),
                 },
             };
-            tokio::spawn(async move { calls.ended(id, end).await });
+            self.end(id, end, None);
         }
         for number in left.iter().filter(|number| !theirs.contains(number)) {
             worker::begin(&self.shop, *number, Begin::Leave);

@@ -6,7 +6,7 @@ use crate::callbacks::Asked;
 use crate::pool::Ask;
 use crate::registry::Routine;
 use crate::store::Arriving;
-use crate::worker::{self, Begin, Done, Order, Run};
+use crate::worker::{self, Begin, Done, Order, Over, Run};
 use kumiko_call::call::Call;
 use kumiko_call::event::{End, Event};
 use kumiko_call::id::AttemptId;
@@ -36,7 +36,7 @@ pub(super) struct Hearing {
     started: oneshot::Receiver<()>,
     asks: UnboundedReceiver<Asked>,
     doubts: UnboundedReceiver<bool>,
-    done: oneshot::Receiver<Done>,
+    done: oneshot::Receiver<Over>,
 }
 
 impl<B: BatchSystem> Inner<B> {
@@ -84,10 +84,7 @@ impl<B: BatchSystem> Inner<B> {
         match self.make_run(attempt) {
             // It is over already.
             None => self.shop.pool.idle(number),
-            Some(Err(end)) => {
-                self.shop.pool.idle(number);
-                self.end(attempt, end);
-            }
+            Some(Err(end)) => self.end(attempt, end, Some(number)),
             Some(Ok(made)) => {
                 let ask = Ask::Run(Box::new(made.run));
                 if let Err(Ask::Run(run)) = self.shop.pool.ask(number, ask) {
@@ -103,9 +100,9 @@ impl<B: BatchSystem> Inner<B> {
         }
     }
 
-    pub(super) fn end(self: &Arc<Self>, attempt: AttemptId, end: End) {
+    pub(super) fn end(self: &Arc<Self>, attempt: AttemptId, end: End, free: Option<u64>) {
         let calls = Arc::clone(self);
-        tokio::spawn(async move { calls.ended(attempt, end).await });
+        tokio::spawn(async move { calls.ended(attempt, end, free).await });
     }
 
     pub(super) async fn follow(self: &Arc<Self>, attempt: AttemptId, mut heard: Hearing) {
@@ -127,35 +124,37 @@ impl<B: BatchSystem> Inner<B> {
         if let Some(live) = self.live(attempt.call) {
             live.asked.close(attempt.epoch);
         }
+        // Else the site goes down: the next one finds the worker again.
+        let Ok((done, free)) = done else { return };
         let end = match done {
-            // The site goes down: the next one finds the worker again.
-            Err(_) => return,
-            Ok(Done::Ended(end, checkpoints)) => {
+            Done::Ended(end, checkpoints) => {
                 for number in checkpoints {
                     self.host(&FromHost::Checkpoint { attempt, number }).await;
                 }
                 end
             }
-            Ok(Done::Lost(made)) => {
+            Done::Lost(made) => {
                 let lost = |call: &Call| respond::to_loss(call, attempt.epoch, &made);
                 self.note(attempt, lost).await;
                 return self.place_all();
             }
-            Ok(Done::Finished(held, out_bytes)) => {
+            Done::Finished(held, out_bytes) => {
                 if let Some(live) = self.live(attempt.call) {
                     *lock(&live.result) = Some(held);
                 }
                 End::Finished { out_bytes }
             }
         };
-        self.ended(attempt, end).await;
+        self.ended(attempt, end, free).await;
     }
 
-    pub(super) async fn ended(self: &Arc<Self>, attempt: AttemptId, end: End) {
+    async fn ended(self: &Arc<Self>, attempt: AttemptId, end: End, free: Option<u64>) {
         if end == End::NoSpace {
             self.until_there_may_be_room(attempt).await;
         }
-        self.host(&FromHost::Ended { attempt, end }).await;
+        let message = FromHost::Ended { attempt, end };
+        let decide = |ledger: &Ledger| respond::to_host(ledger, &message);
+        self.record(attempt, decide, free).await;
         self.place_all();
     }
 
@@ -195,31 +194,34 @@ impl<B: BatchSystem> Inner<B> {
 
     /// What follows for the call from what is seen of an attempt.
     async fn note(self: &Arc<Self>, attempt: AttemptId, events: impl Fn(&Call) -> Vec<Event>) {
-        self.record(attempt, |ledger| respond::Answer {
+        let decide = |ledger: &Ledger| respond::Answer {
             events: match ledger.find(attempt.call) {
                 Known::Call(_, call) => events(call),
                 _ => Vec::new(),
             },
             say: (),
-        })
-        .await;
+        };
+        self.record(attempt, decide, None).await;
     }
 
     /// What a host says; said until it is recorded (P35).
     async fn host(self: &Arc<Self>, message: &FromHost) {
         let decide = |ledger: &Ledger| respond::to_host(ledger, message);
-        self.record(message.attempt(), decide).await;
+        self.record(message.attempt(), decide, None).await;
     }
 
+    /// The worker, if one is given, is free for what is recorded behind this.
     async fn record<T>(
         self: &Arc<Self>,
         attempt: AttemptId,
         decide: impl Fn(&Ledger) -> respond::Answer<T>,
+        free: Option<u64>,
     ) {
         let book = self.book(attempt.call.client);
         loop {
             match book.ask(&decide) {
                 Ok(pending) => {
+                    self.free(free);
                     let told = book.recorded(pending).await;
                     self.act(book, told);
                     return;
@@ -227,9 +229,16 @@ impl<B: BatchSystem> Inner<B> {
                 Err(Unrecorded::Stuck) => tokio::time::sleep(Duration::from_millis(200)).await,
                 Err(error) => {
                     tracing::error!(%error, %attempt, "what became of a call cannot be recorded");
-                    return;
+                    return self.free(free);
                 }
             }
+        }
+    }
+
+    fn free(self: &Arc<Self>, worker: Option<u64>) {
+        if let Some(number) = worker {
+            self.shop.pool.idle(number);
+            self.place_all();
         }
     }
 
