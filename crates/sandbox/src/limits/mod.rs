@@ -64,10 +64,13 @@ pub struct Exceeded {
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = Limits::words(self.limited, self.limit);
-        write!(f, "{limit}: it came to {}", self.used)?;
         match self.unheld {
-            true => write!(f, ", and it goes on when it is stopped for that (SIGCONT)"),
-            false => Ok(()),
+            // How fast it was between two looks, which may be close together, says nothing.
+            true => write!(
+                f,
+                "{limit}: it goes on when it is stopped for that (SIGCONT)"
+            ),
+            false => write!(f, "{limit}: it came to {}", self.used),
         }
     }
 }
