@@ -93,6 +93,8 @@ const OLD_ROOT_GATE: &CStr = c".old";
 const OLD_ROOT: &CStr = c".old/root";
 /// Name of a thing that is removed again before anybody can see it.
 const BLANK: &CStr = c".blank";
+/// So often in a row a place may be replaced while it is mounted on: who does nothing but that holds up nobody.
+const PLACES_GONE: u32 = 100;
 
 pub(super) fn build(
     view: &View,
@@ -268,19 +270,25 @@ pub(super) fn processes() -> Result<OwnedFd, Errno> {
     filesystem(c"proc", &[(c"hidepid", c"ptraceable")], attributes)
 }
 
+/// A file that is replaced between being found and being mounted on (rename(2)) is looked up again.
 pub(super) fn put(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {
     let path = OFlags::PATH | OFlags::CLOEXEC;
-    let place = rustix::fs::openat2(CWD, at, path, Mode::empty(), beneath())
-        .map_err(Failure::step(Stage::Place, index))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    let moved = rustix::mount::move_mount(tree, c"", &place, c"", flags);
-    // Closing takes longer than opening; the end of this process does it while the program runs.
-    std::mem::forget(place);
-    moved.map_err(|errno| match errno {
-        // A file cannot be put on a directory, nor the other way round.
-        Errno::NOTDIR => Failure::step(Stage::Place, index)(errno),
-        errno => Failure::step(Stage::Mount, index)(errno),
-    })
+    let mut again = PLACES_GONE;
+    loop {
+        let place = rustix::fs::openat2(CWD, at, path, Mode::empty(), beneath())
+            .map_err(Failure::step(Stage::Place, index))?;
+        let moved = rustix::mount::move_mount(tree, c"", &place, c"", flags);
+        // Closing takes longer than opening; the end of this process does it while the program runs.
+        std::mem::forget(place);
+        match moved {
+            Ok(()) => return Ok(()),
+            Err(Errno::NOENT) if again > 0 => again -= 1,
+            // A file cannot be put on a directory, nor the other way round.
+            Err(Errno::NOTDIR) => return Err(Failure::step(Stage::Place, index)(Errno::NOTDIR)),
+            Err(errno) => return Err(Failure::step(Stage::Mount, index)(errno)),
+        }
+    }
 }
 
 fn put_on_made(tree: &OwnedFd, at: &CStr, index: usize) -> Result<(), Failure> {

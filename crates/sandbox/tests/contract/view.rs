@@ -1,9 +1,10 @@
 //! Duties 1 and 2: what is shown, and what can be done with it.
 
 use crate::common::*;
-use crate::{Case, check};
+use crate::{Case, check, site};
 use kumiko_policy::{Policy, narrow, parse};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn a_guest_sees_what_the_policy_shows_and_nothing_else() {
@@ -395,4 +396,33 @@ fn a_policy_may_be_long() {
         .unwrap();
     let limit = String::from_utf8_lossy(&limit.stdout).into_owned();
     assert_eq!(got.stdout, format!("900\n{limit}"), "{}", got.stderr);
+}
+
+/// As an account is added on the host, which replaces /etc/group.
+#[test]
+fn what_is_replaced_all_the_time_keeps_no_guest_from_starting() {
+    let Some(_) = machine("what_is_replaced_all_the_time_keeps_no_guest_from_starting") else {
+        return;
+    };
+    let host = Scratch::new();
+    host.put("job/", "");
+    let (file, next) = (host.put("real/file", ""), host.put("real/next", ""));
+    let dir = host.path("real");
+    let policy = site(&format!("[paths]\n'{dir}' = 'read'\n'{file}' = 'hidden'"));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                std::fs::write(&next, "").unwrap();
+                std::fs::rename(&next, &file).unwrap();
+            }
+        });
+        let start = || {
+            let mut room = room(&policy, &host.0.join("job"))?;
+            run(&mut *room, "/bin/true", &[], &[])
+        };
+        let failed = (0..50).find_map(|_| start().err());
+        is_over.store(true, Ordering::Relaxed);
+        assert!(failed.is_none(), "{}", failed.unwrap());
+    });
 }
