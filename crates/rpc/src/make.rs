@@ -228,8 +228,13 @@ fn succeeded(command: &Command, output: Output) -> Result<Output, MakeError> {
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim_end();
+    let words = words.join(" ");
     Err(MakeError::Failed {
-        command: words.join(" "),
+        // Names without a folder are looked for there.
+        command: match command.get_current_dir() {
+            Some(folder) => format!("in {}: {words}", folder.display()),
+            None => words,
+        },
         status: output.status.to_string(),
         said: match said.is_empty() {
             true => String::new(),
