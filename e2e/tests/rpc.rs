@@ -3,7 +3,7 @@
 
 mod routines;
 
-use kumiko_e2e::{kill, until};
+use kumiko_e2e::{finish, kill, kumiko, told, until};
 use routines::{Caller, npy};
 use serde_json::json;
 
@@ -30,6 +30,47 @@ fn linpack_is_made_registered_listed_and_solves_what_it_is_given() {
     let written = std::fs::read(caller.person.home.path().join("x.npy")).unwrap();
     assert!(written.starts_with(b"\x93NUMPY"));
     assert_eq!(written.len() % 64, 24);
+}
+
+#[test]
+fn arrays_go_from_files_to_files_without_being_whole_in_memory() {
+    let caller = Caller::with(&["samples"]);
+    let count = 5_000_000;
+    let numbers: Vec<f64> = (0..2 * count).map(|one| f64::from(one) - 0.5).collect();
+    caller.file(
+        "z.npy",
+        &routines::npy_of("<c16", &[count as u64], &numbers),
+    );
+    // 80 MB each way, and 64 MiB of memory.
+    let script = "ulimit -d 65536 && exec \"$@\"";
+    let program = kumiko();
+    let words = ["-c", script, "sh", program.to_str().unwrap(), "rpc"];
+    let call = ["call", "samples/conjugate", "@z.npy", "--out", "c=c.npy"];
+    let run = |words: &[&str]| finish(&mut caller.person.program("sh", words));
+    let called = run(&[&words[..], &call].concat());
+    assert!(called.status.success(), "{}", told(&called));
+    let c = std::fs::read(caller.person.home.path().join("c.npy")).unwrap();
+    let (header, elements) = c.split_at(c.len() - 16 * count as usize);
+    assert!(header.starts_with(b"\x93NUMPY") && header.len() % 64 == 0);
+    let expected = numbers.iter().enumerate().map(|(at, one)| match at % 2 {
+        0 => *one,
+        _ => -one,
+    });
+    let found = elements.chunks_exact(8);
+    let found = found.map(|one| f64::from_le_bytes(one.try_into().unwrap()));
+    assert!(found.eq(expected));
+    // Where it cannot be written nothing is begun, and nothing else is left.
+    let call = ["call", "samples/conjugate", "@z.npy", "--out", "c=no/c.npy"];
+    let called = run(&[&words[..], &call].concat());
+    assert!(
+        told(&called).contains("writing no/c.npy"),
+        "{}",
+        told(&called)
+    );
+    let all = std::fs::read_dir(caller.person.home.path()).unwrap();
+    let names = all.map(|one| one.unwrap().file_name().into_string().unwrap());
+    let new: Vec<String> = names.filter(|name| name.ends_with(".new")).collect();
+    assert!(new.is_empty(), "{new:?}");
 }
 
 #[test]

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 /// Far more than any of this takes.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Why a job is ended that cannot be held by stopping it.
 const GOES_ON: &str = "it goes on when it is stopped";
 
 fn possible(test: &str) -> bool {
@@ -239,9 +238,8 @@ fn no_way_to_go_on_gives_a_job_more_of_a_processor() {
         );
         for sandbox in [sandbox, sandbox_without_groups] {
             let output = sandbox(&["cpu=5%"], &script).output().unwrap();
-            // One that is let go on more often than it is looked at, on a busy machine, cannot be held: it is ended.
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            if stderr.contains(GOES_ON) {
+            // On a busy machine one that cannot be held is ended.
+            if String::from_utf8_lossy(&output.stderr).contains(GOES_ON) {
                 continue;
             }
             let said = String::from_utf8_lossy(&output.stdout);

@@ -38,11 +38,14 @@ pub enum NpyError {
     Length { got: u64, expected: u128 },
 }
 
-/// Reads the beginning of a file; `whole`: all of it is here, and must have the elements that its shape says.
+/// Longest beginning of a file, up to where the elements stand.
+pub const HEAD_MOST_BYTES: usize = 12 + HEADER_MOST_BYTES;
+
+/// Reads the beginning of a file; `file_bytes`: of all of it, which must have the elements that its shape says.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(bytes: &[u8], whole: bool) -> Result<Npy, NpyError> {
+pub fn read(bytes: &[u8], file_bytes: Option<u64>) -> Result<Npy, NpyError> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(NpyError::Magic)?;
     let (length, at) = match *rest {
         [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([a, b])), 10),
@@ -81,14 +84,14 @@ pub fn read(bytes: &[u8], whole: bool) -> Result<Npy, NpyError> {
         return Err(NpyError::Fortran);
     }
     let data_at = at + length;
-    if whole {
+    if let Some(file_bytes) = file_bytes {
         let elements = shape.iter().try_fold(1u128, |product, size| {
             product.checked_mul(u128::from(*size))
         });
         let width = u128::from(element.bytes().unwrap_or(1));
         let expected = elements.and_then(|elements| elements.checked_mul(width));
         let expected = expected.ok_or(NpyError::Field { what: "shape" })?;
-        let got = (bytes.len() - data_at) as u64;
+        let got = file_bytes.saturating_sub(data_at as u64);
         if u128::from(got) != expected {
             return Err(NpyError::Length { got, expected });
         }

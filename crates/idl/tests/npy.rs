@@ -37,7 +37,7 @@ fn arrays_are_read_with_their_type_and_shape() {
             element: found,
             shape: sizes,
             data_at,
-        } = read(&bytes, true).unwrap();
+        } = read(&bytes, Some(bytes.len() as u64)).unwrap();
         assert_eq!((found, sizes.as_slice()), (element, shape), "{name}");
         assert!(data_at <= bytes.len());
     };
@@ -71,7 +71,9 @@ fn arrays_are_read_with_their_type_and_shape() {
 fn what_is_no_array_of_numbers_is_refused_with_the_reason() {
     let check = |name, ours: &[u8], expected: &str| {
         let bytes = vector("invalid", name, ours);
-        let error = read(&bytes, true).unwrap_err().to_string();
+        let error = read(&bytes, Some(bytes.len() as u64))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{name}: {error}");
     };
     let with = |header: &str| of(1, header, &[0; 48]);
@@ -131,7 +133,7 @@ fn what_is_written_is_read_as_the_same_and_data_begin_where_they_can_be_mapped()
     ] {
         let written = header(element, &shape).unwrap();
         assert_eq!(written.len() % 64, 0);
-        let found = read(&written, false).unwrap();
+        let found = read(&written, None).unwrap();
         assert_eq!(found.element, element);
         assert_eq!(found.shape, shape);
         assert_eq!(found.data_at, written.len());

@@ -1,11 +1,12 @@
 //! What a spool needs of the kernel: moving bytes from pipes into files without seeing them, giving back and
 //! reserving room, one owner at a time.
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -142,6 +143,28 @@ pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     private.create(true).truncate(true).write(true).mode(0o600);
     private.open(&new)?.write_all(bytes)?;
     std::fs::rename(&new, path)
+}
+
+/// A file that has no name yet, in a folder: gone when it is closed without [`give_name`], however this process ends.
+///
+/// # Errors
+/// `Unsupported`: the folder's file system has none such.
+pub fn nameless(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666))?;
+    Ok(file.into())
+}
+
+/// Gives it its first name, which nothing else may have.
+pub fn give_name(file: impl AsFd, path: &Path) -> io::Result<()> {
+    let own = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    Ok(rustix::fs::linkat(
+        CWD,
+        own,
+        CWD,
+        path,
+        AtFlags::SYMLINK_FOLLOW,
+    )?)
 }
 
 /// The effective user id of this process.

@@ -30,6 +30,8 @@ pub enum Argument {
     Array(Bytes),
     /// The same in memory that is its owner's, who may take it back before the call is over.
     Lent { bytes: u64, lender: Arc<dyn Lender> },
+    /// The same in a file.
+    Stored(Content),
     /// Where its content is, if it goes in, and where what comes back goes.
     File {
         from: Option<Content>,
@@ -50,6 +52,8 @@ pub trait Lender: fmt::Debug + Send + Sync {
 pub struct Content {
     file: Arc<File>,
     path: PathBuf,
+    /// Where they begin.
+    at: u64,
     bytes: u64,
 }
 
@@ -69,12 +73,33 @@ impl Content {
         Ok(Content {
             file: Arc::new(file),
             path: path.to_owned(),
+            at: 0,
             bytes: meta.len(),
         })
     }
 
-    fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), RpcError> {
-        self.file.read_exact_at(to, offset).map_err(|cause| {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What follows this many of them.
+    #[must_use]
+    pub fn after(self, bytes: u64) -> Content {
+        let bytes = bytes.min(self.bytes);
+        Content {
+            at: self.at + bytes,
+            bytes: self.bytes - bytes,
+            ..self
+        }
+    }
+
+    /// Some of them.
+    ///
+    /// # Errors
+    /// They cannot be read, or are not there any more.
+    pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), RpcError> {
+        let at = self.at.saturating_add(offset);
+        self.file.read_exact_at(to, at).map_err(|cause| {
             let path = self.path.clone();
             RpcError::File { path, cause }
         })
@@ -162,10 +187,11 @@ impl Arguments {
                     Placed::Array {
                         given: Some(span), ..
                     },
-                    Argument::Array(_) | Argument::Lent { .. },
+                    Argument::Array(_) | Argument::Lent { .. } | Argument::Stored(_),
                 ) => {
                     let source = match argument {
                         Argument::Array(bytes) => Source::Memory(bytes.clone()),
+                        Argument::Stored(content) => Source::File(content.clone()),
                         Argument::Lent { bytes, lender } => Source::Lent {
                             bytes: *bytes,
                             lender: Arc::clone(lender),

@@ -318,20 +318,7 @@ impl Calls {
         };
         let came = self.converse(call, form, stages).await;
         stages.over();
-        let (bytes, got) = came?;
-        let expected = arguments.plan.out_bytes;
-        let without_files = match arguments.plan.has_files() {
-            true => bytes.len() as u64,
-            false => got,
-        };
-        match without_files == expected {
-            true => Ok(bytes),
-            false => Err(RpcError::Result {
-                call: id,
-                got,
-                expected,
-            }),
-        }
+        whole(id, &arguments.plan, came?)
     }
 
     /// The result of a call that another client, or this one before it died, has begun.
@@ -350,7 +337,8 @@ impl Calls {
         Ok(bytes)
     }
 
-    /// As [`Calls::attach`], of a call whose files go to the targets.
+    /// As [`Calls::attach`], of a call of which it is known where everything stands: its files go to the targets, and arrays to their places
+    /// (none, if it has files).
     ///
     /// # Errors
     /// There is no result, and why.
@@ -359,16 +347,17 @@ impl Calls {
         id: CallId,
         plan: &Plan,
         targets: &[Target],
+        places: &[Place],
     ) -> Result<Bytes, RpcError> {
         let form = Form {
             arguments: None,
             plan: Some(plan),
             targets,
-            places: &[],
+            places,
         };
         let stages = Stages::default();
-        let (bytes, _) = self.converse(ClientCall::attach(id), form, &stages).await?;
-        Ok(bytes)
+        let came = self.converse(ClientCall::attach(id), form, &stages).await?;
+        whole(id, plan, came)
     }
 
     /// Says soon that the result is where it belongs (P42), or that nobody wants it. Best effort: it expires otherwise. Needs a tokio
@@ -560,6 +549,23 @@ impl Calls {
                 _ => Phase::Inviting,
             };
         }
+    }
+}
+
+/// All came that the plan says; but for arrays that have a place.
+fn whole(call: CallId, plan: &Plan, (bytes, got): (Bytes, u64)) -> Result<Bytes, RpcError> {
+    let got = match plan.has_files() {
+        true => bytes.len() as u64,
+        false => got,
+    };
+    let expected = plan.out_bytes;
+    match got == expected {
+        true => Ok(bytes),
+        false => Err(RpcError::Result {
+            call,
+            got,
+            expected,
+        }),
     }
 }
 

@@ -2,18 +2,17 @@
 //! before the call begins (spec/rpc P40), and goes when the result is where it belongs.
 
 use super::measured::{self, Kept};
+use super::results::Outputs;
 use super::{Call, Results, find, values};
 use crate::args::Format;
 use crate::connect;
 use crate::fail::{Failure, While};
 use crate::home::Home;
-use crate::output::say;
 use kumiko_call::id::CallId;
 use kumiko_client::Client;
 use kumiko_directory::estimate::Work;
-use kumiko_idl::{Plan, Signature};
+use kumiko_idl::Signature;
 use kumiko_rpc_client::{Arguments, Calls, Note, Notes, RpcError, Settings, Stages, call_id};
-use serde_json::{Map, Value as Json};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -78,6 +77,8 @@ async fn call_at(
     let given = values::arguments(signature, &asked.arguments, &targets)?;
     let heads = kumiko_rpc_client::heads(signature, &given)?;
     let arguments = Arguments::new(signature, &given)?;
+    let outputs = Outputs::new(signature, &arguments.plan, &targets)?;
+    let arguments = arguments.with_places(outputs.places());
     let id = match calls.number().await {
         Ok(id) => id,
         Err(error) => return Ok(Err(error)),
@@ -107,7 +108,7 @@ async fn call_at(
         }
         came => {
             let done = finish(calls, id, forget, came, |result| {
-                show(signature, &arguments.plan, result, &targets, format)
+                outputs.show(result, format)
             });
             done.await.map(Ok)
         }
@@ -129,18 +130,12 @@ pub async fn attach(
         let (signature, plan) = note.plan()?;
         let targets = targets(results, &signature)?;
         let calls = Calls::new(client.clone(), Settings::default());
-        let came = calls.attach_to(id, &plan, note.files()).await;
+        let outputs = Outputs::new(&signature, &plan, &targets)?;
+        let places = outputs.places();
+        let came = calls.attach_to(id, &plan, note.files(), &places).await;
         let forget = || notes.forget(&address, id);
         finish(&calls, id, forget, came, |result| {
-            if result.len() as u64 != plan.out_bytes {
-                return Err(RpcError::Result {
-                    call: id,
-                    got: result.len() as u64,
-                    expected: plan.out_bytes,
-                }
-                .into());
-            }
-            show(&signature, &plan, result, &targets, format)
+            outputs.show(result, format)
         })
         .await
     })
@@ -195,29 +190,4 @@ fn targets(results: &Results, signature: &Signature) -> Result<Vec<(String, Path
         targets.push((name.to_owned(), PathBuf::from(path)));
     }
     Ok(targets)
-}
-
-fn show(
-    signature: &Signature,
-    plan: &Plan,
-    result: &[u8],
-    targets: &[(String, PathBuf)],
-    format: Format,
-) -> Result<(), Failure> {
-    let mut printed = Map::new();
-    for back in values::results(signature, plan, result) {
-        match targets.iter().find(|(name, _)| name == back.name) {
-            Some((_, path)) => back.write(path)?,
-            None if format == Format::Human => say!("{}", back.human())?,
-            None => {
-                printed.insert(back.name.to_owned(), back.json());
-            }
-        }
-    }
-    match format {
-        Format::Human => {}
-        Format::Json => say!("{}", serde_json::to_string_pretty(&Json::Object(printed))?)?,
-        Format::Lines => say!("{}", Json::Object(printed))?,
-    }
-    Ok(())
 }

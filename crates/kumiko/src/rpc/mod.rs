@@ -5,6 +5,7 @@ mod find;
 pub(crate) mod library;
 mod make;
 mod measured;
+mod results;
 mod show;
 mod values;
 

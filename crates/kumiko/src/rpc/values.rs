@@ -1,20 +1,17 @@
-//! Arguments as they are typed, and results as they are printed.
+//! Arguments as they are typed.
 
 use crate::fail::{Failure, While};
-use kumiko_idl::{Array, ElementType, Formal, Parameter, Placed, Plan, Signature, Value, npy};
+use bytes::Bytes;
+use kumiko_idl::{ElementType, Formal, Parameter, Placed, Signature, Value, npy};
 use kumiko_rpc_client::{Argument, Content, pack};
-use serde_json::{Number, Value as Json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Printed to people: of longer arrays the first ones.
-const SHOWN: usize = 16;
-
-/// An array that was read.
+/// An array in a file.
 struct File {
     path: PathBuf,
     npy: npy::Npy,
-    bytes: Vec<u8>,
+    elements: Argument,
 }
 
 /// What was typed for one formal.
@@ -103,7 +100,7 @@ pub fn arguments(
     sections(signature, given)
 }
 
-fn parameters(signature: &Signature) -> Vec<&Parameter> {
+pub fn parameters(signature: &Signature) -> Vec<&Parameter> {
     let formals = signature.formals.iter();
     formals
         .filter_map(|formal| match formal {
@@ -113,13 +110,32 @@ fn parameters(signature: &Signature) -> Vec<&Parameter> {
         .collect()
 }
 
+/// Of a file the beginning alone: the rest is read as it is sent. What is no file, such as a pipe, is read whole.
 fn read(path: &Path) -> Result<File, Failure> {
-    let bytes = std::fs::read(path).doing(|| format!("reading {}", path.display()))?;
-    let npy = npy::read(&bytes, true).doing(|| format!("reading {}", path.display()))?;
+    let reading = || format!("reading {}", path.display());
+    let is_file = std::fs::metadata(path).doing(reading)?.is_file();
+    let (npy, elements) = match is_file {
+        true => {
+            let content = Content::open(path)?;
+            let bytes = content.bytes();
+            let most = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let mut head = vec![0; most.min(npy::HEAD_MOST_BYTES)];
+            content.read(0, &mut head)?;
+            let npy = npy::read(&head, Some(bytes)).doing(reading)?;
+            let elements = content.after(npy.data_at as u64);
+            (npy, Argument::Stored(elements))
+        }
+        false => {
+            let bytes = std::fs::read(path).doing(reading)?;
+            let npy = npy::read(&bytes, Some(bytes.len() as u64)).doing(reading)?;
+            let elements = Bytes::from(bytes).slice(npy.data_at..);
+            (npy, Argument::Array(elements))
+        }
+    };
     Ok(File {
         path: path.to_owned(),
         npy,
-        bytes,
+        elements,
     })
 }
 
@@ -173,9 +189,7 @@ fn argument(parameter: &Parameter, typed: Typed<'_>) -> Result<Argument, Failure
                 parameter.element
             )));
         }
-        Typed::File(file) => {
-            Argument::Array(bytes::Bytes::from(file.bytes).slice(file.npy.data_at..))
-        }
+        Typed::File(file) => file.elements,
     })
 }
 
@@ -192,131 +206,37 @@ fn sections(signature: &Signature, mut given: Vec<Argument>) -> Result<Vec<Argum
     let bare: Vec<Argument> = given
         .iter()
         .map(|one| match one {
-            Argument::Array(_) => Argument::Nothing,
+            Argument::Array(_) | Argument::Stored(_) => Argument::Nothing,
             other => other.clone(),
         })
         .collect();
     let plan = kumiko_rpc_client::plan(signature, &bare)?;
     for (place, argument) in plan.places.iter().zip(&mut given) {
-        if let (Placed::Array { array, .. }, Argument::Array(bytes)) = (place, &*argument) {
-            let whole = array.memory_bytes() == Some(bytes.len() as u64);
-            let moved = array.moved_bytes() == Some(bytes.len() as u64);
-            if let (true, false, Some(packed)) = (whole, moved, pack(array, bytes)) {
-                *argument = Argument::Array(packed);
+        let bytes = match &*argument {
+            Argument::Array(bytes) => bytes.len() as u64,
+            Argument::Stored(content) => content.bytes(),
+            _ => continue,
+        };
+        let Placed::Array { array, .. } = place else {
+            continue;
+        };
+        let whole = array.memory_bytes() == Some(bytes);
+        let moved = array.moved_bytes() == Some(bytes);
+        if !whole || moved {
+            continue;
+        }
+        let packed = match &*argument {
+            Argument::Stored(content) => {
+                let mut all = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+                content.read(0, &mut all)?;
+                pack(array, &all)
             }
+            Argument::Array(all) => pack(array, all),
+            _ => None,
+        };
+        if let Some(packed) = packed {
+            *argument = Argument::Array(packed);
         }
     }
     Ok(given)
-}
-
-/// What came back of one array.
-pub struct Back<'a> {
-    pub name: &'a str,
-    pub element: ElementType,
-    pub shape: Vec<u64>,
-    pub bytes: &'a [u8],
-}
-
-/// In the order of the formals.
-pub fn results<'a>(signature: &'a Signature, plan: &Plan, result: &'a [u8]) -> Vec<Back<'a>> {
-    let mut all = Vec::new();
-    for (parameter, place) in parameters(signature).into_iter().zip(&plan.places) {
-        let Placed::Array {
-            array,
-            taken: Some(span),
-            ..
-        } = place
-        else {
-            continue;
-        };
-        let at = usize::try_from(span.at).unwrap_or(usize::MAX);
-        let end = usize::try_from(span.at + span.bytes).unwrap_or(usize::MAX);
-        all.push(Back {
-            name: &parameter.name,
-            element: parameter.element,
-            shape: shape(array),
-            bytes: result.get(at..end).unwrap_or_default(),
-        });
-    }
-    all
-}
-
-/// Of the elements that travel.
-fn shape(array: &Array) -> Vec<u64> {
-    array.sections.iter().map(|section| section.count).collect()
-}
-
-impl Back<'_> {
-    pub fn json(&self) -> Json {
-        let width = usize::try_from(self.element.bytes().unwrap_or(1)).unwrap_or(1);
-        let elements = self.bytes.chunks_exact(width);
-        Json::Array(
-            elements
-                .map(|one| element_json(self.element, one))
-                .collect(),
-        )
-    }
-
-    pub fn human(&self) -> String {
-        let width = usize::try_from(self.element.bytes().unwrap_or(1)).unwrap_or(1);
-        let elements = self.bytes.chunks_exact(width);
-        let count = elements.len();
-        let shown: Vec<String> = elements
-            .take(SHOWN)
-            .map(|one| element_json(self.element, one).to_string())
-            .collect();
-        let more = match count > SHOWN {
-            true => format!(
-                " ... ({count} elements; --out {}=FILE.npy keeps them)",
-                self.name
-            ),
-            false => String::new(),
-        };
-        format!("{} = {}{more}", self.name, shown.join(" "))
-    }
-
-    /// As a file of NumPy; seen whole or not at all.
-    pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        let header = npy::header(self.element, &self.shape)
-            .ok_or_else(|| Failure::from_text(format!("{} has no form in a file", self.name)))?;
-        let beside = path.with_extension(format!("npy.{}.new", std::process::id()));
-        let write = || {
-            use std::io::Write;
-            let mut file = std::fs::File::create(&beside)?;
-            file.write_all(&header)?;
-            file.write_all(self.bytes)?;
-            file.sync_all()?;
-            std::fs::rename(&beside, path)
-        };
-        write().doing(|| format!("writing {}", path.display()))
-    }
-}
-
-fn element_json(element: ElementType, bytes: &[u8]) -> Json {
-    let real = |value: f64| {
-        // JSON has no numbers for what is none.
-        Number::from_f64(value).map_or_else(|| Json::String(value.to_string()), Json::Number)
-    };
-    let f4 = |bytes: &[u8]| {
-        let value = f32::from_le_bytes(bytes.try_into().unwrap_or_default());
-        // Of the digits of a float, not those of the double that equals it.
-        real(value.to_string().parse().unwrap_or(f64::from(value)))
-    };
-    let f8 = |bytes: &[u8]| real(f64::from_le_bytes(bytes.try_into().unwrap_or_default()));
-    let halves = || bytes.split_at(bytes.len() / 2);
-    match element {
-        ElementType::Int8 => i8::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
-        ElementType::Uint8 => u8::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
-        ElementType::Int16 => i16::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
-        ElementType::Uint16 => u16::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
-        ElementType::Int32 => i32::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
-        ElementType::Uint32 => u32::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
-        ElementType::Int64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
-        ElementType::Uint64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
-        ElementType::Float32 => f4(bytes),
-        ElementType::Float64 => f8(bytes),
-        ElementType::Complex64 => Json::Array(vec![f4(halves().0), f4(halves().1)]),
-        ElementType::Complex128 => Json::Array(vec![f8(halves().0), f8(halves().1)]),
-        ElementType::String | ElementType::Filename => Json::Null,
-    }
 }

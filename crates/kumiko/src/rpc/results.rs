@@ -1,0 +1,248 @@
+//! What comes back of a call: printed, or in files of NumPy, to which arrays are written as they come. Not here: the call.
+
+use super::values::parameters;
+use crate::args::Format;
+use crate::fail::{Failure, While};
+use crate::output::say;
+use kumiko_idl::{ElementType, Placed, Plan, Signature, Span, npy};
+use kumiko_linux::spooling;
+use kumiko_rpc_client::{Place, Recipient};
+use serde_json::{Map, Number, Value as Json};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Printed to people: of longer arrays the first ones.
+const SHOWN: usize = 16;
+
+/// The arrays that come back, in the order of the formals.
+pub struct Outputs {
+    arrays: Vec<Back>,
+    /// Arrays that go to files are written as they come.
+    placed: bool,
+}
+
+struct Back {
+    name: String,
+    element: ElementType,
+    /// In the result.
+    span: Span,
+    file: Option<Arc<Filling>>,
+}
+
+/// A file of NumPy that is being written; it is seen whole or not at all.
+#[derive(Debug)]
+struct Filling {
+    path: PathBuf,
+    /// The name that it has just before; or all the time, where no file can be without one.
+    beside: PathBuf,
+    is_named: bool,
+    file: File,
+    /// Where its elements begin.
+    at: u64,
+    failed: Mutex<Option<io::Error>>,
+}
+
+impl Outputs {
+    /// # Errors
+    /// A file cannot be made.
+    pub fn new(
+        signature: &Signature,
+        plan: &Plan,
+        targets: &[(String, PathBuf)],
+    ) -> Result<Outputs, Failure> {
+        let mut arrays = Vec::new();
+        for (parameter, place) in parameters(signature).into_iter().zip(&plan.places) {
+            let Placed::Array {
+                array,
+                taken: Some(span),
+                ..
+            } = place
+            else {
+                continue;
+            };
+            let (name, element) = (&parameter.name, parameter.element);
+            let target = targets.iter().find(|(target, _)| target == name);
+            let file = match target {
+                None => None,
+                Some((_, path)) => {
+                    // Of the elements that travel.
+                    let counts = array.sections.iter().map(|section| section.count);
+                    let header = npy::header(element, &counts.collect::<Vec<u64>>());
+                    let header = header.ok_or_else(|| {
+                        Failure::from_text(format!("{name} has no form in a file"))
+                    })?;
+                    let made = Filling::new(path, &header);
+                    Some(Arc::new(
+                        made.doing(|| format!("writing {}", path.display()))?,
+                    ))
+                }
+            };
+            arrays.push(Back {
+                name: name.clone(),
+                element,
+                span: *span,
+                file,
+            });
+        }
+        Ok(Outputs {
+            arrays,
+            placed: !plan.has_files(),
+        })
+    }
+
+    /// Those that are written as they come.
+    pub fn places(&self) -> Vec<Place> {
+        let place = |one: &Back| {
+            let file = one.file.clone().filter(|_| self.placed)?;
+            Some((one.span, file as Arc<dyn Recipient>))
+        };
+        self.arrays.iter().filter_map(place).collect()
+    }
+
+    /// `result`: without what has a place.
+    ///
+    /// # Errors
+    /// What of it cannot be where it belongs.
+    pub fn show(&self, result: &[u8], format: Format) -> Result<(), Failure> {
+        let mut printed = Map::new();
+        let mut placed = 0;
+        for one in &self.arrays {
+            if let (Some(file), true) = (&one.file, self.placed) {
+                placed += one.span.bytes;
+                file.finish()?;
+                continue;
+            }
+            let at = usize::try_from(one.span.at - placed).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(one.span.bytes).unwrap_or(usize::MAX);
+            let bytes = result.get(at..at.saturating_add(bytes)).unwrap_or_default();
+            match &one.file {
+                Some(file) => {
+                    file.put(0, bytes);
+                    file.finish()?;
+                }
+                None if format == Format::Human => say!("{}", one.human(bytes))?,
+                None => {
+                    printed.insert(one.name.clone(), one.json(bytes));
+                }
+            }
+        }
+        match format {
+            Format::Human => {}
+            Format::Json => say!("{}", serde_json::to_string_pretty(&Json::Object(printed))?)?,
+            Format::Lines => say!("{}", Json::Object(printed))?,
+        }
+        Ok(())
+    }
+}
+
+impl Back {
+    fn elements<'a>(&self, bytes: &'a [u8]) -> impl ExactSizeIterator<Item = Json> + use<'a> {
+        let element = self.element;
+        let width = usize::try_from(element.bytes().unwrap_or(1)).unwrap_or(1);
+        let each = bytes.chunks_exact(width);
+        each.map(move |one| element_json(element, one))
+    }
+
+    fn json(&self, bytes: &[u8]) -> Json {
+        Json::Array(self.elements(bytes).collect())
+    }
+
+    fn human(&self, bytes: &[u8]) -> String {
+        let elements = self.elements(bytes);
+        let count = elements.len();
+        let shown: Vec<String> = elements.take(SHOWN).map(|one| one.to_string()).collect();
+        let more = match count > SHOWN {
+            true => format!(
+                " ... ({count} elements; --out {}=FILE.npy keeps them)",
+                self.name
+            ),
+            false => String::new(),
+        };
+        format!("{} = {}{more}", self.name, shown.join(" "))
+    }
+}
+
+impl Filling {
+    fn new(path: &Path, header: &[u8]) -> io::Result<Filling> {
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let beside = path.with_extension(format!("npy.{}.new", std::process::id()));
+        let (file, is_named) = match spooling::nameless(folder.unwrap_or(Path::new("."))) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => (File::create(&beside)?, true),
+            file => (file?, false),
+        };
+        file.write_all_at(header, 0)?;
+        Ok(Filling {
+            path: path.to_owned(),
+            beside,
+            is_named,
+            file,
+            at: header.len() as u64,
+            failed: Mutex::default(),
+        })
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<io::Error>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self) -> Result<(), Failure> {
+        let finish = || {
+            if let Some(error) = self.failed().take() {
+                return Err(error);
+            }
+            self.file.sync_all()?;
+            if !self.is_named {
+                spooling::give_name(&self.file, &self.beside)?;
+            }
+            std::fs::rename(&self.beside, &self.path)
+        };
+        finish().doing(|| format!("writing {}", self.path.display()))
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        // It has that name still if it is not complete.
+        let _ = std::fs::remove_file(&self.beside);
+    }
+}
+
+impl Recipient for Filling {
+    fn put(&self, offset: u64, data: &[u8]) {
+        if let Err(error) = self.file.write_all_at(data, self.at + offset) {
+            self.failed().get_or_insert(error);
+        }
+    }
+}
+
+fn element_json(element: ElementType, bytes: &[u8]) -> Json {
+    let real = |value: f64| {
+        // JSON has no numbers for what is none.
+        Number::from_f64(value).map_or_else(|| Json::String(value.to_string()), Json::Number)
+    };
+    let f4 = |bytes: &[u8]| {
+        let value = f32::from_le_bytes(bytes.try_into().unwrap_or_default());
+        // Of the digits of a float, not those of the double that equals it.
+        real(value.to_string().parse().unwrap_or(f64::from(value)))
+    };
+    let f8 = |bytes: &[u8]| real(f64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+    let halves = || bytes.split_at(bytes.len() / 2);
+    match element {
+        ElementType::Int8 => i8::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
+        ElementType::Uint8 => u8::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
+        ElementType::Int16 => i16::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
+        ElementType::Uint16 => u16::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
+        ElementType::Int32 => i32::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
+        ElementType::Uint32 => u32::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
+        ElementType::Int64 => i64::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
+        ElementType::Uint64 => u64::from_le_bytes(bytes.try_into().unwrap_or_default()).into(),
+        ElementType::Float32 => f4(bytes),
+        ElementType::Float64 => f8(bytes),
+        ElementType::Complex64 => Json::Array(vec![f4(halves().0), f4(halves().1)]),
+        ElementType::Complex128 => Json::Array(vec![f8(halves().0), f8(halves().1)]),
+        ElementType::String | ElementType::Filename => Json::Null,
+    }
+}
