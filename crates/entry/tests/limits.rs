@@ -259,9 +259,8 @@ fn a_job_that_cannot_be_held_by_stopping_it_ends() {
     let script = "exec perl -e '$SIG{CONT} = sub {}; $event = pack q(x8 i2 x48), 18, 0; \
         for (1 .. 64) { $id = pack q(i), 0; syscall(222, 1, $event, $id) and die $!; push @ids, unpack q(i), $id } \
         until (time > $^T + 60) { for (@ids) { $at = pack q(q4), 0, 0, 0, 1e6 + 7e6 * $_; syscall 223, $_, 0, $at, 0 } }'";
-    let output = sandbox_without_groups(&["cpu=2%"], script)
-        .output()
-        .unwrap();
+    let mut sandbox = sandbox_without_groups(&["cpu=2%"], script);
+    let output = sandbox.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(137), "{said}");
     assert!(said.contains(GOES_ON), "{said}");
