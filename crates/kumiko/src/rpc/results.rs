@@ -168,20 +168,23 @@ impl Back {
 impl Filling {
     fn new(path: &Path, header: &[u8]) -> io::Result<Filling> {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let beside = path.with_extension(format!("npy.{}.new", std::process::id()));
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}.new", std::process::id()));
+        let beside = PathBuf::from(beside);
         let (file, is_named) = match spooling::nameless(folder.unwrap_or(Path::new("."))) {
             Err(error) if error.kind() == ErrorKind::Unsupported => (File::create(&beside)?, true),
             file => (file?, false),
         };
-        file.write_all_at(header, 0)?;
-        Ok(Filling {
+        let filling = Filling {
             path: path.to_owned(),
             beside,
             is_named,
             file,
             at: header.len() as u64,
             failed: Mutex::default(),
-        })
+        };
+        filling.file.write_all_at(header, 0)?;
+        Ok(filling)
     }
 
     fn failed(&self) -> MutexGuard<'_, Option<io::Error>> {
