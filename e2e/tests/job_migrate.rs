@@ -109,6 +109,37 @@ fn said(person: &Person, command: &str, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
+fn submit(person: &Person, flags: &[&str], script: &str) -> String {
+    let line = [&["job", "submit"], flags, &["--", "sh", "-c", script]].concat();
+    let job = person.ok(line).trim().to_owned();
+    begun(person, &job, 1);
+    job
+}
+
+/// As the engine has it.
+fn first_pilot(person: &Person) -> String {
+    let site = person.kumiko_home().join("state/spool/site");
+    let site = std::fs::read_to_string(site).unwrap();
+    format!("kumiko-{site}-pilot-1")
+}
+
+/// From its pilot on the first host, where there is no room for another, to the other host, and back.
+fn there_and_back(person: &Person, job: &str, first: &str, other: &str) {
+    let stays = submit(person, &[], engines::COUNTED);
+    assert_eq!(pilot_of(person, &format!("{stays}.1")), "2");
+    std::fs::write(engines::directory(person, &stays).join("go"), "").unwrap();
+    assert_eq!(person.run(["job", "wait", &stays]).status.code(), Some(5));
+    assert_eq!(pilot_of(person, &format!("{job}.1")), "1");
+    person.ok(["job", "migrate", job, "--to", other]);
+    begun(person, job, 2);
+    assert_eq!(pilot_of(person, &format!("{job}.2")), "2");
+    // Its first pilot has room, and so has that where it is.
+    person.ok(["job", "migrate", job, "--to", first]);
+    let waited = person.run(["job", "wait", job]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    assert_eq!(pilot_of(person, &format!("{job}.3")), "1");
+}
+
 #[test]
 fn a_job_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
     let test = "a_job_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot";
@@ -116,15 +147,8 @@ fn a_job_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
         return;
     };
     person.ok(engines::start("slurm").into_iter().chain(["--pilots", "2"]));
-    let submit = |flags: &[&str], script: &str| {
-        let line = [&["job", "submit"], flags, &["--", "sh", "-c", script]].concat();
-        let job = person.ok(line).trim().to_owned();
-        begun(&person, &job, 1);
-        job
-    };
-    let job = submit(&["--rerun"], THRICE);
-    let site = std::fs::read_to_string(person.kumiko_home().join("state/spool/site")).unwrap();
-    let pilot = format!("kumiko-{site}-pilot-1");
+    let job = submit(&person, &["--rerun"], THRICE);
+    let pilot = first_pilot(&person);
     let first = said(
         &person,
         "squeue",
@@ -136,7 +160,7 @@ fn a_job_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
     let no_pilot = format!("takes jobs on \"{other}\": there are some on {first}");
     refused(&person, &[&job, "--to", other], &no_pilot);
     // The engine's own, for it asks for what a pilot does not give.
-    let alone = submit(&["--rerun", "--memory", "64"], THRICE);
+    let alone = submit(&person, &["--rerun", "--memory", "64"], THRICE);
     refused(
         &person,
         &[&alone, "--to", &first],
@@ -151,24 +175,43 @@ fn a_job_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
         let line = ["--noheader", "--jobs", &filling, "-o", "%T"];
         said(&person, "squeue", &line) == "RUNNING"
     });
-    let stays = submit(&[], engines::COUNTED);
-    assert_eq!(pilot_of(&person, &format!("{stays}.1")), "2");
-    std::fs::write(engines::directory(&person, &stays).join("go"), "").unwrap();
-    assert_eq!(person.run(["job", "wait", &stays]).status.code(), Some(5));
-
-    assert_eq!(pilot_of(&person, &format!("{job}.1")), "1");
-    person.ok(["job", "migrate", &job, "--to", other]);
-    begun(&person, &job, 2);
-    assert_eq!(pilot_of(&person, &format!("{job}.2")), "2");
-    // Its first pilot has room, and so has that where it is.
-    person.ok(["job", "migrate", &job, "--to", &first]);
-    let waited = person.run(["job", "wait", &job]);
-    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
-    assert_eq!(pilot_of(&person, &format!("{job}.3")), "1");
+    there_and_back(&person, &job, &first, other);
     let why = person.ok(["job", "explain", &job]);
     let words = format!("its owner has it migrate to {other}: attempt 1 is told to end");
     assert!(why.contains(&words), "{why}");
     said(&person, "scancel", &[&filling]);
+}
+
+#[test]
+fn a_job_migrates_to_the_host_of_htcondor_that_is_named() {
+    let test = "a_job_migrates_to_the_host_of_htcondor_that_is_named";
+    let Some(person) = engines::user("condor", test) else {
+        return;
+    };
+    person.ok(engines::start("condor")
+        .into_iter()
+        .chain(["--pilots", "2"]));
+    let job = submit(&person, &["--rerun"], THRICE);
+    let pilot = format!("KumikoTag == \"{}\"", first_pilot(&person));
+    let line = ["-constraint", &pilot, "-af", "RemoteHost"];
+    let slot = said(&person, "condor_q", &line);
+    let (_, first) = slot.split_once('@').unwrap();
+    let startds = said(&person, "condor_status", &["-af", "Name"]);
+    let mut others = startds.lines().filter_map(|slot| slot.split_once('@'));
+    let (_, other) = others.find(|(_, host)| *host != first).unwrap();
+    // The next pilot has no room beside the first.
+    let there = format!("regexp(\"@{first}$\", Name)");
+    let filling = format!(
+        "executable=/bin/sleep\narguments=600\nrequest_cpus=31\nrequirements={there}\nqueue\n"
+    );
+    person.file("filling.sub", &filling);
+    let number = said(&person, "condor_submit", &["-terse", "filling.sub"]);
+    let number = number.split('.').next().unwrap().to_owned();
+    until("the first host is full", || {
+        said(&person, "condor_q", &[&number, "-af", "JobStatus"]) == "2"
+    });
+    there_and_back(&person, &job, first, other);
+    said(&person, "condor_rm", &[&number]);
 }
 
 /// Of examples/mpi, with one rank.
