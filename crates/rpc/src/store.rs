@@ -101,7 +101,11 @@ impl Store {
     ) -> io::Result<Held> {
         let results = Dir::open(&self.results)?;
         let name = attempt.to_string();
-        Dir::open(folder)?.rename(&name, &results, &name)?;
+        match Dir::open(folder)?.rename(&name, &results, &name) {
+            // An older process of the site may have taken it, and have been killed before that was recorded.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            moved => moved?,
+        }
         let meta = results.open_file(&name)?.metadata()?;
         if !meta.is_file() || meta.len() != bytes {
             results.remove_all(&name)?;
@@ -240,5 +244,34 @@ impl Held {
                 Ok(Bytes::from(data))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_result_that_was_taken_is_found_again_and_one_that_was_not_made_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = folder.path().join("job");
+        std::fs::create_dir(&job).unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let call = CallId {
+            client: 7,
+            sequence: 3,
+        };
+        let of = |epoch| AttemptId { call, epoch };
+        std::fs::write(job.join("7-3.1"), "result").unwrap();
+        for sync in [true, false] {
+            let held = store.take_result(of(1), &job, 6, sync).unwrap();
+            assert_eq!(held.read(0, 6).unwrap(), Bytes::from_static(b"result"));
+        }
+        let none = store.take_result(of(2), &job, 6, false);
+        assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
+        let short = store.take_result(of(1), &job, 7, false);
+        assert_eq!(short.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }
