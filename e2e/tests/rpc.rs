@@ -59,6 +59,26 @@ fn arrays_go_from_files_to_files_without_being_whole_in_memory() {
     let found = elements.chunks_exact(8);
     let found = found.map(|one| f64::from_le_bytes(one.try_into().unwrap()));
     assert!(found.eq(expected));
+    // Of which only a part finds room: all of it is at the site.
+    let script = "trap '' XFSZ && ulimit -f 1000 && exec \"$@\"";
+    let little = ["-c", script, "sh", program.to_str().unwrap(), "rpc"];
+    let call = [
+        "call",
+        "samples/conjugate",
+        "@z.npy",
+        "--out",
+        "c=again.npy",
+    ];
+    let called = run(&[&little[..], &call].concat());
+    let said = told(&called);
+    let (_, id) = said.split_once("`kumiko rpc attach ").expect(&said);
+    let (id, why) = id.split_once('`').unwrap();
+    assert!(why.contains("writing again.npy: File too large"), "{said}");
+    let again = ["rpc", "attach", id, "--out", "c=again.npy"];
+    caller.person.ok(again);
+    let again = std::fs::read(caller.person.home.path().join("again.npy")).unwrap();
+    assert!(again == c);
+    caller.nothing_is_left();
     // Where it cannot be written nothing is begun, and nothing else is left.
     let call = ["call", "samples/conjugate", "@z.npy", "--out", "c=no/c.npy"];
     let called = run(&[&words[..], &call].concat());
@@ -71,6 +91,30 @@ fn arrays_go_from_files_to_files_without_being_whole_in_memory() {
     let names = all.map(|one| one.unwrap().file_name().into_string().unwrap());
     let new: Vec<String> = names.filter(|name| name.ends_with(".new")).collect();
     assert!(new.is_empty(), "{new:?}");
+}
+
+#[test]
+fn a_file_that_is_cut_off_while_it_is_sent_ends_its_call_and_nothing_of_it_is_kept() {
+    let caller = Caller::with(&["samples"]);
+    let count = 1 << 24;
+    caller.file("z.npy", &routines::npy_of("<c16", &[count], &[]));
+    let z = caller.person.home.path().join("z.npy");
+    let z = std::fs::File::options().append(true).open(z).unwrap();
+    let header = z.metadata().unwrap().len();
+    // 256 MiB, of which no disk has any.
+    z.set_len(header + 16 * count).unwrap();
+    let call = caller.begin(&["samples/conjugate", "@z.npy", "--out", "c=c.npy"]);
+    let arguments = caller.state().join("arguments");
+    until("some of it has come", || {
+        std::fs::read_dir(&arguments).unwrap().next().is_some()
+    });
+    z.set_len(header).unwrap();
+    let called = call.wait_with_output().unwrap();
+    assert_eq!(called.status.code(), Some(1), "{}", told(&called));
+    let words = "z.npy: it is shorter than it was: leave files alone until the call";
+    assert!(told(&called).contains(words), "{}", told(&called));
+    caller.nothing_is_left();
+    assert!(!caller.person.home.path().join("c.npy").exists());
 }
 
 #[test]

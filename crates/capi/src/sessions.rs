@@ -173,6 +173,7 @@ fn failed(error: &RpcError) -> Failed {
         | RpcError::Function { .. }
         | RpcError::NoFunction { .. }
         | RpcError::File { .. }
+        | RpcError::Unread { .. }
         | RpcError::Over { .. } => SESSION_FAILED,
         _ => COMMUNICATION_FAILED,
     };

@@ -97,11 +97,14 @@ impl Content {
     ///
     /// # Errors
     /// They cannot be read, or are not there any more.
-    pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<(), RpcError> {
+    pub fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
         let at = self.at.saturating_add(offset);
-        self.file.read_exact_at(to, at).map_err(|cause| {
-            let path = self.path.clone();
-            RpcError::File { path, cause }
+        let read = self.file.read_exact_at(to, at);
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::new(error.kind(), "it is shorter than it was")
+            }
+            _ => error,
         })
     }
 }
@@ -297,7 +300,13 @@ impl Arguments {
                         return Err(RpcError::TakenBack);
                     }
                 }
-                Source::File(content) => content.read(begin - at, target)?,
+                Source::File(content) => {
+                    let read = content.read(begin - at, target);
+                    read.map_err(|cause| RpcError::Unread {
+                        path: content.path.clone(),
+                        cause,
+                    })?;
+                }
             }
         }
         if let Some(rest) = block.get_mut(done..) {

@@ -137,25 +137,9 @@ impl Calls {
             .ok_or(RpcError::Unexpected)
     }
 
-    /// Asked again for a while: the site may just be started anew.
+    /// Not for long: another site may be asked.
     async fn signatures(&self, routine: &str) -> Result<Vec<Signature>, RpcError> {
-        let cause = match self.signatures_once(routine).await {
-            Err(RpcError::Stream(cause)) => cause,
-            other => return other,
-        };
-        let again = async {
-            loop {
-                tokio::time::sleep(PAUSE).await;
-                match self.signatures_once(routine).await {
-                    Err(RpcError::Stream(cause)) => {
-                        tracing::debug!(%cause, "routines are asked for again");
-                    }
-                    other => return other,
-                }
-            }
-        };
-        let came = tokio::time::timeout(ANEW_WITHIN, again).await;
-        came.unwrap_or_else(|_| Err(cause.into()))
+        again(ANEW_WITHIN, || self.signatures_once(routine)).await
     }
 
     async fn signatures_once(&self, routine: &str) -> Result<Vec<Signature>, RpcError> {
@@ -250,28 +234,20 @@ impl Calls {
     }
 
     async fn register(&self) -> Result<u64, RpcError> {
-        let give_up = Instant::now() + GIVE_UP;
-        loop {
-            let asked = async {
-                let mut stream = self.inner.streams.get().await?;
-                let durability = self.inner.settings.durability;
-                say(&mut stream.sender, ToSite::Register { durability }).await?;
-                match stream.hear(None).await? {
-                    FromSite::Registered { client } => {
-                        self.inner.streams.keep(stream);
-                        Ok(client)
-                    }
-                    FromSite::Refused { refusal, .. } => Err(refusal.into()),
-                    _ => Err(RpcError::Unexpected),
-                }
-            };
-            match asked.await {
-                Err(RpcError::Stream(error)) if Instant::now() < give_up => {
-                    tracing::debug!(%error, "registering again");
-                    tokio::time::sleep(PAUSE).await;
-                }
-                other => return other,
+        again(GIVE_UP, || self.register_once()).await
+    }
+
+    async fn register_once(&self) -> Result<u64, RpcError> {
+        let mut stream = self.inner.streams.get().await?;
+        let durability = self.inner.settings.durability;
+        say(&mut stream.sender, ToSite::Register { durability }).await?;
+        match stream.hear(None).await? {
+            FromSite::Registered { client } => {
+                self.inner.streams.keep(stream);
+                Ok(client)
             }
+            FromSite::Refused { refusal, .. } => Err(refusal.into()),
+            _ => Err(RpcError::Unexpected),
         }
     }
 
@@ -318,6 +294,10 @@ impl Calls {
         };
         let came = self.converse(call, form, stages).await;
         stages.over();
+        if let Err(RpcError::Unread { .. }) = came {
+            // The site need not keep what it has of it. Best effort: it expires otherwise.
+            let _ = tokio::time::timeout(READ_WITHIN, self.abandon(id)).await;
+        }
         whole(id, &arguments.plan, came?)
     }
 
@@ -372,6 +352,11 @@ impl Calls {
                 }
             });
         }
+    }
+
+    async fn abandon(&self, call: CallId) -> Result<(), RpcError> {
+        self.cancel(call).await?;
+        self.until_over(call).await
     }
 
     async fn say_taken(&self) -> Result<(), RpcError> {
@@ -550,6 +535,28 @@ impl Calls {
             };
         }
     }
+}
+
+/// Asks again for so long where the stream broke: the site may just be started anew. Each try waits for the site to answer.
+async fn again<T, F: Future<Output = Result<T, RpcError>>>(
+    within: Duration,
+    ask: impl Fn() -> F,
+) -> Result<T, RpcError> {
+    let cause = match ask().await {
+        Err(RpcError::Stream(cause)) => cause,
+        other => return other,
+    };
+    let asking = async {
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            match ask().await {
+                Err(RpcError::Stream(cause)) => tracing::debug!(%cause, "it is asked again"),
+                other => return other,
+            }
+        }
+    };
+    let came = tokio::time::timeout(within, asking).await;
+    came.unwrap_or_else(|_| Err(cause.into()))
 }
 
 /// All came that the plan says; but for arrays that have a place.

@@ -34,6 +34,9 @@ pub enum RpcError {
     },
     #[error("{}: {cause}", path.display())]
     File { path: PathBuf, cause: io::Error },
+    /// While the call was sent, which is over by that.
+    #[error("{}: {cause}: leave files alone until the call that they are for is over", path.display())]
+    Unread { path: PathBuf, cause: io::Error },
     #[error("the result of a call: {0}")]
     Files(#[from] BadFiles),
     #[error("call {call} was ended, for a function that its routine needs failed: {what}")]
@@ -102,7 +105,7 @@ impl RpcError {
             } => "routine_raised",
             RpcError::Failed { .. } => "routine_failed",
             RpcError::Over { .. } => "result_gone",
-            RpcError::File { .. } => "argument_file",
+            RpcError::File { .. } | RpcError::Unread { .. } => "argument_file",
             RpcError::Function { .. } | RpcError::NoFunction { .. } => "callback_failed",
         }
     }
@@ -114,6 +117,7 @@ impl RpcError {
             RpcError::Failed { .. }
                 | RpcError::Function { .. }
                 | RpcError::Over { .. }
+                | RpcError::Unread { .. }
                 | RpcError::Refused(_)
         )
     }

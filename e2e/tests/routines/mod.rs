@@ -165,7 +165,7 @@ impl Caller {
         files.into_iter().find(|file| file.exists())
     }
 
-    fn state(&self) -> PathBuf {
+    pub fn state(&self) -> PathBuf {
         self.person.kumiko_home().join("state/rpc")
     }
 

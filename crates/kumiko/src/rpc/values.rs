@@ -120,7 +120,7 @@ fn read(path: &Path) -> Result<File, Failure> {
             let bytes = content.bytes();
             let most = usize::try_from(bytes).unwrap_or(usize::MAX);
             let mut head = vec![0; most.min(npy::HEAD_MOST_BYTES)];
-            content.read(0, &mut head)?;
+            content.read(0, &mut head).doing(reading)?;
             let npy = npy::read(&head, Some(bytes)).doing(reading)?;
             let elements = content.after(npy.data_at as u64);
             (npy, Argument::Stored(elements))
@@ -228,7 +228,9 @@ fn sections(signature: &Signature, mut given: Vec<Argument>) -> Result<Vec<Argum
         let packed = match &*argument {
             Argument::Stored(content) => {
                 let mut all = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-                content.read(0, &mut all)?;
+                content
+                    .read(0, &mut all)
+                    .doing(|| "reading an array".to_owned())?;
                 pack(array, &all)
             }
             Argument::Array(all) => pack(array, all),

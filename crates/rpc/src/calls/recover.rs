@@ -58,7 +58,7 @@ impl<B: BatchSystem> Inner<B> {
             let number = host_number(&attempt.host).unwrap_or(0);
             let calls = Arc::clone(self);
             let end = match self.make_run(id) {
-                // One worker has one call.
+                // A log that an older version wrote may have two calls in one process, which computes one of them (P65).
                 Some(Ok(made)) if left.contains(&number) && !theirs.contains(&number) => {
                     theirs.push(number);
                     let begin = Begin::Adopt(Box::new(made.run), attempt.started);
