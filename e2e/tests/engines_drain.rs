@@ -5,7 +5,7 @@
 #[allow(dead_code, unused_imports, unused_macros)]
 mod engines;
 
-use engines::{COUNTED, directory, start};
+use engines::{COUNTED, directory, said, start};
 use kumiko_e2e::{Person, finish, told, until};
 
 fn submit(person: &Person, flags: &[&str], script: &str) -> String {
@@ -34,8 +34,7 @@ fn host_of(person: &Person, name: &str) -> String {
     let site = std::fs::read_to_string(spools).unwrap();
     let tag = format!("kumiko-{site}-{name}");
     let line = ["--noheader", "--states=all", "--name", &tag, "-o", "%N"];
-    let asked = finish(&mut person.program("squeue", line));
-    String::from_utf8(asked.stdout).unwrap().trim().to_owned()
+    said(person, "squeue", &line)
 }
 
 fn other(host: &str) -> &'static str {
@@ -132,9 +131,13 @@ fn what_may_run_again_leaves_a_host_that_is_drained_now_though_the_site_is_kille
     person.ok(start("slurm"));
     let waited = person.run(["job", "wait", &again]);
     assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
-    assert_eq!(host_of(&person, &format!("{again}.2")), other(&host));
-    assert_eq!(person.ok(["job", "log", &again]), "2\n");
     let story = person.ok(["job", "explain", &again]);
+    assert_eq!(
+        host_of(&person, &format!("{again}.2")),
+        other(&host),
+        "{story}"
+    );
+    assert_eq!(person.ok(["job", "log", &again]), "2\n");
     for words in [
         "it may run again from its start",
         "the job runs again, from its start",

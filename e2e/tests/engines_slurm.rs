@@ -6,7 +6,7 @@
 mod engines;
 
 use kumiko_e2e::globus::GlobusUser;
-use kumiko_e2e::{finish, told, until};
+use kumiko_e2e::{told, until};
 
 engines::on! { "slurm":
     a_program_runs_and_its_output_and_exit_status_come_back
@@ -52,11 +52,8 @@ fn globusrun_names_the_queue_that_slurm_runs_the_job_in() {
     assert!(submitted.status.success(), "{}", told(&submitted));
     let contact = GlobusUser::contact(&submitted);
     until("Slurm has it in that queue", || {
-        let asked = user.person.program("squeue", ["--noheader", "-o", "%P"]);
-        let queues = finish(&mut { asked }).stdout;
-        String::from_utf8_lossy(&queues)
-            .lines()
-            .any(|queue| queue == "urgent")
+        let queues = engines::said(&user.person, "squeue", &["--noheader", "-o", "%P"]);
+        queues.lines().any(|queue| queue == "urgent")
     });
     user.ok("globus-job-cancel", ["-f", &contact]);
     // By Slurm, once it is asked; and by the site, before.

@@ -5,6 +5,7 @@
 mod engines;
 mod routines;
 
+use engines::said;
 use kumiko_e2e::{Person, finish, has_program, skip, told, until};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -101,12 +102,6 @@ fn pilot_of(person: &Person, attempt: &str) -> String {
     let spool = person.kumiko_home().join("state/spool").join(attempt);
     let given = std::fs::read_to_string(spool.join("pilot")).unwrap();
     given.split(' ').next().unwrap().to_owned()
-}
-
-fn said(person: &Person, command: &str, words: &[&str]) -> String {
-    let output = finish(&mut person.program(command, words));
-    assert!(output.status.success(), "{}", told(&output));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 fn submit(person: &Person, flags: &[&str], script: &str) -> String {

@@ -130,8 +130,7 @@ fn host_of_calls(caller: &Caller) -> String {
     let spool = caller.person.kumiko_home().join("state/rpc/spool/site");
     let tag = format!("kumiko-{}-", std::fs::read_to_string(spool).unwrap());
     let line = ["--noheader", "--states=running", "--me", "-o", "%j %N"];
-    let asked = finish(&mut caller.person.program("squeue", line));
-    let text = String::from_utf8(asked.stdout).unwrap();
+    let text = engines::said(&caller.person, "squeue", &line);
     let own: Vec<&str> = text.lines().filter(|line| line.starts_with(&tag)).collect();
     let [one] = own[..] else {
         panic!("it has {own:?}");
@@ -228,8 +227,7 @@ fn a_call_with_checkpoints_leaves_a_slot_that_htcondor_takes_back_and_loses_noth
 fn hosts_of_pilots(caller: &Caller) -> Vec<String> {
     let pilots = engines::pilots(&caller.person, "rpc/spool");
     let line = ["-constraint", &pilots, "-af", "RemoteHost"];
-    let asked = finish(&mut caller.person.program("condor_q", line));
-    let text = String::from_utf8(asked.stdout).unwrap();
+    let text = engines::said(&caller.person, "condor_q", &line);
     let host = |line: &str| line.rsplit('@').next().unwrap_or_default().to_owned();
     text.lines().map(host).collect()
 }
@@ -306,7 +304,7 @@ fn a_call_migrates_to_the_host_that_is_named_and_to_none_that_has_no_pilot() {
     let filling = String::from_utf8(filling.stdout).unwrap();
     until("the first host is full", || {
         let line = ["--noheader", "--jobs", filling.trim(), "-o", "%T"];
-        finish(&mut caller.person.program("squeue", line)).stdout == b"RUNNING\n"
+        engines::said(&caller.person, "squeue", &line) == "RUNNING"
     });
     caller.call(&["steps/relax", "10", "100", "0", &x, "--out", "x=few.npy"]);
     assert_eq!(pilot_of_call(&caller, &id), "1");

@@ -52,6 +52,19 @@ pub fn user(engine: &'static str, test: &str) -> Option<Person> {
     Some(person)
 }
 
+/// What a command of the engine answers, asked again while the engine is too busy to.
+pub fn said(person: &Person, command: &str, words: &[&str]) -> String {
+    for _ in 0..20 {
+        let output = finish(&mut person.program(command, words));
+        if output.status.success() {
+            return String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        }
+        eprintln!("{command} {words:?}: {}", told(&output));
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+    panic!("{command} {words:?} does not succeed");
+}
+
 /// A person with a site on that engine.
 pub fn person(engine: &'static str, test: &str) -> Option<Person> {
     let person = user(engine, test)?;
