@@ -55,10 +55,14 @@ pub fn programs(shell: &Shell, profile: Profile) -> Result<Told, Failure> {
         (&grid, "kumiko-grid"),
         (&entry, "kumiko"),
         (&runner, "kumiko-run"),
-        (&ferry, "kumiko-ferry"),
     ] {
         replace(made, &bin.join(name))?;
     }
+    // It travels in scripts, of which engines take a few MB.
+    let stripped = profile.folder(shell).join("kumiko-ferry.stripped");
+    let mut strip = shell.command("strip");
+    shell::ok(strip.arg("-o").arg(&stripped).arg(&ferry))?;
+    replace(&stripped, &bin.join("kumiko-ferry"))?;
     let mut told = java::jar(shell, profile)?;
     told.extend([
         ("KUMIKO_BIN", bin.join("kumiko")),

@@ -1,9 +1,10 @@
 //! `bench batch`: short jobs through Slurm and HTCondor, by pilots and without, beside `fork` and the engines' own commands. The
 //! engines are real ones that are brought up on this machine for the run (testbeds/slurm, testbeds/condor). And jobs at several
-//! sites that begin together.
+//! sites that begin together; and the files of hosts that share none.
 //!
 //! Not here: several hosts that are machines; MPI.
 
+mod carried;
 mod rows;
 mod together;
 
@@ -17,12 +18,15 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 5] = [
+const ROWS: [(&str, Measure); 8] = [
     ("pilot", rows::pilot),
     ("slurm", rows::slurm),
     ("condor", rows::condor),
     ("many", rows::many),
     ("together", together::together),
+    ("carried_write", carried::written),
+    ("carried_read", carried::read),
+    ("carried_small", carried::small),
 ];
 #[derive(Clone, Debug, Args)]
 pub struct Options {

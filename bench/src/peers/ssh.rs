@@ -7,7 +7,7 @@ use crate::peers::{found, free_port};
 use crate::wait;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 /// Key generation and start take milliseconds.
 const UP_WITHIN: Duration = Duration::from_secs(10);
+const CIPHER: &str = "aes128-gcm@openssh.com";
 /// Where a root sshd locks up its unprivileged half; Debian's start script makes it.
 const PRIVSEP: &str = "/run/sshd";
 
@@ -100,41 +101,45 @@ impl Ssh {
     /// `ssh 127.0.0.1 COMMAND` with the keys of this run. AES-GCM, as fast as ssh goes on this machine's processor.
     pub fn command(&self, remote: &str) -> Command {
         let mut ssh = Command::new("ssh");
-        let option = |name: &str, path: PathBuf| format!("{name}={}", path.display());
-        ssh.args([
-            "-F",
-            "/dev/null",
-            "-T",
-            "-c",
-            "aes128-gcm@openssh.com",
-            "-p",
-            &self.port.to_string(),
-        ])
-        .args([
-            "-o",
-            "BatchMode=yes",
-            "-o",
-            "IdentitiesOnly=yes",
-            "-o",
-            "LogLevel=ERROR",
-        ])
-        .args([
-            "-o",
-            &option("UserKnownHostsFile", self.folder.path().join("known_hosts")),
-        ])
-        .args([
-            "-o",
-            &option("IdentityFile", self.folder.path().join("user")),
-        ])
-        .args(["127.0.0.1", remote]);
+        ssh.args(["-F", "/dev/null", "-T", "-c", CIPHER, "-p"])
+            .arg(self.port.to_string());
+        for option in self.options() {
+            ssh.args(["-o", &option]);
+        }
+        ssh.args(["127.0.0.1", remote]);
         ssh
+    }
+
+    /// What has a folder seen at another place, by sshfs; until it is unmounted there, or this is dropped.
+    pub fn mounts(&self, folder: &Path, at: &Path) -> Command {
+        let mut sshfs = Command::new("sshfs");
+        sshfs.arg(format!("127.0.0.1:{}", folder.display())).arg(at);
+        sshfs.args(["-F", "/dev/null", "-p", &self.port.to_string()]);
+        sshfs.args(["-o", &format!("Ciphers={CIPHER}")]);
+        for option in self.options() {
+            sshfs.args(["-o", &option]);
+        }
+        sshfs
+    }
+
+    fn options(&self) -> [String; 5] {
+        let file = |option: &str, name: &str| {
+            format!("{option}={}", self.folder.path().join(name).display())
+        };
+        [
+            "BatchMode=yes".to_owned(),
+            "IdentitiesOnly=yes".to_owned(),
+            "LogLevel=ERROR".to_owned(),
+            file("UserKnownHostsFile", "known_hosts"),
+            file("IdentityFile", "user"),
+        ]
     }
 }
 
 fn configuration(folder: &Path, port: u16) -> String {
     let folder = folder.display();
     format!(
-        "ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n\
+        "Subsystem sftp internal-sftp\nListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n\
          PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
          PermitRootLogin prohibit-password\nUseDNS no\nPrintMotd no\n"
     )

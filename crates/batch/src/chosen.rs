@@ -10,6 +10,7 @@ use crate::engine::{Cluster, Engine, Leaves, Trouble};
 use crate::fork::Fork;
 use crate::pilots::{Piloted, Pilots};
 use crate::slurm;
+use kumiko_ferry::files::Files;
 use kumiko_ferry::{Address, Landing, LandingError};
 use kumiko_job::attempt::{AttemptCommand, AttemptSpec};
 use kumiko_job::census::Census;
@@ -78,6 +79,7 @@ pub struct Prepared {
     pilots: Pilots,
     drained: BTreeSet<String>,
     landing: Option<(Landing, PathBuf)>,
+    files: Option<Files>,
     census: watch::Sender<Option<Census>>,
 }
 
@@ -109,6 +111,7 @@ impl Prepared {
             pilots,
             drained: BTreeSet::new(),
             landing: None,
+            files: None,
             census: watch::Sender::new(None),
         })
     }
@@ -129,6 +132,21 @@ impl Prepared {
         if self.name != Name::Fork {
             let landing = Landing::open(&self.root, at)?;
             self.landing = Some((landing, ferry));
+        }
+        Ok(self)
+    }
+
+    /// With these folders, and the spools, for hosts that do not have them (spec/jobs/pilots.md, PL50); after [`Prepared::landing`].
+    ///
+    /// # Errors
+    /// Nobody can answer for them there.
+    pub fn carrying(
+        mut self,
+        at: &Address,
+        folders: Vec<PathBuf>,
+    ) -> Result<Prepared, LandingError> {
+        if let Some((_, ferry)) = &self.landing {
+            self.files = Some(Files::open(ferry, &self.root, at, folders)?);
         }
         Ok(self)
     }
@@ -164,7 +182,11 @@ impl Prepared {
             None => program,
             Some((landing, ferry)) => {
                 landing.serve();
+                if let Some(files) = &self.files {
+                    files.keep();
+                }
                 let ferried = program.clone().ferried(ferry, &root, landing);
+                let ferried = ferried.map(|program| program.carried(self.files));
                 ferried.unwrap_or_else(|error| {
                     tracing::error!(%error, "kumiko-ferry is not to be had: nothing is heard from hosts of another kernel");
                     program

@@ -183,6 +183,17 @@ fn fence(spool: &Path) -> io::Result<Left> {
     Ok(Left::NotBegun)
 }
 
+/// What the ferry of a place complained of last.
+pub fn complaint(place: &Path) -> Option<String> {
+    let mut text = Vec::new();
+    let file = File::open(place.join("ferry.log")).ok()?;
+    file.take(STATUS_LIMIT_BYTES as u64)
+        .read_to_end(&mut text)
+        .ok()?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines().last().map(str::to_owned)
+}
+
 /// Removes a spool; none is there: fine.
 pub fn remove(root: &Path, id: AttemptId) -> io::Result<()> {
     match Dir::open(root) {

@@ -163,7 +163,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         exclusive: true,
         ..Resources::default()
     });
-    let line = slurm::words::submission(&all);
+    let line = slurm::words::submission(&all, false);
     for word in [
         "--job-name=kumiko-0a1b-7.1",
         "--cpus-per-task=6",
@@ -179,7 +179,9 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
     ] {
         assert!(line.iter().any(|given| given == word), "{word}: {line:?}");
     }
-    let none = slurm::words::submission(&order(Resources::default()));
+    let carried = slurm::words::submission(&all, true);
+    assert!(carried.iter().any(|given| given == "--error=/dev/null"));
+    let none = slurm::words::submission(&order(Resources::default()), false);
     for name in ["--mem", "--gpus", "--partition", "--account", "--exclusive"] {
         assert!(
             !none.iter().any(|given| given.starts_with(name)),
@@ -195,14 +197,14 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         ..all.clone()
     };
     assert!(slurm::words::script(&pilot).contains("kumiko-run' '--pilot' '/srv"));
-    let text = condor::words::submission(&pilot);
+    let text = condor::words::submission(&pilot, None);
     assert!(text.contains("arguments = \"'--pilot' '/srv/a"), "{text}");
     assert!(!text.contains("kill_sig"), "it heeds SIGTERM: {text}");
     let three = Order {
         hosts: 3,
         ..all.clone()
     };
-    let line = slurm::words::submission(&three);
+    let line = slurm::words::submission(&three, false);
     for word in ["--nodes=3", "--ntasks=3", "--cpus-per-task=6", "--mem=171M"] {
         assert!(line.iter().any(|given| given == word), "{word}: {line:?}");
     }
@@ -221,7 +223,17 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
         first,
         "exec '/opt/it'\\''s/kumiko-run' '/srv/a $b \"c\"' 2>/dev/null"
     );
-    let text = condor::words::submission(&all);
+    let text = condor::words::submission(&all, Some("/srv/a $b/script".as_ref()));
+    for line in [
+        "executable = /srv/a $(DOLLAR)b/script",
+        "should_transfer_files = IF_NEEDED",
+        "transfer_output_files =",
+        "request_cpus = 6",
+    ] {
+        assert!(text.lines().any(|given| given == line), "{line}: {text}");
+    }
+    assert!(!text.contains("arguments"), "{text}");
+    let text = condor::words::submission(&all, None);
     for line in [
         "executable = /opt/it's/kumiko-run",
         "arguments = \"'/srv/a $(DOLLAR)b \"\"c\"\"'\"",
@@ -238,7 +250,7 @@ fn every_resource_reaches_the_engine_in_its_own_words() {
     ] {
         assert!(text.lines().any(|given| given == line), "{line}: {text}");
     }
-    let none = condor::words::submission(&order(Resources::default()));
+    let none = condor::words::submission(&order(Resources::default()), None);
     for name in ["request_memory", "request_gpus", "accounting_group"] {
         assert!(!none.contains(name), "{none}");
     }

@@ -95,23 +95,31 @@ impl Dial for Call {
         let address = fs::read_to_string(self.landing.join(ADDRESS))?;
         let credential = Credential::load(&self.ticket).map_err(io::Error::other)?;
         let trust = TrustStore::load(&self.landing.join(TRUST)).map_err(io::Error::other)?;
-        let site = credential.identity().parent().with("CN", "site");
-        let connector =
-            Connector::new(Some(&credential), &trust, &[ALPN]).map_err(io::Error::other)?;
-        let host = address.rsplit_once(':').map_or("", |(host, _)| host);
-        let connect = async {
-            let tcp = TcpStream::connect(&address).await?;
-            tcp::tune(&tcp)?;
-            let (mut tls, _) = connector
-                .connect_to_identity(host, &site, tcp)
-                .await
-                .map_err(io::Error::other)?;
-            tls.gather();
-            Ok(tls)
-        };
-        let called = timeout(CONNECT_WITHIN, connect).await;
-        called.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+        dial(&address, &credential, &trust).await
     }
+}
+
+/// Calls the site, which shows that it is it.
+pub async fn dial(
+    address: &str,
+    credential: &Credential,
+    trust: &TrustStore,
+) -> io::Result<TlsStream<TcpStream>> {
+    let site = credential.identity().parent().with("CN", "site");
+    let connector = Connector::new(Some(credential), trust, &[ALPN]).map_err(io::Error::other)?;
+    let host = address.rsplit_once(':').map_or("", |(host, _)| host);
+    let connect = async {
+        let tcp = TcpStream::connect(address).await?;
+        tcp::tune(&tcp)?;
+        let (mut tls, _) = connector
+            .connect_to_identity(host, &site, tcp)
+            .await
+            .map_err(io::Error::other)?;
+        tls.gather();
+        Ok(tls)
+    };
+    let called = timeout(CONNECT_WITHIN, connect).await;
+    called.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
 /// Calls once, and does what the site wishes until it hangs up.

@@ -2,47 +2,33 @@
 //! put there, and asks them for connections.
 
 use crate::bridge::bridge;
+use crate::door::{self, Before, Door, Turned};
 use crate::wish::{self, Wish};
-use crate::{
-    ADDRESS, ALPN, Address, CONNECT_WITHIN, DIRECTORY, HERE, LANDED, TICKET, TRUST, options,
-};
+use crate::{Address, DIRECTORY, LANDED, TICKET, options};
 use bytes::Bytes;
-use kumiko_identity::ca::{self, Authority, CaError, Kind};
-use kumiko_identity::tls::{Acceptor, TlsError};
-use kumiko_identity::{Credential, CredentialError, Dn, DnError, KeyKind, Peer, ProxyKind};
-use kumiko_identity::{TrustError, TrustStore};
-use kumiko_linux::{tcp, unix_socket};
+use kumiko_identity::ca::CaError;
+use kumiko_identity::tls::TlsError;
+use kumiko_identity::{CredentialError, DnError, TrustError};
 use kumiko_session::{Server, Stream};
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
-use std::os::unix::fs::DirBuilderExt;
+use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// The CA's own name; those of ferries and of the site are below `/O=kumiko landing`.
-const AUTHORITY: &str = "/O=kumiko landing/CN=CA";
-const SITE: &str = "site";
 /// How long a credential is good: as long as a site may be away and have its ferries back.
 const LIFETIME: Duration = Duration::from_secs(3 * 86_400);
 /// So often all are made anew.
 const RENEW: Duration = Duration::from_secs(86_400);
-/// The site's own lasts as long as a site may be up.
-const OWN_LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
-/// Strangers in the middle of a handshake, at once; the others wait in the kernel's queue.
-const HANDSHAKES: usize = 64;
 /// A ferry waits 5 s for the socket to be there; and the way.
 const WISH_WITHIN: Duration = Duration::from_secs(8);
-/// So often it is looked whether a ferry's place is there still.
-const LOOK: Duration = Duration::from_secs(10);
-/// After an accept that failed, as for want of descriptors (accept(2)).
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why there is no landing.
 #[derive(Debug, thiserror::Error)]
@@ -82,14 +68,13 @@ impl Eq for Landing {}
 #[derive(Debug)]
 struct Inner {
     root: PathBuf,
-    listener: Mutex<Option<TcpListener>>,
-    authority: Authority,
-    acceptor: Acceptor,
+    door: Door,
     server: Server,
     /// By name of their places.
     ferries: Mutex<HashMap<String, Ferry>>,
     tasks: Mutex<Vec<AbortHandle>>,
-    here: Mutex<Option<UnixListener>>,
+    /// Until they are served: for ferries, and for whom sockets of this kernel reach.
+    listeners: Mutex<Option<(TcpListener, UnixListener)>>,
 }
 
 impl Drop for Inner {
@@ -122,102 +107,46 @@ impl Landing {
     /// # Errors
     /// It cannot listen there, or not write below `root`.
     pub fn open(root: &Path, at: &Address) -> Result<Landing, LandingError> {
-        let listen = |cause| LandingError::Listen {
-            at: at.to_string(),
-            cause,
-        };
-        let listener = TcpListener::bind((at.host.as_str(), at.port)).map_err(listen)?;
-        listener.set_nonblocking(true).map_err(listen)?;
-        let port = listener.local_addr().map_err(listen)?.port();
         let place = root.join(DIRECTORY);
-        let file = |tried| {
-            let path = place.clone();
-            move |cause| LandingError::File { tried, path, cause }
-        };
-        // Each site has a CA of its own, so that what one before it has issued is of no more use.
-        match fs::remove_dir_all(&place) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(file("removing")(error));
-            }
-            _ => {}
-        }
-        let mut private = DirBuilder::new();
-        private.mode(0o700).recursive(true);
-        private.create(&place).map_err(file("making"))?;
-        let authority = Authority::init(
-            &place.join("ca"),
-            &Dn::parse(AUTHORITY)?,
-            &ca::Options::default(),
-        )?;
-        authority.install_trust(&place.join(TRUST))?;
-        let subject = authority.name_space().with("CN", SITE);
-        let own = authority.enrol(&subject, KeyKind::P256, &Kind::User, OWN_LIFETIME)?;
-        let trust = TrustStore::load(&place.join(TRUST))?;
-        let acceptor = Acceptor::new(&own, &trust, &[ALPN])?;
-        let here = unix_socket::listen(&place.join(HERE)).map_err(file("listening in"))?;
-        here.set_nonblocking(true).map_err(file("listening in"))?;
+        // With a CA of its own, so that what one before it has issued is of no more use.
+        let opened = door::open(&place, at, Before::Forgotten)?;
         let landing = Landing(Arc::new(Inner {
             root: root.to_owned(),
-            listener: Mutex::new(Some(listener)),
-            authority,
-            acceptor,
+            door: opened.door,
             server: Server::new(options()),
             ferries: Mutex::default(),
             tasks: Mutex::default(),
-            here: Mutex::new(Some(here)),
+            listeners: Mutex::new(None),
         }));
         landing.0.renew();
-        // Last: by then all that a ferry reads is there.
-        let new = place.join("address.new");
-        fs::write(&new, Address { port, ..at.clone() }.to_string())
-            .and_then(|()| fs::rename(&new, place.join(ADDRESS)))
-            .map_err(file("writing to"))?;
+        door::announce(&place, at, &opened.listener)?;
+        *lock(&landing.0.listeners) = Some((opened.listener, opened.here));
         Ok(landing)
     }
 
     /// Needs a tokio runtime around it; once.
     pub fn serve(&self) {
-        let Some(listener) = lock(&self.0.listener).take() else {
+        let Some((listener, here)) = lock(&self.0.listeners).take() else {
             return;
         };
         // That it leads here is all that is asked of it.
-        if let Some(Ok(here)) = lock(&self.0.here)
-            .take()
-            .map(tokio::net::UnixListener::from_std)
-        {
+        if let Ok(here) = tokio::net::UnixListener::from_std(here) {
             let accept = tokio::spawn(async move { while here.accept().await.is_ok() {} });
             lock(&self.0.tasks).push(accept.abort_handle());
         }
         let (accepting, renewing) = (Arc::downgrade(&self.0), Arc::downgrade(&self.0));
-        let accept = tokio::spawn(async move {
-            let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
-                return;
+        let accept = tokio::spawn(door::accept(listener, move |stream, permit| {
+            let Some(inner) = accepting.upgrade() else {
+                return ControlFlow::Break(());
             };
-            let room = Arc::new(Semaphore::new(HANDSHAKES));
-            loop {
-                let Ok(permit) = room.clone().acquire_owned().await else {
-                    return;
-                };
-                let accepted = listener.accept().await;
-                let Some(inner) = accepting.upgrade() else {
-                    return;
-                };
-                match accepted {
-                    Ok((stream, from)) => tokio::spawn(async move {
-                        let served = inner.one(stream, permit).await;
-                        if let Err(why) = served {
-                            tracing::warn!(%from, %why, "a ferry is not let in, or not any more");
-                        }
-                    }),
-                    Err(error) => {
-                        tracing::warn!(%error, "the landing accepts nobody just now");
-                        drop(permit);
-                        tokio::time::sleep(PAUSE).await;
-                        continue;
-                    }
-                };
-            }
-        });
+            let from = stream.peer_addr().ok();
+            tokio::spawn(async move {
+                if let Err(why) = inner.one(stream, permit).await {
+                    tracing::warn!(?from, %why, "a ferry is not let in, or not any more");
+                }
+            });
+            ControlFlow::Continue(())
+        }));
         let renew = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(RENEW).await;
@@ -267,30 +196,9 @@ impl Landing {
     }
 }
 
-/// Why a ferry is not let in, or not any more.
-#[derive(Debug, thiserror::Error)]
-enum Turned {
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error("no handshake within {} s", CONNECT_WITHIN.as_secs())]
-    Slow,
-    #[error("its connection cannot be used: {0}")]
-    Socket(#[from] io::Error),
-    #[error("{0} is no place's ferry, or that place is gone, or has another credential by now")]
-    Unknown(Dn),
-    #[error(transparent)]
-    Session(#[from] kumiko_session::SessionError),
-}
-
 impl Inner {
     fn ticket(&self, place: &Path) -> Result<(), LandingError> {
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
-        let subject = self.authority.name_space().with("CN", &name);
-        let kind = Kind::User;
-        let credential = self
-            .authority
-            .enrol(&subject, KeyKind::P256, &kind, LIFETIME)?;
-        Ok(credential.save_proxy(&place.join(TICKET))?)
+        door::ticket(&self.door.authority, place, TICKET, LIFETIME)
     }
 
     /// Of all places that have one.
@@ -305,33 +213,12 @@ impl Inner {
         }
     }
 
-    /// The name of the place whose ferry this is.
-    fn admits(&self, peer: &Peer) -> Option<String> {
-        let name = peer.identity.common_name()?.to_owned();
-        let own = self.authority.name_space().with("CN", &name);
-        let plain = peer.kind == ProxyKind::EndEntity && peer.identity == own;
-        (plain && wish::is_place(&name) && self.bears(&name, peer)).then_some(name)
-    }
-
-    /// Whether this is the credential of now of a place that is there.
-    fn bears(&self, name: &str, peer: &Peer) -> bool {
-        let kept = Credential::load(&self.root.join(name).join(TICKET));
-        kept.is_ok_and(|kept| peer.chain.first() == Some(kept.leaf()))
-    }
-
     async fn one(
         self: Arc<Self>,
         stream: tokio::net::TcpStream,
         permit: tokio::sync::OwnedSemaphorePermit,
     ) -> Result<(), Turned> {
-        tcp::tune(&stream)?;
-        let shaken = timeout(CONNECT_WITHIN, self.acceptor.accept(stream)).await;
-        let (mut tls, peer) = shaken.map_err(|_| Turned::Slow)??;
-        drop(permit);
-        tls.gather();
-        let name = self
-            .admits(&peer)
-            .ok_or_else(|| Turned::Unknown(peer.identity.clone()))?;
+        let (tls, name) = self.door.let_in(stream, permit, &self.root, TICKET).await?;
         let (inner, place) = (Arc::downgrade(&self), self.root.join(&name));
         let whose = name.clone();
         let handler = move |request: Bytes, stream: Stream| {
@@ -344,15 +231,11 @@ impl Inner {
                 None => {}
             }
         };
-        let over = async {
-            while place.join(TICKET).exists() {
-                tokio::time::sleep(LOOK).await;
-            }
-            "its place is gone".to_owned()
-        };
         let server = self.server.clone();
         drop(self); // a connection keeps no landing
-        server.serve_until(tls, &name, over, handler).await?;
+        server
+            .serve_until(tls, &name, door::gone(&place, TICKET), handler)
+            .await?;
         Ok(())
     }
 

@@ -5,6 +5,8 @@
 
 mod address;
 mod bridge;
+mod door;
+pub mod files;
 pub mod host;
 mod landing;
 mod wish;
@@ -23,6 +25,8 @@ pub const TICKET: &str = "ferry.pem";
 const LANDED: &str = "landed";
 /// In the root of the spools: what ferries are told of their site.
 const DIRECTORY: &str = "landing";
+/// In that: the CA's own key and what it issued, for the site alone.
+const AUTHORITY: &str = "ca";
 /// In that: where the site listens.
 const ADDRESS: &str = "address";
 /// In that: the CA that both sides believe, and no other.

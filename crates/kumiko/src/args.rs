@@ -156,6 +156,9 @@ pub struct SiteStart {
     /// Where hosts of the engine, which are other machines, reach this one; from there they call the site.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub landing: Option<kumiko_batch::LandingAddress>,
+    /// Hosts of the engine may lack the site's folders: they get them from there, over the network.
+    #[arg(long)]
+    pub carry: bool,
     /// Names and addresses that the host certificate carries, besides localhost and this host's own.
     #[arg(long = "host-name", value_name = "NAME")]
     pub host_names: Vec<String>,

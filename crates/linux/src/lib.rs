@@ -22,6 +22,8 @@ pub mod facts;
 pub mod fence;
 pub mod groups;
 pub mod limits;
+pub mod mounts;
+pub mod node;
 pub mod packets;
 pub mod poll;
 pub mod privileges;

@@ -95,10 +95,19 @@ pub fn descriptor_of(pidfd: BorrowedFd<'_>, number: i32) -> io::Result<OwnedFd> 
 /// The program that this command starts gets SIGTERM when the thread that started it ends, and so when this process is
 /// killed (PR_SET_PDEATHSIG, prctl(2)). Not from threads that come and go.
 pub fn end_with_parent(command: &mut std::process::Command) {
+    signalled_with_parent(command, rustix::process::Signal::TERM);
+}
+
+/// As [`end_with_parent`], and is killed.
+pub fn die_with_parent(command: &mut std::process::Command) {
+    signalled_with_parent(command, rustix::process::Signal::KILL);
+}
+
+fn signalled_with_parent(command: &mut std::process::Command, signal: rustix::process::Signal) {
     use std::os::unix::process::CommandExt;
     let parent = rustix::process::getpid();
     let set = move || {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+        rustix::process::set_parent_process_death_signal(Some(signal))?;
         // It may have died before it was set.
         match rustix::process::getppid() {
             Some(now) if now == parent => Ok(()),

@@ -167,6 +167,11 @@ pub fn give_name(file: impl AsFd, path: &Path) -> io::Result<()> {
     )?)
 }
 
+/// The effective group id of this process.
+pub fn own_gid() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
 /// The effective user id of this process.
 pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()

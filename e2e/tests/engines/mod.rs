@@ -3,7 +3,7 @@
 use kumiko_e2e::staging::{Counted, OurServer, pattern, sha256};
 use kumiko_e2e::{Person, finish, has_program, kill, skip, told, until};
 use kumiko_testkit::engine::Engine;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Each scenario as a test of its own, on one engine.
 macro_rules! on {
@@ -99,10 +99,14 @@ pub fn networked(test: &str) -> Option<(Engine, Person)> {
 
 /// HTCondor starts nothing more on this host, as when its owner is back.
 pub fn owner_is_back(engine: &Engine, host: &str) {
-    let host = engine.directory.path().join(host);
+    add_settings(&engine.directory.path().join(host), "START = False\n");
+}
+
+/// Gives a host of HTCondor further settings, by which it goes at once.
+fn add_settings(host: &Path, further: &str) {
     let settings = host.join("condor_config");
     let mut text = std::fs::read_to_string(&settings).unwrap();
-    text.push_str("START = False\n");
+    text.push_str(further);
     std::fs::write(settings, text).unwrap();
     let master = std::fs::read_to_string(host.join("run/master.pid")).unwrap();
     kill(master.trim().parse().unwrap(), "HUP");
@@ -123,6 +127,56 @@ pub fn overlay(engine: &Engine, person: &Person, folder: &str) {
     let line = ["-t", slurmd.trim(), "-m", "mount", "-t", "overlay", "-o"];
     let line = line.into_iter().chain([options.as_str(), "none"]);
     let mounted = finish(person.program("nsenter", line).arg(seen));
+    assert!(mounted.status.success(), "{}", told(&mounted));
+}
+
+/// Has the first host of Slurm have nothing of a person's, and no kumiko: it stands for one that shares no file system with the site.
+pub fn absent(engine: &Engine, person: &Person) {
+    let slurmd = engine.directory.path().join("slurmd.n1.pid");
+    hide(&std::fs::read_to_string(slurmd).unwrap(), person);
+}
+
+/// As [`absent`], for all hosts of an HTCondor with networks, which are told that they share none.
+pub fn absent_from_all(engine: &Engine, person: &Person) {
+    for host in ["hosta", "hostb"] {
+        let own = engine.directory.path().join(host);
+        add_settings(&own, &format!("FILESYSTEM_DOMAIN = {host}\n"));
+        hide(
+            &std::fs::read_to_string(own.join("run/master.pid")).unwrap(),
+            person,
+        );
+    }
+    until("HTCondor knows it", || {
+        let line = ["-af", "FileSystemDomain"];
+        let said = said(person, "condor_status", &line);
+        !said.is_empty() && said.lines().all(|domain| domain != "testbed")
+    });
+}
+
+fn hide(daemon: &str, person: &Person) {
+    let home = person.kumiko_home();
+    let programs = kumiko_e2e::kumiko().parent().unwrap().to_owned();
+    for hidden in [home.as_path(), &programs] {
+        mount(
+            daemon,
+            person,
+            &["-t", "tmpfs", "none", hidden.to_str().unwrap()],
+        );
+    }
+}
+
+/// Has the first host of Slurm have no file systems of its users' own.
+pub fn without_fuse(engine: &Engine, person: &Person) {
+    let slurmd = engine.directory.path().join("slurmd.n1.pid");
+    let slurmd = std::fs::read_to_string(slurmd).unwrap();
+    mount(&slurmd, person, &["--bind", "/dev/null", "/dev/fuse"]);
+}
+
+/// Where a daemon and its jobs see it.
+fn mount(daemon: &str, person: &Person, words: &[&str]) {
+    let line = ["-t", daemon.trim(), "-m", "mount"];
+    let line = line.into_iter().chain(words.iter().copied());
+    let mounted = finish(&mut person.program("nsenter", line));
     assert!(mounted.status.success(), "{}", told(&mounted));
 }
 

@@ -33,7 +33,12 @@ impl Engine for Commands {
     async fn submit(&self, order: &Order) -> Result<(), Trouble> {
         order.prepare()?;
         let line = ["-terse", "-"].map(str::to_owned);
-        let said = ask(&self.0, "condor_submit", &line, &words::submission(order)).await?;
+        let script = match order.script()? {
+            Some(text) => Some(order.put_script(&text)?),
+            None => None,
+        };
+        let submission = words::submission(order, script.as_deref());
+        let said = ask(&self.0, "condor_submit", &line, &submission).await?;
         match said.well {
             true => Ok(()),
             false => Err(trouble("condor_submit", said.complaint)),

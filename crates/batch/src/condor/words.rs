@@ -5,6 +5,7 @@ use crate::engine::order::Order;
 use crate::engine::seen::{Garbled, Row, Seen, Time, Verdict};
 use kumiko_job::attempt::EngineCause;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The file in the spool that HTCondor writes the events of the attempt to.
 pub const LOG: &str = "condor.log";
@@ -51,8 +52,9 @@ pub fn slots_of<'a>(hosts: impl Iterator<Item = &'a String>) -> String {
     }
 }
 
-/// A submit description.
-pub fn submission(order: &Order) -> String {
+/// A submit description. `script`: what is to be run in place of the order's own line, and is sent to hosts that do not have the site's
+/// files.
+pub fn submission(order: &Order, script: Option<&Path>) -> String {
     let path = |path: &std::path::Path| plain(&path.to_string_lossy());
     let spool = path(&order.spool);
     let line = order.line();
@@ -60,13 +62,24 @@ pub fn submission(order: &Order) -> String {
         .split_first()
         .map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     let arguments: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
-    let mut lines = vec![
-        "universe = vanilla".to_owned(),
-        format!("executable = {}", plain(program)),
-        plain(&format!("arguments = \"{}\"", arguments.join(" "))),
+    let mut lines = vec!["universe = vanilla".to_owned()];
+    lines.extend(match script {
         // The site's directory is there on every host.
-        "transfer_executable = false".to_owned(),
-        "should_transfer_files = NO".to_owned(),
+        None => [
+            format!("executable = {}", plain(program)),
+            plain(&format!("arguments = \"{}\"", arguments.join(" "))),
+            "transfer_executable = false".to_owned(),
+            "should_transfer_files = NO".to_owned(),
+        ],
+        // Nothing comes back this way.
+        Some(script) => [
+            format!("executable = {}", path(script)),
+            "should_transfer_files = IF_NEEDED".to_owned(),
+            "when_to_transfer_output = ON_EXIT".to_owned(),
+            "transfer_output_files =".to_owned(),
+        ],
+    });
+    lines.extend([
         "initialdir = /".to_owned(),
         "notification = never".to_owned(),
         format!("log = {spool}/{LOG}"),
@@ -80,7 +93,7 @@ pub fn submission(order: &Order) -> String {
             slots_of(order.avoids.iter())
         )),
         format!("requirements = (regexp(MY.{AVOIDS}, TARGET.Name) =!= true) && ({NO_LARGER})"),
-    ];
+    ]);
     // A runner does not heed SIGTERM (spec/jobs R8), so who holds, removes or evicts it here would only wait. A pilot heeds it (PL37),
     // and is to hear it whoever ends it: HTCondor 23.9 sends `remove_kill_sig` for condor_vacate_job too.
     if !order.is_pilot() {

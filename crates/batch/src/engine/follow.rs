@@ -422,7 +422,13 @@ impl Live {
             Left::NotBegun => Trace::NotBegun,
             Left::Silent | Left::Alive => Trace::Silent,
         };
-        let outcome = outcome(E::NAME, trace, verdict, self.cancelled());
+        let mut outcome = outcome(E::NAME, trace, verdict, self.cancelled());
+        let spool = shared.spool(self.id);
+        let complaint = blocking(move || Ok(spool::complaint(&spool))).await;
+        if let (Outcome::NeverStarted { message, .. }, Ok(Some(words))) = (&mut outcome, complaint)
+        {
+            message.push_str(&format!("; on the host, {words}"));
+        }
         self.report(shared, outcome).await;
     }
 

@@ -5,10 +5,16 @@ use super::program::Program;
 use kumiko_job::attempt::AttemptSpec;
 use kumiko_job::description::Resources;
 use kumiko_job::id::AttemptId;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 /// Beyond the attempt's own limit, which the runner keeps, so that it is the runner who ends it and says so.
 const LIMIT_SPARE_MS: u64 = 60_000;
+
+/// In a spool: what an engine carries to its host.
+const SCRIPT: &str = "script";
 
 /// One attempt to be run: a runner in a spool; or a pilot in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +72,27 @@ impl Order {
     pub fn prepare(&self) -> Result<(), Trouble> {
         let ticket = self.runner.ticket(&self.spool);
         ticket.map_err(|error| Trouble::unreachable("preparing it", error.to_string()))
+    }
+
+    /// As [`Program::script`], once it is prepared. On several hosts they need the folders, for their runners look after each other there.
+    pub fn script(&self) -> Result<Option<String>, Trouble> {
+        if self.hosts > 1 {
+            return Ok(None);
+        }
+        let script = self.runner.script(&self.spool, &self.line());
+        script.map_err(|error| Trouble::unreachable("preparing it", error.to_string()))
+    }
+
+    /// Puts a script where an engine takes it from, in the spool.
+    pub fn put_script(&self, text: &str) -> Result<PathBuf, Trouble> {
+        let path = self.spool.join(SCRIPT);
+        let put = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o700);
+            options.open(&path)?.write_all(text.as_bytes())
+        };
+        put().map_err(|error| Trouble::unreachable("preparing it", error.to_string()))?;
+        Ok(path)
     }
 }
 

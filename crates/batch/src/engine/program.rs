@@ -3,6 +3,7 @@
 
 use super::order::PILOT;
 use crate::spool;
+use kumiko_ferry::files::Files;
 use kumiko_ferry::{Landing, LandingError};
 use kumiko_linux::spooling;
 use sha2::{Digest, Sha256};
@@ -46,6 +47,8 @@ struct Ferry {
     own: PathBuf,
     copy: PathBuf,
     landing: Landing,
+    /// For hosts that have none of the site's folders.
+    files: Option<Files>,
 }
 
 /// One that each host has where the site has it.
@@ -79,8 +82,35 @@ impl Program {
     /// The ferry's program cannot be read, or there is no room for a copy.
     pub fn ferried(mut self, own: PathBuf, root: &Path, landing: Landing) -> io::Result<Program> {
         let copy = keep(&own, &root.join(FERRIES))?;
-        self.ferry = Some(Ferry { own, copy, landing });
+        self.ferry = Some(Ferry {
+            own,
+            copy,
+            landing,
+            files: None,
+        });
         Ok(self)
+    }
+
+    /// With the site's folders carried to hosts that do not have them, by that ferry.
+    #[must_use]
+    pub fn carried(mut self, files: Option<Files>) -> Program {
+        if let Some(ferry) = &mut self.ferry {
+            ferry.files = files;
+        }
+        self
+    }
+
+    fn files(&self) -> Option<&Files> {
+        self.ferry.as_ref()?.files.as_ref()
+    }
+
+    /// The script that a host is to run in place of `line`, which it may not find; None: each host has the folders.
+    ///
+    /// # Errors
+    /// What it is to hold is not to be had.
+    pub fn script(&self, place: &Path, line: &[String]) -> io::Result<Option<String>> {
+        let script = self.files().map(|files| files.script(place, line));
+        script.transpose()
     }
 
     /// Puts into a place what its ferry needs. It blocks, briefly.
@@ -91,6 +121,9 @@ impl Program {
         let Some(ferry) = &self.ferry else {
             return Ok(());
         };
+        if let Some(files) = &ferry.files {
+            files.ticket(place)?;
+        }
         ferry.landing.ticket(place)
     }
 

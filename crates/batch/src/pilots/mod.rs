@@ -239,6 +239,13 @@ impl<E: Engine> Inner<E> {
                 Do::Remove(number) => {
                     self.state().lines.remove(&number);
                     let place = self.place(number);
+                    if let Some(words) = spool::complaint(&place) {
+                        tracing::warn!(
+                            number,
+                            words,
+                            "the ferry of a pilot that is gone complained"
+                        );
+                    }
                     if let Err(error) = std::fs::remove_dir_all(&place) {
                         if error.kind() != ErrorKind::NotFound {
                             tracing::warn!(place = %place.display(), %error, "a pilot's place is not removed");

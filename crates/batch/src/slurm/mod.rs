@@ -35,13 +35,10 @@ impl Engine for Commands {
 
     async fn submit(&self, order: &Order) -> Result<(), Trouble> {
         order.prepare()?;
-        let said = ask(
-            &self.0,
-            "sbatch",
-            &words::submission(order),
-            &words::script(order),
-        )
-        .await?;
+        let carried = order.script()?;
+        let line = words::submission(order, carried.is_some());
+        let script = carried.unwrap_or_else(|| words::script(order));
+        let said = ask(&self.0, "sbatch", &line, &script).await?;
         match said.well {
             true => Ok(()),
             false => Err(trouble("sbatch", said.complaint)),

@@ -32,8 +32,9 @@ fn literal(path: &std::path::Path) -> String {
     path.to_string_lossy().replace('%', "%%")
 }
 
-/// Arguments of `sbatch`. The script comes on its stdin.
-pub fn submission(order: &Order) -> Vec<String> {
+/// Arguments of `sbatch`. The script comes on its stdin. `carried`: on a host without the spool Slurm would start nothing, if its own words were to
+/// go there.
+pub fn submission(order: &Order, carried: bool) -> Vec<String> {
     let mut line: Vec<String> = [
         "--parsable",
         // What is tried again is another attempt (spec/jobs J30): of this one, nothing runs twice.
@@ -48,7 +49,11 @@ pub fn submission(order: &Order) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    line.push(format!("--error={}", literal(&order.spool.join(LOG))));
+    let own_words = match carried {
+        true => "/dev/null".to_owned(),
+        false => literal(&order.spool.join(LOG)),
+    };
+    line.push(format!("--error={own_words}"));
     line.push(format!("--nodes={}", order.hosts));
     line.push(format!("--ntasks={}", order.hosts));
     line.push(format!("--job-name={}", order.tag));

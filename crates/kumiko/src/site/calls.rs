@@ -55,6 +55,7 @@ pub async fn open(
     let drained = drained::before(home, &directory)?;
     let batch = settings.runs_calls();
     let pilots = pilots::of_calls(settings)?;
+    let state = directory.clone();
     let setup = Setup {
         directory,
         registry: registry(home)?,
@@ -73,7 +74,7 @@ pub async fn open(
     let prepared = Prepared::new(batch, spools.clone(), runner, pilots)
         .doing(|| format!("preparing {}", spools.display()))?
         .without(drained);
-    let prepared = landing::of_calls(prepared, settings)?;
+    let prepared = landing::of_calls(prepared, settings, &state, &home.calls())?;
     let calls = Calls::open(setup, |_, reports| prepared.open(reports))
         .await
         .doing(|| "opening the site's calls of routines".to_owned())?;

@@ -316,6 +316,9 @@ fn in_background(start: &SiteStart, home: &Home) -> Result<Running, Failure> {
     if let Some(landing) = &start.landing {
         command.arg(format!("--landing={landing}"));
     }
+    if start.carry {
+        command.arg("--carry");
+    }
     if let Some(info) = &start.info {
         command.arg(format!("--info={info}"));
     }

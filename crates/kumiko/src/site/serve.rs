@@ -54,6 +54,7 @@ pub async fn serve(
     if let Some(landing) = &start.landing {
         settings.landing = landing.to_string();
     }
+    settings.carry |= start.carry;
     let _lock = take_lock(home)?;
     this_process::raise_open_files()?;
     let policies = Policies::load(home, &settings, &home.draining())?;
@@ -218,6 +219,7 @@ pub async fn open_manager(
     let drained = drained::before(home, &state)?;
     let policies = Arc::new(policies);
     let draining = Arc::clone(&policies);
+    let kept = state.clone();
     let setup = Setup {
         directory: state,
         limits: settings.limits(),
@@ -231,7 +233,7 @@ pub async fn open_manager(
     let batch = Prepared::new(settings.batch, spool.clone(), runner, pilots)
         .doing(|| format!("preparing {}", spool.display()))?
         .without(drained);
-    let batch = landing::of_jobs(batch, settings)?;
+    let batch = landing::of_jobs(batch, settings, &kept)?;
     let census = batch.census();
     let manager = Manager::open(setup, |sink| batch.open(sink)).await?;
     Ok((manager, census))

@@ -32,6 +32,10 @@ pub const TEMPLATE: &str = r#"# A kumiko site. Everything here may be left out; 
 # routines at the port after that. "": not at all.
 # landing = ""
 
+# May hosts of the engine lack the folders in which this site keeps its jobs? Then they get them over the network from the landing's host,
+# two ports further, for what runs there: no file system need be shared. Not for MPI programs on several hosts.
+# carry = false
+
 # Run the packaged GridFTP server there too (globus-gridftp-server-progs); "" for none. Of a personal site.
 # gridftp = ""
 
@@ -114,6 +118,7 @@ pub struct Settings {
     pub calls: Option<Name>,
     pub pilots: PilotSettings,
     pub landing: String,
+    pub carry: bool,
     /// An address to listen on, or empty.
     pub gridftp: String,
     /// An address to listen on, `usual`, or empty.
@@ -181,6 +186,7 @@ impl Default for Settings {
             calls: None,
             pilots: PilotSettings::default(),
             landing: String::new(),
+            carry: false,
             gridftp: String::new(),
             info: String::new(),
             accept_limited: false,

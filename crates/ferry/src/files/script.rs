@@ -1,0 +1,75 @@
+//! What a host of an engine is given to run where the site's folders may be missing: a script of a shell, with the ferry's program in it,
+//! for there is nothing of the site's on the host.
+
+use super::{ADDRESS, Inner, SHOWN, TICKET, TRUST, own_place};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+const LINE_BYTES: usize = 76;
+/// Between files; none of them has such a line.
+const END: &str = "=kumiko=";
+
+/// A program, as a script holds it.
+pub fn packed(program: &Path) -> io::Result<String> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+    packer.write_all(&fs::read(program)?)?;
+    let text = BASE64_STANDARD.encode(packer.finish()?);
+    let mut lines = String::with_capacity(text.len() + text.len() / LINE_BYTES + 1);
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, further) = rest.split_at(rest.len().min(LINE_BYTES));
+        lines.push_str(line);
+        lines.push('\n');
+        rest = further;
+    }
+    Ok(lines)
+}
+
+pub fn script(of: &Inner, place: &Path, line: &[String]) -> io::Result<String> {
+    let own = own_place(&of.root);
+    let address = fs::read_to_string(own.join(ADDRESS))?;
+    let line: Vec<String> = line.iter().map(|word| quoted(word)).collect();
+    let line = line.join(" ");
+    let path = |path: &Path| quoted(&path.to_string_lossy());
+    // Of whoever answers, which may be from before an upgrade.
+    let shown = fs::read_to_string(own.join(SHOWN)).map_err(io::Error::other)?;
+    let folders: Vec<String> = shown.split_terminator('\0').map(quoted).collect();
+    let mut files = here(TICKET, &fs::read_to_string(place.join(TICKET))?);
+    for entry in fs::read_dir(own.join(TRUST))? {
+        let entry = entry?;
+        let name = format!("{TRUST}/{}", entry.file_name().to_string_lossy());
+        files.push_str(&here(&name, &fs::read_to_string(entry.path())?));
+    }
+    Ok(format!(
+        "#!/bin/sh\n\
+         if [ -d {place} ]; then exec {line} 2>/dev/null; fi\n\
+         umask 077\n\
+         d=$(mktemp -d \"${{TMPDIR:-/tmp}}/kumiko-XXXXXXXX\") || exit 1\n\
+         mkdir \"$d/{TRUST}\" || exit 1\n\
+         {files}\
+         base64 -d <<'{END}' | gzip -dc >\"$d/kumiko-ferry\" && chmod 700 \"$d/kumiko-ferry\" || exit 1\n\
+         {text}{END}\n\
+         exec \"$d/kumiko-ferry\" --carry \"$d\" {address} {count} {folders} {line}\n",
+        place = path(place),
+        text = of.text,
+        address = quoted(&address),
+        count = folders.len(),
+        folders = folders.join(" "),
+    ))
+}
+
+/// A file of the script's folder.
+fn here(name: &str, text: &str) -> String {
+    let end_of_line = if text.ends_with('\n') { "" } else { "\n" };
+    format!("cat >\"$d/{name}\" <<'{END}'\n{text}{end_of_line}{END}\n")
+}
+
+/// One word of a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

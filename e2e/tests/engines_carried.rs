@@ -1,0 +1,209 @@
+//! A site carries its folders to hosts of engines that share no file system with it, and have no kumiko (spec/jobs/pilots.md, PL50 to PL56).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[allow(dead_code, unused_imports, unused_macros)]
+mod engines;
+mod routines;
+
+use engines::{COUNTED, directory};
+use kumiko_e2e::{Person, finish, told, until};
+use routines::{Caller, npy, npy_of_whole};
+use serde_json::{Value, json};
+
+const CARRIED: [&str; 5] = ["--landing", "127.0.0.1", "--carry", "--pilots", "0..1"];
+
+fn start() -> Vec<&'static str> {
+    engines::start("slurm").into_iter().chain(CARRIED).collect()
+}
+
+/// Lets a job go on, and waits for its end; it ran once.
+fn let_go(person: &Person, job: &str) {
+    std::fs::write(directory(person, job).join("go"), "").unwrap();
+    let waited = person.run(["job", "wait", job]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    assert_eq!(person.ok(["job", "log", job]), "begun\ndone\nstart\n");
+}
+
+#[test]
+fn jobs_run_on_hosts_that_have_nothing_of_the_site_though_it_is_killed() {
+    let test = "jobs_run_on_hosts_that_have_nothing_of_the_site_though_it_is_killed";
+    let Some((engine, person)) = engines::apart(test) else {
+        return;
+    };
+    person.ok(start());
+    engines::absent(&engine, &person);
+    let submit = |flags: &[&str]| {
+        let line = ["job", "submit"].into_iter().chain(flags.iter().copied());
+        let job = person.ok(line.chain(["--", "sh", "-c", COUNTED]));
+        job.trim().to_owned()
+    };
+    // By a pilot, and by the engine itself.
+    let (piloted, direct) = (submit(&[]), submit(&["--queue", "urgent"]));
+    for job in [&piloted, &direct] {
+        until("its output is heard while it runs", || {
+            person.ok(["job", "log", "--follow=no", job]) == "begun\n"
+        });
+    }
+    let_go(&person, &piloted);
+    let quick = person.ok(["job", "run", "--", "echo", "by the same pilot"]);
+    assert_eq!(quick, "by the same pilot\n");
+    // What a job is sent, and what it leaves.
+    let sent = person.file("sent/in", &"x".repeat(3_000_000));
+    let sent = sent.parent().unwrap();
+    let line = [
+        "job",
+        "run",
+        "--dir",
+        sent.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+    ];
+    person.ok(line
+        .into_iter()
+        .chain(["sha256sum <in >out; cp in twice; chmod +x twice"]));
+    assert_eq!(
+        std::fs::metadata(sent.join("twice")).unwrap().len(),
+        3_000_000
+    );
+    person.kill_site();
+    person.ok(start());
+    let_go(&person, &direct);
+    let cancelled = submit(&[]);
+    until("it has begun", || {
+        directory(&person, &cancelled).join("starts").exists()
+    });
+    person.ok(["job", "cancel", &cancelled]);
+    let waited = person.run(["job", "wait", &cancelled]);
+    assert!(told(&waited).contains("cancelled"), "{}", told(&waited));
+}
+
+#[test]
+fn jobs_run_on_hosts_of_htcondor_that_have_nothing_of_the_site() {
+    let test = "jobs_run_on_hosts_of_htcondor_that_have_nothing_of_the_site";
+    let Some((engine, person)) = engines::networked(test) else {
+        return;
+    };
+    // The site is on the schedd's machine.
+    let site = |words: &[&str]| {
+        let mut command = person.program("at-head", [kumiko_e2e::kumiko()]);
+        let output = finish(command.args(words));
+        assert!(output.status.success(), "{words:?}: {}", told(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let further = ["--landing", "10.93.0.1", "--carry", "--pilots", "0..1"];
+    let start: Vec<&str> = engines::start("condor")
+        .into_iter()
+        .chain(further)
+        .collect();
+    site(&start);
+    engines::absent_from_all(&engine, &person);
+    let host = site(&["job", "run", "--", "hostname"]);
+    assert!(["hosta\n", "hostb\n"].contains(&host.as_str()), "{host}");
+    // By the engine itself, for it asks for what a pilot does not give.
+    let sent = person.file("sent/in", &"x".repeat(100_000));
+    let sent = sent.parent().unwrap().to_str().unwrap();
+    let line = [
+        "job", "run", "--memory", "64", "--dir", sent, "--", "sh", "-c",
+    ];
+    let line: Vec<&str> = line
+        .into_iter()
+        .chain(["hostname; wc -c <in >out"])
+        .collect();
+    let host = site(&line);
+    assert!(["hosta\n", "hostb\n"].contains(&host.as_str()), "{host}");
+    let out = std::fs::read_to_string(format!("{sent}/out")).unwrap();
+    assert_eq!(out, "100000\n");
+    site(&["site", "stop"]);
+}
+
+#[test]
+fn a_job_ends_when_its_host_loses_the_files_and_runs_again_if_it_may() {
+    let test = "a_job_ends_when_its_host_loses_the_files_and_runs_again_if_it_may";
+    let Some((engine, person)) = engines::apart(test) else {
+        return;
+    };
+    person.ok(start());
+    engines::absent(&engine, &person);
+    let once = person.ok(["job", "submit", "--", "sh", "-c", COUNTED]);
+    let again = "echo start >> starts; test $(wc -l < starts) -ge 2 && exit 5; sleep 600";
+    let again = person.ok([
+        "job", "submit", "--rerun", "--queue", "urgent", "--", "sh", "-c", again,
+    ]);
+    let (once, again) = (once.trim(), again.trim());
+    for job in [once, again] {
+        until("it has begun", || {
+            directory(&person, job).join("starts").exists()
+        });
+    }
+    let here = person.kumiko_home().join("state/spool-files/here");
+    let here = std::os::unix::net::UnixStream::connect(here).unwrap();
+    let (server, _) = kumiko_linux::unix_socket::peer(&here).unwrap();
+    kumiko_e2e::kill(u32::try_from(server).unwrap(), "KILL");
+    let waited = person.run(["job", "wait", once]);
+    assert!(told(&waited).contains("lost"), "{}", told(&waited));
+    let waited = person.run(["job", "wait", again]);
+    assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
+    assert_eq!(person.ok(["job", "run", "--", "echo", "well"]), "well\n");
+}
+
+#[test]
+fn a_host_that_cannot_have_the_files_says_why() {
+    let test = "a_host_that_cannot_have_the_files_says_why";
+    let Some((engine, person)) = engines::apart(test) else {
+        return;
+    };
+    person.ok(start());
+    engines::absent(&engine, &person);
+    engines::without_fuse(&engine, &person);
+    let job = person.run(["job", "run", "--queue", "urgent", "--", "echo", "never"]);
+    let said = told(&job);
+    assert!(!job.status.success(), "{said}");
+    assert!(said.contains("/dev/fuse"), "{said}");
+    // Without a landing there is nowhere to have them from.
+    person.ok(["site", "stop"]);
+    let refused = person.run(["site", "start", "--batch", "slurm", "--carry"]);
+    assert!(
+        told(&refused).contains("by `landing`"),
+        "{}",
+        told(&refused)
+    );
+}
+
+#[test]
+fn calls_are_computed_on_hosts_that_have_nothing_of_the_site_though_it_is_killed() {
+    let test = "calls_are_computed_on_hosts_that_have_nothing_of_the_site_though_it_is_killed";
+    let Some((engine, person)) = engines::apart(test) else {
+        return;
+    };
+    person.ok(start());
+    engines::absent(&engine, &person);
+    let caller = Caller { person };
+    caller.make(&["samples"], &[]);
+    let few = caller.file("few.npy", &npy(&[3], &[1., 2., 3.]));
+    assert_eq!(caller.call(&["samples/sum", &few]), json!({"s": [6.0]}));
+    // In files.
+    let many: Vec<f64> = (0..100_000).map(f64::from).collect();
+    let many = caller.file("many.npy", &npy(&[100_000], &many));
+    let back = caller.call(&["samples/every_other", &many]);
+    let back: Vec<f64> = serde_json::from_value(back["x"].clone()).unwrap();
+    assert_eq!((back.len(), back[49_999]), (50_000, 199_998.0));
+    // It computes on while there is no site.
+    let done = caller.file("done.npy", &npy_of_whole(&[1], &[100]));
+    let started = caller.count_in_log("\"started\"");
+    let call = caller.begin(&["samples/slow", "300", "10000", &done]);
+    until("it is recorded as started", || {
+        caller.count_in_log("\"started\"") > started
+    });
+    let planned = caller.count_in_log("\"planned\"");
+    let run = caller.person.kumiko_home().join("run/site.json");
+    let run: Value = serde_json::from_str(&std::fs::read_to_string(run).unwrap()).unwrap();
+    caller.person.kill_site();
+    let mut start = engines::start("slurm");
+    start[3] = run["address"].as_str().unwrap();
+    caller.person.ok(start.into_iter().chain(CARRIED));
+    assert_eq!(caller.end(call), json!({"done": [400]}));
+    assert_eq!(caller.count_in_log("\"planned\""), planned);
+    caller.nothing_is_left();
+}
