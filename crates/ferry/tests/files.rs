@@ -9,8 +9,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -53,6 +55,11 @@ impl Site {
         tmp
     }
 
+    /// What it keeps.
+    fn cache(&self) -> PathBuf {
+        self.top.path().join("cache")
+    }
+
     fn place(&self) -> PathBuf {
         self.path("spool/pilot-1")
     }
@@ -85,6 +92,7 @@ impl Site {
             .args(["--mount", "sh", "-c", hidden, "host"])
             .args([&self.path(""), &file])
             .env("TMPDIR", self.tmp())
+            .env("KUMIKO_HOST_CACHE", self.cache())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -202,6 +210,53 @@ fn a_host_sees_at_once_what_the_site_changes() {
 }
 
 #[test]
+fn a_program_travels_once_to_a_host_which_looks_at_what_it_kept() {
+    let Some(site) = Site::new("a_program_travels_once_to_a_host_which_looks_at_what_it_kept")
+    else {
+        return;
+    };
+    let text = "#!/bin/sh\necho right\n";
+    let program = site.top.path().join("program");
+    fs::write(&program, text).unwrap();
+    let digest = Command::new("sha256sum")
+        .arg(&program)
+        .output()
+        .unwrap()
+        .stdout;
+    let digest = String::from_utf8(digest).unwrap()[..64].to_owned();
+    let own = site.path("spool/programs").join(&digest);
+    fs::create_dir_all(&own).unwrap();
+    let own = own.join("kumiko-run");
+    fs::copy(&program, &own).unwrap();
+    let change = |path: &Path, text: &str| {
+        let executable = fs::Permissions::from_mode(0o700);
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, executable).unwrap();
+    };
+    change(&own, text);
+    let run = format!("{}; sleep 0.3", own.display());
+    assert_eq!(site.run(&run), "right\n");
+    let kept = site.cache().join(&digest);
+    assert_eq!(fs::read_to_string(&kept).unwrap(), text);
+    // It is not asked for any more.
+    change(&own, "#!/bin/sh\necho by the site\n");
+    assert_eq!(site.run(&run), "right\n");
+    change(&own, text);
+    change(&kept, "#!/bin/sh\necho harmed\n");
+    assert_eq!(site.run(&run), "right\n");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), text);
+    // What is not what its name says is not kept; and nothing where others may write.
+    fs::remove_file(&kept).unwrap();
+    change(&own, "#!/bin/sh\necho false\n");
+    assert_eq!(site.run(&run), "false\n");
+    assert_eq!(fs::read_dir(site.cache()).unwrap().count(), 0);
+    change(&own, text);
+    fs::set_permissions(site.cache(), fs::Permissions::from_mode(0o770)).unwrap();
+    assert_eq!(site.run(&run), "right\n");
+    assert_eq!(fs::read_dir(site.cache()).unwrap().count(), 0);
+}
+
+#[test]
 fn the_key_of_the_landing_is_not_shown() {
     let Some(site) = Site::new("the_key_of_the_landing_is_not_shown") else {
         return;
@@ -272,7 +327,12 @@ fn what_was_started_is_told_of_an_end_and_its_exit_status_is_the_ferrys() {
 struct Wire {
     address: String,
     open: Arc<Mutex<Vec<TcpStream>>>,
+    /// Passed on since the last cut.
+    bytes: Arc<AtomicU64>,
 }
+
+/// More than a connection needs to begin: something was said since the last cut.
+const SAID_BYTES: u64 = 200_000;
 
 impl Wire {
     fn to(address: String) -> Wire {
@@ -280,8 +340,9 @@ impl Wire {
         let wire = Wire {
             address: listener.local_addr().unwrap().to_string(),
             open: Arc::default(),
+            bytes: Arc::default(),
         };
-        let open = Arc::clone(&wire.open);
+        let (open, bytes) = (Arc::clone(&wire.open), Arc::clone(&wire.bytes));
         std::thread::spawn(move || {
             while let Ok((near, _)) = listener.accept() {
                 let Ok(far) = TcpStream::connect(&address) else {
@@ -290,8 +351,15 @@ impl Wire {
                 for (mut from, mut to) in [(&near, &far), (&far, &near)]
                     .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
                 {
+                    let bytes = Arc::clone(&bytes);
                     std::thread::spawn(move || {
-                        let _ = std::io::copy(&mut from, &mut to);
+                        let mut piece = [0; 4096];
+                        while let Ok(count @ 1..) = from.read(&mut piece) {
+                            bytes.fetch_add(count as u64, Ordering::Relaxed);
+                            if to.write_all(&piece[..count]).is_err() {
+                                break;
+                            }
+                        }
                         let _ = to.shutdown(Shutdown::Both);
                     });
                 }
@@ -301,7 +369,12 @@ impl Wire {
         wire
     }
 
+    /// How many; none, if little was said since the last time.
     fn cut(&self) -> usize {
+        if self.bytes.load(Ordering::Relaxed) < SAID_BYTES {
+            return 0;
+        }
+        self.bytes.store(0, Ordering::Relaxed);
         let open: Vec<TcpStream> = self.open.lock().unwrap().drain(..).collect();
         let cut = open
             .iter()
@@ -335,7 +408,7 @@ fn a_host_goes_on_after_its_connection_was_cut_and_nothing_is_lost_or_done_twice
             Some(ended) => break ended,
             None => cuts += usize::from(wire.cut() > 0),
         }
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(50));
     };
     let mut complaint = String::new();
     host.stderr

@@ -127,7 +127,14 @@ fn fill(there: &Path, new: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn bind(from: &Path, to: &Path) -> io::Result<()> {
+/// Whether programs can be run from there, as far as mounts say.
+pub fn can_execute(path: &Path) -> io::Result<bool> {
+    let flags = rustix::fs::statvfs(path)?.f_flag;
+    Ok(!flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+}
+
+/// Has a file or directory, with what is mounted in it, stand at another place as well.
+pub fn bind(from: &Path, to: &Path) -> io::Result<()> {
     Ok(rustix::mount::mount_bind_recursive(from, to)?)
 }
 

@@ -1,6 +1,7 @@
 //! The host's side: it has the site's folders stand where they stand at the site, in a view of its own, and starts there what it was
 //! told to. What was started ends with it, and it with the connection to the site's machine.
 
+use super::cache::{self, Cache};
 use super::serve::{Asked, MESSAGE_BYTES};
 use super::tree::Owner;
 use super::{TICKET, TRUST, files_options};
@@ -146,9 +147,20 @@ async fn carry(session: &Session, device: File, told: Told) -> io::Result<ExitCo
         own, folders, line, ..
     } = told;
     // In a thread that may wait for the answers.
-    let shown = tokio::task::spawn_blocking(move || show(&own, &folders));
-    shown.await.map_err(io::Error::other)??;
+    let shown = tokio::task::spawn_blocking(move || {
+        show(&own, &folders)?;
+        // A host that keeps nothing reads all from the site.
+        Ok::<_, io::Error>(Cache::open().ok().map(|cache| {
+            let missing = cache.put_in_place(cache::programs(&folders));
+            (cache, missing)
+        }))
+    });
+    let cache = shown.await.map_err(io::Error::other)??;
     let mut child = start(&line)?;
+    if let Some((cache, missing)) = cache {
+        // It ends with this process, wherever it is.
+        std::thread::spawn(move || cache.keep(&missing));
+    }
     loop {
         tokio::select! {
             ended = child.wait() => return Ok(code(ended?)),

@@ -2,6 +2,7 @@
 //! ([`serve`]) answers for them and outlives the site; on the host a ferry ([`carry`]) has them stand at the same paths, for what it
 //! starts and nobody else; and the site ([`Files`]) says what is to be started.
 
+mod cache;
 pub mod carry;
 mod script;
 pub mod serve;
