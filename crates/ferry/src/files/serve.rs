@@ -171,11 +171,8 @@ async fn serve(root: &Path, folders: Vec<PathBuf>, opened: Opened) {
     let hosts = Arc::clone(&serving);
     tokio::spawn(door::accept(listener, move |stream, permit| {
         let serving = Arc::clone(&hosts);
-        tokio::spawn(async move {
-            if let Err(why) = serving.clone().one(stream, permit).await {
-                tracing::warn!(%why, "a host is not let in, or not any more");
-            }
-        });
+        // Who is not let in hears it by its connection.
+        tokio::spawn(serving.one(stream, permit));
         ControlFlow::Continue(())
     }));
     let Ok(here) = tokio::net::UnixListener::from_std(here) else {
