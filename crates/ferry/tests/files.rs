@@ -193,7 +193,7 @@ fn a_host_sees_at_once_what_the_site_changes() {
     file.set_modified(SystemTime::now() - Duration::from_secs(60))
         .unwrap();
     let line = format!(
-        "cd {}; cat f; touch begun; until test -e go; do sleep 0.01; done; cat f; until test -e on; do sleep 0.01; done; cat f; ls",
+        "cd {}; cat f; cat f; touch begun; until test -e go; do sleep 0.01; done; cat f; until test -e on; do sleep 0.01; done; cat f; ls",
         jobs.display()
     );
     let host = site.begin(&line);
@@ -206,7 +206,7 @@ fn a_host_sees_at_once_what_the_site_changes() {
     fs::remove_file(jobs.join("go")).unwrap();
     fs::write(jobs.join("on"), "").unwrap();
     let said = told(&host.wait_with_output().unwrap());
-    assert!(said.contains("onetwosixbegun\nf\non\n"), "{said}");
+    assert!(said.contains("oneonetwosixbegun\nf\non\n"), "{said}");
 }
 
 #[test]

@@ -48,6 +48,8 @@ struct Known {
     key: Key,
     /// How many answers named it that the kernel has not forgotten.
     answers: u64,
+    /// Its times of change and its size when it was opened last, if it had not changed just then.
+    opened: Option<(SystemTime, SystemTime, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -146,8 +148,13 @@ impl Tree {
                 let number = state.last_number;
                 let key = about.key;
                 state.numbers.insert(key, number);
-                let answers = 0;
-                state.known.insert(number, Known { node, key, answers });
+                let known = Known {
+                    node,
+                    key,
+                    answers: 0,
+                    opened: None,
+                };
+                state.known.insert(number, known);
                 number
             }
         };
@@ -238,6 +245,18 @@ impl Tree {
         Ok(Open::Names(Arc::new(names)))
     }
 
+    /// Whether the kernel, which opens a file, may use what it has kept of it. Of a change that was made just now the next might not differ.
+    fn is_as_it_was(&self, number: INodeNo, about: &About) -> bool {
+        let is_settled = about.modified.elapsed().is_ok_and(|ago| ago > RECENT);
+        let now = is_settled.then_some((about.modified, about.changed, about.size));
+        let mut state = self.state();
+        let Some(known) = state.known.get_mut(&number.0) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut known.opened, now);
+        now.is_some() && before == now
+    }
+
     fn forget_some(&self, number: INodeNo, answers: u64) {
         let mut state = self.state();
         let Some(known) = state.known.get_mut(&number.0) else {
@@ -285,7 +304,7 @@ impl Filesystem for Tree {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Locks of flock(2) are the site's, for it asks by them whether a runner lives (spec/jobs/runner.md, R2).
         config
-            .add_capabilities(InitFlags::FUSE_FLOCK_LOCKS | InitFlags::FUSE_AUTO_INVAL_DATA)
+            .add_capabilities(InitFlags::FUSE_FLOCK_LOCKS)
             .map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
         config
             .set_max_write(MAX_WRITE_BYTES)
@@ -440,11 +459,10 @@ impl Filesystem for Tree {
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let node = or_tell!(reply, self.node(number));
         let file = or_tell!(reply, node.open(flags.0));
-        let modified = or_tell!(reply, node.about()).modified;
-        // A change shows by another time or size, for which the kernel asks. Of one that was made just now it might not.
-        let flags = match modified.elapsed() {
-            Ok(ago) if ago > RECENT => FopenFlags::FOPEN_KEEP_CACHE,
-            _ => FopenFlags::empty(),
+        let about = or_tell!(reply, node.about());
+        let flags = match self.is_as_it_was(number, &about) {
+            true => FopenFlags::FOPEN_KEEP_CACHE,
+            false => FopenFlags::empty(),
         };
         reply.opened(self.keep(Open::File(Arc::new(file))), flags);
     }
