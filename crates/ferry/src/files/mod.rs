@@ -30,8 +30,9 @@ const SHOWN: &str = "folders";
 const LIFETIME: Duration = Duration::from_secs(30 * 86_400);
 /// Without a connection so long a host has lost its files, and what runs there ends.
 const RESUME_WITHIN: Duration = Duration::from_secs(300);
-/// One that ended is started again.
+/// One that ended is started again; one that cannot be, after twice as long each time.
 const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_MOST: Duration = Duration::from_secs(60);
 
 /// Where what answers for the folders keeps what is its own: beside the spools, and so not among what it shows.
 fn own_place(root: &Path) -> PathBuf {
@@ -96,10 +97,12 @@ impl Files {
     pub fn keep(&self) {
         let inner = Arc::downgrade(&self.0);
         tokio::spawn(async move {
+            let mut pause = AGAIN;
             while let Some(inner) = inner.upgrade() {
                 let reached = tokio::task::spawn_blocking(move || inner.reach()).await;
                 match reached {
                     Ok(Ok(there)) => {
+                        pause = AGAIN;
                         // Says nothing; it ends when the other does.
                         let there = tokio::net::UnixStream::from_std(there);
                         if let Ok(there) = there {
@@ -108,10 +111,11 @@ impl Files {
                     }
                     Ok(Err(error)) => {
                         tracing::error!(%error, "hosts without the site's folders do not get them");
+                        pause = (2 * pause).min(AGAIN_MOST);
                     }
                     Err(_) => return,
                 }
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(pause).await;
             }
         });
     }
