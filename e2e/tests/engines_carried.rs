@@ -1,4 +1,4 @@
-//! A site carries its folders to hosts of engines that share no file system with it, and have no kumiko (spec/jobs/pilots.md, PL50 to PL56).
+//! A site carries its folders to hosts of engines that share no file system with it, and have no kumiko (spec/jobs/pilots.md, PL50 to PL57).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

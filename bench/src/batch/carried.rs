@@ -24,36 +24,47 @@ const WITHIN: Duration = Duration::from_secs(120);
 const FORGET: &str = "sync; echo 3 >/proc/sys/vm/drop_caches";
 
 pub fn written(bench: &Bench) -> Row {
-    let work = "dd if=/dev/zero of=big bs=1M count=64 conv=fsync";
-    row(
-        bench,
-        "carried_write",
-        "64 MiB are written on a host that shares no file system, and synced",
-        ":",
-        work,
-    )
+    let work = Work {
+        before: ":",
+        timed: "dd if=/dev/zero of=big bs=1M count=64 conv=fsync",
+    };
+    let title = "64 MiB are written on a host that shares no file system, and synced";
+    row(bench, "carried_write", title, work)
 }
 
 pub fn read(bench: &Bench) -> Row {
-    let before = format!("dd if=/dev/zero of=big bs=1M count=64; {FORGET}");
-    row(
-        bench,
-        "carried_read",
-        "64 MiB are read there",
-        &before,
-        "cat big >/dev/null",
-    )
+    let work = Work {
+        before: "head -c 64M /dev/urandom >big; sync",
+        timed: "cat big >/dev/null",
+    };
+    row(bench, "carried_read", "64 MiB are read there", work)
+}
+
+pub fn again(bench: &Bench) -> Row {
+    let work = Work {
+        before: "test -e known || head -c 64M /dev/urandom >known; cp known big; sync",
+        timed: "cat big >/dev/null",
+    };
+    let title = "a copy of 64 MiB that were read there is read";
+    row(bench, "carried_again", title, work)
 }
 
 pub fn small(bench: &Bench) -> Row {
-    let work = "i=0; while [ $i -lt 300 ]; do echo x >f$i; read y <f$i; i=$((i+1)); done";
-    row(
-        bench,
-        "carried_small",
-        "300 small files are made there, written and read",
-        ":",
-        work,
-    )
+    let work = Work {
+        before: ":",
+        timed: "i=0; while [ $i -lt 300 ]; do echo x >f$i; read y <f$i; i=$((i+1)); done",
+    };
+    let title = "300 small files are made there, written and read";
+    row(bench, "carried_small", title, work)
+}
+
+/// Lines of a shell.
+#[derive(Clone, Copy)]
+struct Work {
+    /// At the site.
+    before: &'static str,
+    /// Where the folder is seen.
+    timed: &'static str,
 }
 
 struct Place {
@@ -105,9 +116,13 @@ impl Place {
     }
 
     /// Seconds that the work took, in a folder as the host sees it.
-    fn took(&self, seen: &Path, work: &str, on_host: bool) -> Result<f64, Failure> {
+    fn took(&self, seen: &Path, work: Work, on_host: bool) -> Result<f64, Failure> {
+        let Work { before, timed } = work;
+        let mut prepare = Command::new("/bin/sh");
+        prepare.arg("-c").arg(format!("{before}; {FORGET}"));
+        wait::output(prepare.current_dir(self.here()), WITHIN)?;
         let line = format!(
-            "cd {} && {{ {work}; }} >/dev/null 2>&1; rm -f big f[0-9]*",
+            "cd {} && {{ s=$(date +%s%N); {timed}; e=$(date +%s%N); echo $((e-s)) >took; }} >/dev/null 2>&1; rm -f big f[0-9]*",
             seen.display()
         );
         let line = ["/bin/sh".to_owned(), "-c".to_owned(), line];
@@ -127,7 +142,8 @@ impl Place {
             command
                 .args(["--mount", "sh", "-c", hidden, "host"])
                 .arg(site)
-                .arg(file);
+                .arg(file)
+                .env("KUMIKO_HOST_CACHE", self.folder.path().join("cache"));
         } else {
             command.args(&line[1..]);
         }
@@ -141,7 +157,7 @@ impl Place {
     }
 }
 
-fn row(bench: &Bench, key: &'static str, title: &'static str, before: &str, work: &str) -> Row {
+fn row(bench: &Bench, key: &'static str, title: &'static str, work: Work) -> Row {
     let goals = vec![Goal {
         text: "≤ sshfs's time",
         ours: OURS,
@@ -150,14 +166,13 @@ fn row(bench: &Bench, key: &'static str, title: &'static str, before: &str, work
             times: 1.0,
         },
     }];
-    let work = format!("{before}; s=$(date +%s%N); {work}; e=$(date +%s%N); echo $((e-s)) >took");
     or_missing(Row::new(key, title, goals), |row| {
         let place = Place::new()?;
         let (here, by_ssh) = (place.here(), place.seen_by_ssh());
         let contenders = vec![
-            Contender::new(OURS, Unit::Seconds, || place.took(&here, &work, true)),
-            Contender::new(SSHFS, Unit::Seconds, || place.took(&by_ssh, &work, false)),
-            Contender::new(ITSELF, Unit::Seconds, || place.took(&here, &work, false)),
+            Contender::new(OURS, Unit::Seconds, || place.took(&here, work, true)),
+            Contender::new(SSHFS, Unit::Seconds, || place.took(&by_ssh, work, false)),
+            Contender::new(ITSELF, Unit::Seconds, || place.took(&here, work, false)),
         ];
         rounds::take(row, bench.rounds(20), contenders);
         row.note("On loopback, both encrypted; only for root. sshfs with what it does by itself: its kernel keeps names and sizes for 20 s, ours asks each time.");

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 8] = [
+const ROWS: [(&str, Measure); 9] = [
     ("pilot", rows::pilot),
     ("slurm", rows::slurm),
     ("condor", rows::condor),
@@ -26,6 +26,7 @@ const ROWS: [(&str, Measure); 8] = [
     ("together", together::together),
     ("carried_write", carried::written),
     ("carried_read", carried::read),
+    ("carried_again", carried::again),
     ("carried_small", carried::small),
 ];
 #[derive(Clone, Debug, Args)]

@@ -463,6 +463,26 @@ fn pilots_of_a_drained_host_take_nothing_more_and_are_followed_by_others() {
 }
 
 #[test]
+fn no_other_pilot_is_asked_for_while_one_may_be_back() {
+    let away = || {
+        let mut pool = up(size(1, 1, 1), &[100]);
+        assert_eq!(pool.submit(id(1), need(1), 20), [Do::Hand(1, id(1))]);
+        assert_eq!(pool.away(1, |_| true, 1000), []);
+        pool
+    };
+    let mut back = away();
+    assert_eq!(back.tick(|_| false, 1500), []);
+    let held = [(id(1), need(1))].into();
+    assert_eq!(back.ready(1, 5, &held, 1600), []);
+    assert_eq!(back.tick(|_| false, 3000), []);
+    assert_eq!(away().tick(|_| false, 2000), [Do::Ask(2)]);
+    let over = Seen::Over(Verdict::Ended(EngineCause::Removed, "gone".into()));
+    for seen in [BTreeMap::new(), [(1, told(over))].into()] {
+        assert_eq!(away().looked(&seen, 1100, 1100), [Do::Ask(2)]);
+    }
+}
+
+#[test]
 fn what_a_pilot_holds_whose_slot_is_taken_back_is_to_leave_until_it_began_anew() {
     let mut pool = up(size(1, 1, 1), &[100]);
     pool.looked(&[(1, on("n1"))].into(), 10, 10);

@@ -1,120 +1,20 @@
-//! A host that has none of the site's folders has them by its ferry (spec/jobs/pilots.md, PL50 to PL56): a mount namespace in which they
+//! A host that has none of the site's folders has them by its ferry (spec/jobs/pilots.md, PL50 to PL57): a mount namespace in which they
 //! are hidden stands for it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod site;
+
 use kumiko_ferry::files::Files;
 use kumiko_linux::{process, spooling, unix_socket};
+use site::{PROGRAM, Site, Wire, told, until};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_kumiko-ferry");
-
-struct Site {
-    top: tempfile::TempDir,
-    files: Files,
-}
-
-impl Site {
-    /// None: hosts cannot do it here.
-    fn new(test: &str) -> Option<Site> {
-        let can = kumiko_linux::is_root() && fs::File::open("/dev/fuse").is_ok();
-        if !can {
-            kumiko_testkit::skip(
-                test,
-                "root and /dev/fuse, for a host without the site's folders",
-            );
-            return None;
-        }
-        let top = tempfile::tempdir().unwrap();
-        let (spool, jobs) = (top.path().join("site/spool"), top.path().join("site/jobs"));
-        fs::create_dir_all(spool.join("pilot-1")).unwrap();
-        let at = "127.0.0.1".parse().unwrap();
-        let folders = vec![spool.clone(), jobs];
-        let files = Files::open(Path::new(PROGRAM), &spool, &at, folders).unwrap();
-        files.ticket(&spool.join("pilot-1")).unwrap();
-        Some(Site { top, files })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.top.path().join("site").join(name)
-    }
-
-    /// Where the host has room for the moment.
-    fn tmp(&self) -> PathBuf {
-        let tmp = self.top.path().join("tmp");
-        fs::create_dir_all(&tmp).unwrap();
-        tmp
-    }
-
-    /// What it keeps.
-    fn cache(&self) -> PathBuf {
-        self.top.path().join("cache")
-    }
-
-    fn place(&self) -> PathBuf {
-        self.path("spool/pilot-1")
-    }
-
-    fn address(&self) -> String {
-        fs::read_to_string(self.path("spool-files/address")).unwrap()
-    }
-
-    /// What answers for its folders.
-    fn server(&self) -> i32 {
-        let here = unix_socket::connect(&self.path("spool-files/here")).unwrap();
-        unix_socket::peer(&here).unwrap().0
-    }
-
-    /// Has a host run a line of a shell.
-    fn begin(&self, line: &str) -> Child {
-        self.begin_by(&self.address(), line)
-    }
-
-    /// By way of another address.
-    fn begin_by(&self, address: &str, line: &str) -> Child {
-        let line = ["/bin/sh", "-c", line].map(str::to_owned);
-        let script = self.files.script(&self.place(), &line).unwrap();
-        let script = script.replace(&format!("'{}'", self.address()), address);
-        let file = self.top.path().join("script");
-        fs::write(&file, script).unwrap();
-        let hidden =
-            r#"exec <"$2"; umount -l "$1" 2>/dev/null; mount -t tmpfs none "$1" && exec sh -s"#;
-        Command::new("unshare")
-            .args(["--mount", "sh", "-c", hidden, "host"])
-            .args([&self.path(""), &file])
-            .env("TMPDIR", self.tmp())
-            .env("KUMIKO_HOST_CACHE", self.cache())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
-
-    fn run(&self, line: &str) -> String {
-        let output = self.begin(line).wait_with_output().unwrap();
-        assert!(output.status.success(), "{line}: {}", told(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-}
-
-fn told(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    format!(
-        "{} {} {}",
-        output.status,
-        text(&output.stdout),
-        text(&output.stderr)
-    )
-}
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn a_host_reads_and_writes_as_the_site_does() {
@@ -154,14 +54,6 @@ fn a_host_reads_and_writes_as_the_site_does() {
     );
     assert_eq!(fs::metadata(jobs.join("in")).unwrap().len(), 10);
     assert!(!jobs.join("d/other").exists());
-}
-
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !so() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The first line that it says.
@@ -321,66 +213,6 @@ fn what_was_started_is_told_of_an_end_and_its_exit_status_is_the_ferrys() {
     assert_eq!(host.wait().unwrap().code(), Some(9));
     // Nothing is left of what it came with.
     assert_eq!(fs::read_dir(site.tmp()).unwrap().count(), 0);
-}
-
-/// Passes connections on, and cuts all there are when it is told to.
-struct Wire {
-    address: String,
-    open: Arc<Mutex<Vec<TcpStream>>>,
-    /// Passed on since the last cut.
-    bytes: Arc<AtomicU64>,
-}
-
-/// More than a connection needs to begin: something was said since the last cut.
-const SAID_BYTES: u64 = 200_000;
-
-impl Wire {
-    fn to(address: String) -> Wire {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let wire = Wire {
-            address: listener.local_addr().unwrap().to_string(),
-            open: Arc::default(),
-            bytes: Arc::default(),
-        };
-        let (open, bytes) = (Arc::clone(&wire.open), Arc::clone(&wire.bytes));
-        std::thread::spawn(move || {
-            while let Ok((near, _)) = listener.accept() {
-                let Ok(far) = TcpStream::connect(&address) else {
-                    continue;
-                };
-                for (mut from, mut to) in [(&near, &far), (&far, &near)]
-                    .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
-                {
-                    let bytes = Arc::clone(&bytes);
-                    std::thread::spawn(move || {
-                        let mut piece = [0; 4096];
-                        while let Ok(count @ 1..) = from.read(&mut piece) {
-                            bytes.fetch_add(count as u64, Ordering::Relaxed);
-                            if to.write_all(&piece[..count]).is_err() {
-                                break;
-                            }
-                        }
-                        let _ = to.shutdown(Shutdown::Both);
-                    });
-                }
-                open.lock().unwrap().extend([near, far]);
-            }
-        });
-        wire
-    }
-
-    /// How many; none, if little was said since the last time.
-    fn cut(&self) -> usize {
-        if self.bytes.load(Ordering::Relaxed) < SAID_BYTES {
-            return 0;
-        }
-        self.bytes.store(0, Ordering::Relaxed);
-        let open: Vec<TcpStream> = self.open.lock().unwrap().drain(..).collect();
-        let cut = open
-            .iter()
-            .filter(|one| one.shutdown(Shutdown::Both).is_ok());
-        cut.count()
-    }
 }
 
 #[test]

@@ -4,6 +4,9 @@ use crate::engine::seen::{Seen, Time};
 use kumiko_job::id::AttemptId;
 use std::collections::BTreeMap;
 
+/// Within this a pilot whose connection broke, and nothing else, is there again.
+const BACK_WITHIN_MS: u64 = 1_000;
+
 /// A pilot's number: its place is `pilot-N`.
 pub type Number = u64;
 /// When a pilot says that it began: an engine may start it again in the same place.
@@ -61,6 +64,8 @@ pub(super) struct Pilot {
     pub(super) leaves: Option<String>,
     /// Its engine takes the slot back.
     pub(super) recalled: bool,
+    /// It took attempts when its connection broke, and has lost nothing but that, for all that is known.
+    pub(super) is_missed: bool,
     /// When it was heard last.
     pub(super) heard_ms: u64,
     /// When it began, once it was heard.
@@ -81,6 +86,7 @@ impl Pilot {
             hosts: Vec::new(),
             leaves: None,
             recalled: false,
+            is_missed: false,
             heard_ms: now_ms,
             began: None,
             seen: None,
@@ -115,6 +121,13 @@ impl Pilot {
 
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.state, State::Ready | State::Retired)
+    }
+
+    /// It may go on as before in a moment.
+    pub(super) fn may_be_back(&self, now_ms: u64) -> bool {
+        let is_over = matches!(self.seen, Some(None | Some(Seen::Over(_))));
+        let is_recent = now_ms.saturating_sub(self.since_ms) < BACK_WITHIN_MS;
+        self.state == State::Away && self.is_missed && is_recent && !is_over
     }
 
     /// It takes attempts.

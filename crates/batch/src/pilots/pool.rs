@@ -271,6 +271,7 @@ impl Pool {
             return Vec::new();
         };
         let done = pilot.state == State::Retired && pilot.held.is_empty();
+        pilot.is_missed = pilot.is_open() && !pilot.recalled;
         (pilot.state, pilot.seen, pilot.since_ms) = (State::Away, None, now_ms);
         for (id, need) in std::mem::take(&mut pilot.held) {
             match began(id) {
@@ -574,7 +575,7 @@ impl Pool {
 
     /// As many as what waits has use for, within bounds.
     fn ask(&mut self, todo: &mut Vec<Do>, now_ms: u64) {
-        let count = |pilots: &BTreeMap<Number, Pilot>, which: fn(&Pilot) -> bool| {
+        let count = |pilots: &BTreeMap<Number, Pilot>, which: &dyn Fn(&Pilot) -> bool| {
             let count = pilots.values().filter(|pilot| which(pilot)).count();
             u32::try_from(count).unwrap_or(u32::MAX)
         };
@@ -584,8 +585,10 @@ impl Pool {
             .map(|(_, need)| u64::from(need.cpus))
             .sum();
         loop {
-            let live = count(&self.pilots, Pilot::may_take);
-            let asked = count(&self.pilots, Pilot::is_to_come);
+            let live = count(&self.pilots, &|pilot| {
+                pilot.may_take() || pilot.may_be_back(now_ms)
+            });
+            let asked = count(&self.pilots, &Pilot::is_to_come);
             let served = u64::from(asked) * u64::from(self.size.cpus);
             if live >= self.size.most || (live >= self.size.least && served >= waiting) {
                 return;

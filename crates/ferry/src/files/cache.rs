@@ -1,6 +1,7 @@
-//! Programs that a host has run before it has from its own disk: they are named by their SHA-256, at the site and here. What is kept is
-//! bounded, and looked at anew each time, for it may have been harmed.
+//! Programs that a host has run before, and chunks of files that it has read, it has from its own disk: they are named by their SHA-256, at
+//! the site and here. What is kept is bounded, and looked at anew each time, for it may have been harmed.
 
+use super::notice::{self, Sum};
 use kumiko_linux::{mounts, spooling};
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,10 +20,12 @@ const DIGEST_DIGITS: usize = 64;
 /// Of the site's programs the newest are looked at when something begins on a host, and no more.
 const LOOKED_AT: usize = 16;
 const PROGRAM_MOST_BYTES: u64 = 64 << 20;
-const MOST_BYTES: u64 = 512 << 20;
+/// It has no more than this, and no more than this part of what would be free without it.
+const MOST_BYTES: u64 = 8 << 30;
+const MOST_PART: u64 = 4;
 const PIECE_BYTES: usize = 128 * 1024;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cache(PathBuf);
 
 /// A program of the site.
@@ -72,35 +75,78 @@ impl Cache {
     /// There is no room.
     pub fn keep(&self, programs: &[Program]) -> io::Result<()> {
         for program in programs {
-            let new = self.0.join(format!("new-{}", std::process::id()));
-            let put = || -> io::Result<()> {
-                let mut file = OpenOptions::new();
-                file.write(true).create(true).truncate(true).mode(0o500);
-                let mut file = file.open(&new)?;
-                match digest(File::open(&program.path)?, &mut file)? == program.digest {
-                    true => fs::rename(&new, self.0.join(&program.digest)),
+            self.add("program", &program.digest, 0o500, |file| {
+                match digest(File::open(&program.path)?, file)? == program.digest {
+                    true => Ok(()),
                     false => Err(ErrorKind::InvalidData.into()),
                 }
-            };
-            put().inspect_err(|_| drop(fs::remove_file(&new)))?;
+            })?;
         }
         self.bound()
     }
 
-    fn bound(&self) -> io::Result<()> {
+    /// A chunk that is kept. One that was harmed is not kept any more.
+    pub fn load(&self, sum: &Sum) -> Option<Vec<u8>> {
+        let path = self.0.join(hex(sum));
+        let mut file = File::open(&path).ok()?;
+        let mut bytes = Vec::new();
+        let read = file.read_to_end(&mut bytes);
+        if read.is_err() || notice::sum(&bytes) != *sum {
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        // That it was used is seen by its time.
+        let _ = file.set_modified(SystemTime::now());
+        Some(bytes)
+    }
+
+    /// Keeps a chunk, of which [`Cache::load`] finds out whether it is what its name says.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn put(&self, sum: &Sum, bytes: &[u8]) -> io::Result<()> {
+        self.add("chunk", &hex(sum), 0o400, |file| file.write_all(bytes))
+    }
+
+    fn add(
+        &self,
+        what: &str,
+        name: &str,
+        mode: u32,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let new = self.0.join(format!("new-{what}-{}", std::process::id()));
+        let put = || -> io::Result<()> {
+            let _ = fs::remove_file(&new);
+            let mut file = OpenOptions::new();
+            file.write(true).create_new(true).mode(mode);
+            fill(&mut file.open(&new)?)?;
+            fs::rename(&new, self.0.join(name))
+        };
+        put().inspect_err(|_| drop(fs::remove_file(&new)))
+    }
+
+    /// Removes what was not used for longest, as long as there is too much.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn bound(&self) -> io::Result<()> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
-            let about = entry.metadata()?;
-            kept.push((about.modified()?, about.len(), entry.path()));
+            // Others remove it as well.
+            if let Ok(about) = entry.metadata() {
+                kept.push((about.modified()?, about.len(), entry.path()));
+            }
         }
         kept.sort_unstable();
         let mut all: u64 = kept.iter().map(|(_, bytes, _)| bytes).sum();
+        let most = MOST_BYTES.min((spooling::free_bytes(&self.0)? + all) / MOST_PART);
         for (_, bytes, path) in kept {
-            if all <= MOST_BYTES {
+            if all <= most {
                 break;
             }
-            fs::remove_file(path)?;
+            let _ = fs::remove_file(path);
             all -= bytes;
         }
         Ok(())
@@ -156,6 +202,9 @@ fn digest(mut from: File, to: &mut impl Write) -> io::Result<String> {
         hash.update(bytes);
         to.write_all(bytes)?;
     }
-    let sum = hash.finalize();
-    Ok(sum.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hash.finalize()))
+}
+
+fn hex(sum: &[u8]) -> String {
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }

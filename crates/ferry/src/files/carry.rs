@@ -2,6 +2,8 @@
 //! told to. What was started ends with it, and it with the connection to the site's machine.
 
 use super::cache::{self, Cache};
+use super::chunks::Chunks;
+use super::notice;
 use super::serve::{Asked, MESSAGE_BYTES};
 use super::tree::Owner;
 use super::{TICKET, TRUST, files_options};
@@ -16,6 +18,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
@@ -141,7 +144,14 @@ async fn carry(session: &Session, device: File, told: Told) -> io::Result<ExitCo
     // What stands in its place is unsafe: its caller has to know that the descriptor is its owner's for good. It is.
     #[allow(deprecated)]
     let device = AsyncFd::new(device)?;
-    let pumping = pump(device, stream.map_err(io::Error::other)?);
+    // A host that keeps nothing reads all from the site.
+    let cache = Cache::open().ok();
+    let chunks = Arc::new(Mutex::new(cache.clone().map(Chunks::new)));
+    let pumping = pump(
+        device,
+        stream.map_err(io::Error::other)?,
+        Arc::clone(&chunks),
+    );
     let mut pumping = tokio::spawn(pumping);
     let Told {
         own, folders, line, ..
@@ -149,8 +159,7 @@ async fn carry(session: &Session, device: File, told: Told) -> io::Result<ExitCo
     // In a thread that may wait for the answers.
     let shown = tokio::task::spawn_blocking(move || {
         show(&own, &folders)?;
-        // A host that keeps nothing reads all from the site.
-        Ok::<_, io::Error>(Cache::open().ok().map(|cache| {
+        Ok::<_, io::Error>(cache.map(|cache| {
             let missing = cache.put_in_place(cache::programs(&folders));
             (cache, missing)
         }))
@@ -163,7 +172,12 @@ async fn carry(session: &Session, device: File, told: Told) -> io::Result<ExitCo
     }
     loop {
         tokio::select! {
-            ended = child.wait() => return Ok(code(ended?)),
+            ended = child.wait() => {
+                if let Some(chunks) = lock(&chunks).take() {
+                    chunks.finish();
+                }
+                return Ok(code(ended?));
+            }
             _ = &mut pumping => {
                 child.kill().await?;
                 return Err(io::Error::other("the connection to the site's machine is lost, and its files with it"));
@@ -218,17 +232,20 @@ fn code(ended: std::process::ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// What the kernel asks goes to the site's machine, and what that answers to the kernel, until one of them ends.
-async fn pump(device: AsyncFd<File>, stream: Stream) {
+fn lock(chunks: &Mutex<Option<Chunks>>) -> MutexGuard<'_, Option<Chunks>> {
+    chunks.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the kernel asks goes to the site's machine, and what that answers to the kernel, until one of them ends; but chunks that are here are
+/// not asked for.
+async fn pump(device: AsyncFd<File>, stream: Stream, chunks: Arc<Mutex<Option<Chunks>>>) {
     let (mut sender, mut receiver) = stream.split();
     // Neither waits for the other: each may have to, for its peer.
     let asking = async {
         let mut buffer = vec![0; MESSAGE_BYTES];
         while let Ok(mut ready) = device.readable().await {
             let asked = match ready.try_io(|device| device.get_ref().read(&mut buffer)) {
-                Ok(Ok(count)) if count > 0 => {
-                    Bytes::copy_from_slice(buffer.get(..count).unwrap_or_default())
-                }
+                Ok(Ok(count)) if count > 0 => buffer.get(..count).unwrap_or_default(),
                 // It was interrupted before it was read.
                 Ok(Err(error))
                     if [NOBODY_WAITS, ErrorKind::Interrupted].contains(&error.kind()) =>
@@ -238,21 +255,41 @@ async fn pump(device: AsyncFd<File>, stream: Stream) {
                 Ok(_) => return,
                 Err(_) => continue,
             };
-            if sender.send(0, asked).await.is_err() {
+            let here = lock(&chunks)
+                .as_mut()
+                .and_then(|chunks| chunks.asked(asked));
+            let goes_on = match here {
+                Some(answer) => tell(&device, &answer),
+                None => sender.send(0, Bytes::copy_from_slice(asked)).await.is_ok(),
+            };
+            if !goes_on {
                 return;
             }
         }
     };
     let answering = async {
         while let Ok(Some(message)) = receiver.recv().await {
-            match device.get_ref().write(&message.data) {
-                Err(error) if error.kind() != NOBODY_WAITS => return,
-                _ => {}
+            let mut chunks = lock(&chunks);
+            let is_for_kernel = match chunks.as_mut() {
+                Some(chunks) => chunks.answered(&message.data),
+                None => !notice::is_notice(&message.data),
+            };
+            drop(chunks);
+            if is_for_kernel && !tell(&device, &message.data) {
+                return;
             }
         }
     };
     tokio::select! {
         () = asking => {}
         () = answering => {}
+    }
+}
+
+/// False: it has no file system of ours any more.
+fn tell(device: &AsyncFd<File>, answer: &[u8]) -> bool {
+    match device.get_ref().write(answer) {
+        Err(error) => error.kind() == NOBODY_WAITS,
+        Ok(count) => count == answer.len(),
     }
 }

@@ -1,11 +1,14 @@
-//! The site's folders on hosts that do not have them (spec/jobs/pilots.md, PL50 to PL56). A program of its own on the site's machine
+//! The site's folders on hosts that do not have them (spec/jobs/pilots.md, PL50 to PL57). A program of its own on the site's machine
 //! ([`serve`]) answers for them and outlives the site; on the host a ferry ([`carry`]) has them stand at the same paths, for what it
 //! starts and nobody else; and the site ([`Files`]) says what is to be started.
 
 mod cache;
 pub mod carry;
+mod chunks;
+pub mod notice;
 mod script;
 pub mod serve;
+mod telling;
 mod tree;
 
 pub use tree::Owner;

@@ -1,6 +1,7 @@
 //! What answers for the site's folders: a program of its own, so that hosts have their files though the site is killed. It ends once it
 //! has had neither a site nor a host for a while, or when the spools are gone.
 
+use super::telling::Telling;
 use super::tree::{MAX_WRITE_BYTES, Owner, Tree};
 use super::{SHOWN, TICKET, files_options, own_place};
 use crate::HERE;
@@ -217,14 +218,14 @@ impl Serving {
         let (serving, own, whose) = (Arc::clone(&self), place.clone(), name.clone());
         let handler = move |request: Bytes, stream: Stream| match Asked::read(&request) {
             Some(Asked::Files(owner)) => {
-                let tree = Tree::new(&serving.folders, owner);
+                let folders = serving.folders.clone();
                 let (has_files, lost) = oneshot::channel();
                 // Whatever had them before by this name has them no more.
                 let mut hosts = serving.hosts();
                 hosts.entry(whose.clone()).or_default().has_files = Some(has_files);
                 tokio::spawn(async move {
                     tokio::select! {
-                        () = answer(tree, stream) => {}
+                        () = answer(&folders, owner, stream) => {}
                         _ = lost => {}
                     }
                 });
@@ -351,10 +352,12 @@ fn complain(place: &Path, words: &str) {
 }
 
 /// Between a stream and the thread that answers.
-async fn answer(tree: io::Result<Tree>, stream: Stream) {
-    let answering = tree.and_then(|tree| {
+async fn answer(folders: &[PathBuf], owner: Owner, stream: Stream) {
+    let answering = (|| {
         let (ours, theirs) = Packets::pair()?;
         let theirs = OwnedFd::from(theirs);
+        let telling = Telling::new(Packets::from_fd(theirs.try_clone()?)?);
+        let tree = Tree::new(folders, owner, telling)?;
         spooling::set_nonblocking(&theirs, false)?;
         std::thread::Builder::new()
             .name("files".to_owned())
@@ -367,7 +370,7 @@ async fn answer(tree: io::Result<Tree>, stream: Stream) {
         // As in host.rs: the descriptor is its owner's for good.
         #[allow(deprecated)]
         AsyncFd::new(ours)
-    });
+    })();
     let Ok(ours) = answering else {
         return; // the host hears the end of its stream
     };

@@ -1,6 +1,8 @@
 //! The site's folders as a file system that another host's kernel asks for (fuse(4)); its words are read by the crate fuser. The root holds
 //! the folders by their numbers, and nothing else. Not here: how the questions come.
 
+use super::notice::CHUNK_BYTES;
+use super::telling::Telling;
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
@@ -68,13 +70,14 @@ pub struct Tree {
     /// Who the site's own account is here.
     here: Owner,
     there: Owner,
+    telling: Telling,
     state: Mutex<State>,
 }
 
 impl Tree {
     /// # Errors
     /// One of the folders is not there.
-    pub fn new(folders: &[PathBuf], there: Owner) -> io::Result<Tree> {
+    pub fn new(folders: &[PathBuf], there: Owner, telling: Telling) -> io::Result<Tree> {
         let roots = folders
             .iter()
             .map(|path| Ok(Arc::new(Node::root(path)?)))
@@ -90,6 +93,7 @@ impl Tree {
                 gid: here.gid,
             },
             there,
+            telling,
             state: Mutex::new(State {
                 last_number: ROOT,
                 ..State::default()
@@ -456,15 +460,19 @@ impl Filesystem for Tree {
         reply.entry(&UNKEPT, &attributes, Generation(0));
     }
 
-    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _: &Request, number: INodeNo, asked: OpenFlags, reply: ReplyOpen) {
         let node = or_tell!(reply, self.node(number));
-        let file = or_tell!(reply, node.open(flags.0));
+        let file = or_tell!(reply, node.open(asked.0));
         let about = or_tell!(reply, node.about());
         let flags = match self.is_as_it_was(number, &about) {
             true => FopenFlags::FOPEN_KEEP_CACHE,
             false => FopenFlags::empty(),
         };
-        reply.opened(self.keep(Open::File(Arc::new(file))), flags);
+        let handle = self.keep(Open::File(Arc::new(file)));
+        if is_read_only(asked.0) && about.size >= CHUNK_BYTES {
+            self.telling.opened(handle.0, number.0);
+        }
+        reply.opened(handle, flags);
     }
 
     fn create(
@@ -514,6 +522,7 @@ impl Filesystem for Tree {
     ) {
         let file = or_tell!(reply, self.file(handle));
         let most = size.min(MAX_WRITE_BYTES) as usize;
+        self.telling.reads(handle.0, &file, offset, most as u64);
         let bytes = or_tell!(reply, spooling::read_at(&*file, offset, most));
         reply.data(&bytes);
     }
@@ -546,6 +555,7 @@ impl Filesystem for Tree {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        self.telling.closed(handle.0);
         self.state().open.remove(&handle.0);
         reply.ok();
     }
@@ -673,6 +683,11 @@ impl Filesystem for Tree {
         or_tell!(reply, node::allocate(&file, mode, offset, length));
         reply.ok();
     }
+}
+
+fn is_read_only(flags: i32) -> bool {
+    const O_ACCMODE: i32 = 0o3; // open(2)
+    flags & O_ACCMODE == 0
 }
 
 fn is_exclusive(flags: i32) -> bool {
