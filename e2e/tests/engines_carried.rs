@@ -7,7 +7,7 @@ mod engines;
 mod routines;
 
 use engines::{COUNTED, directory};
-use kumiko_e2e::{Person, finish, told, until};
+use kumiko_e2e::{Person, finish, has_program, skip, told, until};
 use routines::{Caller, npy, npy_of_whole};
 use serde_json::{Value, json};
 
@@ -116,6 +116,80 @@ fn jobs_run_on_hosts_of_htcondor_that_have_nothing_of_the_site() {
     let out = std::fs::read_to_string(format!("{sent}/out")).unwrap();
     assert_eq!(out, "100000\n");
     site(&["site", "stop"]);
+}
+
+#[test]
+fn ranks_of_one_program_are_on_hosts_that_have_nothing_of_the_site() {
+    let test = "ranks_of_one_program_are_on_hosts_that_have_nothing_of_the_site";
+    const COMPILER: &str = "mpicc.openmpi";
+    for (program, package) in [(COMPILER, "libopenmpi-dev"), ("mpiexec.hydra", "mpich")] {
+        if !has_program(program) {
+            return skip(test, &format!("{program} (of {package})"));
+        }
+    }
+    let Some((engine, person)) = engines::several("3", test) else {
+        return;
+    };
+    // The site is on the controller's machine.
+    let site = |words: &[&str]| {
+        let mut command = person.program("at-controller", [kumiko_e2e::kumiko()]);
+        finish(command.args(words))
+    };
+    let further = ["--landing", "10.92.0.1", "--carry"];
+    let start = engines::start("slurm").into_iter().chain(further);
+    let started = site(&start.collect::<Vec<_>>());
+    assert!(started.status.success(), "{}", told(&started));
+    engines::absent_from_several(&engine, &person, 3);
+    let work = person.home.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../crates/batch/tests/hosts/ranks.c"
+    );
+    let mut compile = std::process::Command::new(COMPILER);
+    let compile = compile.arg("-o").arg(work.join("ranks")).arg(source);
+    let compiled = finish(compile);
+    assert!(compiled.status.success(), "{}", told(&compiled));
+    let folder = work.to_str().unwrap();
+    // Between hosts no faster than its policy: 2.5 MB take 2 s.
+    let policy = person.file("policy.toml", "[limits]\nnetwork_kbyte_s = 1250\n");
+    let policy = policy.to_str().unwrap();
+    let line = [
+        "job", "run", "--hosts", "3", "--count", "5", "--policy", policy, "--dir", folder,
+    ];
+    let run = |library: &str, words: &[&str]| {
+        let library = format!("--mpi={library}");
+        let line = line.into_iter().chain([library.as_str(), "--"]);
+        let line: Vec<&str> = line.chain(words.iter().copied()).collect();
+        site(&line)
+    };
+    // Two on each host, of which the last has one only.
+    let ran = run("openmpi", &["./ranks"]);
+    assert!(ran.status.success(), "{}", told(&ran));
+    for rank in 0..5 {
+        let words = format!("rank {rank} of 5, host {}, in /job\n", rank / 2);
+        assert!(told(&ran).contains(&words), "{}", told(&ran));
+    }
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let took = said
+        .lines()
+        .find_map(|line| line.strip_prefix("took ")?.strip_suffix(" ms"));
+    assert!(took.unwrap().parse::<u64>().unwrap() >= 1000, "{said}");
+    let failed = run("openmpi", &["./ranks", "fail"]);
+    assert_eq!(failed.status.code(), Some(7), "{}", told(&failed));
+    let ran = run("mpich", &["sh", "-c", "hostname >host.$PMI_RANK"]);
+    assert!(ran.status.success(), "{}", told(&ran));
+    let hosts: Vec<String> = (0..5)
+        .map(|rank| std::fs::read_to_string(work.join(format!("host.{rank}"))).unwrap())
+        .collect();
+    assert!(
+        hosts[0] == hosts[1]
+            && hosts[1] != hosts[2]
+            && hosts[2] == hosts[3]
+            && hosts[3] != hosts[4],
+        "{hosts:?}"
+    );
+    assert!(site(&["site", "stop"]).status.success());
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Place {
             .parse()
             .map_err(|error| Failure::said("an address", &error))?;
         let files = Files::open(&ferry, &spool, &at, vec![spool.clone()])
-            .and_then(|files| files.ticket(&spool.join("pilot-1")).map(|()| files))
+            .and_then(|files| files.tickets(&spool.join("pilot-1"), 1).map(|()| files))
             .map_err(|error| Failure::said("having files carried", &error))?;
         let place = Place {
             folder,
@@ -133,7 +133,7 @@ impl Place {
         if on_host {
             let script = self
                 .files
-                .script(&self.here(), &line)
+                .script(&self.here(), &line, None)
                 .doing(|| "writing a script")?;
             let file = self.folder.path().join("script");
             fs::write(&file, script).doing(|| "writing a script")?;

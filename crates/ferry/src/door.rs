@@ -22,6 +22,8 @@ use tokio::time::timeout;
 /// The CA's own name; those of ferries and of the site are below `/O=kumiko landing`.
 const NAME: &str = "/O=kumiko landing/CN=CA";
 const SITE: &str = "site";
+/// In the name of another host than the first of a place: before its number, from 1.
+const HOST: char = '+';
 /// The site's own lasts as long as a site may be up.
 const OWN_LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
 /// Strangers in the middle of a handshake, at once; the others wait in the kernel's queue.
@@ -141,13 +143,53 @@ pub fn ticket(
     lifetime: Duration,
 ) -> Result<(), LandingError> {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
-    let subject = authority.name_space().with("CN", &name);
+    enrol(authority, &name, &place.join(file), lifetime)
+}
+
+/// Of one of the other hosts that have something in a place.
+pub fn ticket_of_host(
+    authority: &Authority,
+    place: &Path,
+    (number, file): (u32, &str),
+    lifetime: Duration,
+) -> Result<(), LandingError> {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let name = format!("{name}{HOST}{number}");
+    enrol(
+        authority,
+        &name,
+        &place.join(of_host(number, file)),
+        lifetime,
+    )
+}
+
+/// The name of such a file.
+pub fn of_host(number: u32, file: &str) -> String {
+    format!("{number}.{file}")
+}
+
+fn enrol(
+    authority: &Authority,
+    name: &str,
+    file: &Path,
+    lifetime: Duration,
+) -> Result<(), LandingError> {
+    let subject = authority.name_space().with("CN", name);
     let credential = authority.enrol(&subject, KeyKind::P256, &Kind::User, lifetime)?;
-    Ok(credential.save_proxy(&place.join(file))?)
+    Ok(credential.save_proxy(file)?)
+}
+
+/// The place, and the file in it, for which a name stands; None: for none.
+pub fn stands_for<'a>(name: &'a str, file: &str) -> Option<(&'a str, String)> {
+    let (place, file) = match name.split_once(HOST) {
+        None => (name, file.to_owned()),
+        Some((place, number)) => (place, of_host(number.parse().ok()?, file)),
+    };
+    wish::is_place(place).then_some((place, file))
 }
 
 impl Door {
-    /// Shakes hands with one, and tells the name of the place among `root`'s whose ferry it is: it shows what is in the place's file.
+    /// Shakes hands with one, and tells its name, which [`stands_for`] a place among `root`'s: it shows what is in the place's file.
     pub async fn let_in(
         &self,
         stream: TcpStream,
@@ -170,11 +212,12 @@ impl Door {
         let own = self.authority.name_space().with("CN", &name);
         let plain = peer.kind == ProxyKind::EndEntity && peer.identity == own;
         // Whether it is the credential of now of a place that is there.
+        let (place, file) = stands_for(&name, file)?;
         let bears = || {
-            let kept = Credential::load(&root.join(&name).join(file));
+            let kept = Credential::load(&root.join(place).join(file));
             kept.is_ok_and(|kept| peer.chain.first() == Some(kept.leaf()))
         };
-        (plain && wish::is_place(&name) && bears()).then_some(name)
+        (plain && bears()).then_some(name)
     }
 }
 
@@ -210,6 +253,22 @@ pub async fn accept(
                 drop(permit);
                 tokio::time::sleep(PAUSE).await;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_a_place_and_one_of_its_hosts_or_for_nothing() {
+        let own = |place, file: &str| Some((place, file.to_owned()));
+        assert_eq!(stands_for("7.1", "f"), own("7.1", "f"));
+        assert_eq!(stands_for("pilot-3", "f"), own("pilot-3", "f"));
+        assert_eq!(stands_for("7.1+2", "f"), own("7.1", "2.f"));
+        for wrong in ["", "+", "+2", "7.1+", "7.1+x", "7.1+2+3", "7.1+../2", "x+1"] {
+            assert_eq!(stands_for(wrong, "f"), None, "{wrong}");
         }
     }
 }

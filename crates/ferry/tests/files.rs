@@ -291,11 +291,11 @@ fn who_has_no_place_any_more_has_no_files() {
     assert_eq!(line_of(&mut host), "begun\n");
     // One that was stolen, or is from before.
     let stolen = fs::read(site.place().join("files.pem")).unwrap();
-    site.files.ticket(&site.place()).unwrap();
+    site.files.tickets(&site.place(), 1).unwrap();
     let newest = fs::read(site.place().join("files.pem")).unwrap();
     let line = ["true".to_owned()];
     fs::write(site.place().join("files.pem"), &stolen).unwrap();
-    let script = site.files.script(&site.place(), &line).unwrap();
+    let script = site.files.script(&site.place(), &line, None).unwrap();
     fs::write(site.place().join("files.pem"), &newest).unwrap();
     let hidden = format!(
         "mount -t tmpfs none {}; exec sh -s",
@@ -325,7 +325,7 @@ fn a_host_that_cannot_show_files_says_so_to_the_site() {
         return;
     };
     let line = ["true".to_owned()];
-    let script = site.files.script(&site.place(), &line).unwrap();
+    let script = site.files.script(&site.place(), &line, None).unwrap();
     let hidden = format!(
         "mount -t tmpfs none {}; mount --bind /dev/null /dev/fuse; exec sh -s",
         site.path("").display()

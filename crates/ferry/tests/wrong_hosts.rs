@@ -117,7 +117,7 @@ async fn it_is_shown_nothing_but_the_folders_and_harms_nobody_else() {
     let at = "127.0.0.1".parse().unwrap();
     let files = Files::open(program, &spool, &at, vec![spool.clone()]).unwrap();
     for name in ["pilot-1", "pilot-2"] {
-        files.ticket(&spool.join(name)).unwrap();
+        files.tickets(&spool.join(name), 1).unwrap();
     }
     let wrong = session(&own, &spool.join("pilot-1/files.pem")).await;
     let right = session(&own, &spool.join("pilot-2/files.pem")).await;

@@ -97,6 +97,19 @@ pub fn networked(test: &str) -> Option<(Engine, Person)> {
     Some((engine, person))
 }
 
+/// A Slurm of its own of so many hosts, which have networks, names and views of their own; and a person who has no site yet.
+pub fn several(hosts: &str, test: &str) -> Option<(Engine, Person)> {
+    if !kumiko_linux::is_root() {
+        skip(test, "root, for hosts with networks of their own");
+        return None;
+    }
+    let own = [("SLURM_NETWORKS", "yes"), ("SLURM_HOSTS", hosts)];
+    let engine = Engine::own("slurm", &own, test)?;
+    let mut person = Person::new();
+    person.variables = engine.environment();
+    Some((engine, person))
+}
+
 /// HTCondor starts nothing more on this host, as when its owner is back.
 pub fn owner_is_back(engine: &Engine, host: &str) {
     add_settings(&engine.directory.path().join(host), "START = False\n");
@@ -134,6 +147,17 @@ pub fn overlay(engine: &Engine, person: &Person, folder: &str) {
 pub fn absent(engine: &Engine, person: &Person) {
     let slurmd = engine.directory.path().join("slurmd.n1.pid");
     hide(&std::fs::read_to_string(slurmd).unwrap(), person);
+}
+
+/// As [`absent`], for all hosts of such a Slurm.
+pub fn absent_from_several(engine: &Engine, person: &Person, hosts: u32) {
+    for number in 1..=hosts {
+        let slurmd = engine
+            .directory
+            .path()
+            .join(format!("slurmd.n{number}.pid"));
+        hide(&std::fs::read_to_string(slurmd).unwrap(), person);
+    }
 }
 
 /// As [`absent`], for all hosts of an HTCondor with networks, which are told that they share none.

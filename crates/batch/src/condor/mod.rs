@@ -33,7 +33,7 @@ impl Engine for Commands {
     async fn submit(&self, order: &Order) -> Result<(), Trouble> {
         order.prepare()?;
         let line = ["-terse", "-"].map(str::to_owned);
-        let script = match order.script()? {
+        let script = match order.script(None)? {
             Some(text) => Some(order.put_script(&text)?),
             None => None,
         };

@@ -2,6 +2,7 @@
 
 use super::Trouble;
 use super::program::Program;
+use kumiko_ferry::files::Others;
 use kumiko_job::attempt::AttemptSpec;
 use kumiko_job::description::Resources;
 use kumiko_job::id::AttemptId;
@@ -70,16 +71,13 @@ impl Order {
 
     /// Sees to what it finds there, as it is handed over.
     pub fn prepare(&self) -> Result<(), Trouble> {
-        let ticket = self.runner.ticket(&self.spool);
+        let ticket = self.runner.tickets(&self.spool, self.hosts);
         ticket.map_err(|error| Trouble::unreachable("preparing it", error.to_string()))
     }
 
-    /// As [`Program::script`], once it is prepared. On several hosts they need the folders, for their runners look after each other there.
-    pub fn script(&self) -> Result<Option<String>, Trouble> {
-        if self.hosts > 1 {
-            return Ok(None);
-        }
-        let script = self.runner.script(&self.spool, &self.line());
+    /// As [`Program::script`], once it is prepared.
+    pub fn script(&self, others: Option<&Others>) -> Result<Option<String>, Trouble> {
+        let script = self.runner.script(&self.spool, &self.line(), others);
         script.map_err(|error| Trouble::unreachable("preparing it", error.to_string()))
     }
 

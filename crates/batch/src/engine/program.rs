@@ -3,7 +3,7 @@
 
 use super::order::PILOT;
 use crate::spool;
-use kumiko_ferry::files::Files;
+use kumiko_ferry::files::{Files, Others};
 use kumiko_ferry::{Landing, LandingError};
 use kumiko_linux::spooling;
 use sha2::{Digest, Sha256};
@@ -108,21 +108,26 @@ impl Program {
     ///
     /// # Errors
     /// What it is to hold is not to be had.
-    pub fn script(&self, place: &Path, line: &[String]) -> io::Result<Option<String>> {
-        let script = self.files().map(|files| files.script(place, line));
+    pub fn script(
+        &self,
+        place: &Path,
+        line: &[String],
+        others: Option<&Others>,
+    ) -> io::Result<Option<String>> {
+        let script = self.files().map(|files| files.script(place, line, others));
         script.transpose()
     }
 
-    /// Puts into a place what its ferry needs. It blocks, briefly.
+    /// Puts into a place what its ferry needs, and what other hosts need for it. It blocks, briefly.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn ticket(&self, place: &Path) -> Result<(), LandingError> {
+    pub fn tickets(&self, place: &Path, hosts: u32) -> Result<(), LandingError> {
         let Some(ferry) = &self.ferry else {
             return Ok(());
         };
         if let Some(files) = &ferry.files {
-            files.ticket(place)?;
+            files.tickets(place, hosts)?;
         }
         ferry.landing.ticket(place)
     }

@@ -35,7 +35,7 @@ impl Engine for Commands {
 
     async fn submit(&self, order: &Order) -> Result<(), Trouble> {
         order.prepare()?;
-        let carried = order.script()?;
+        let carried = order.script(words::others(order).as_ref())?;
         let line = words::submission(order, carried.is_some());
         let script = carried.unwrap_or_else(|| words::script(order));
         let said = ask(&self.0, "sbatch", &line, &script).await?;

@@ -4,9 +4,12 @@
 use super::spelt;
 use crate::engine::order::Order;
 use crate::engine::seen::{Garbled, Row, Seen, Time, Verdict};
+use kumiko_ferry::files::Others;
 use kumiko_job::attempt::EngineCause;
 
 const MS_A_MINUTE: u64 = 60_000;
+/// The variable that tells the tasks of a step apart.
+const NUMBER: &str = "SLURM_PROCID";
 
 /// What `squeue` prints of a job: id, name, state, hosts, time that is left, time limit, reason. The name is ours and holds no
 /// bar; the reason is the last.
@@ -98,25 +101,40 @@ pub fn script(order: &Order) -> String {
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         words.join(" ")
     };
-    let step = match order.hosts.saturating_sub(1) {
-        0 => String::new(),
-        others => {
-            let spool = order.spool.to_string_lossy().into_owned();
-            let by = ["--host-by", "SLURM_PROCID", "SLURM_LAUNCH_NODE_IPADDR"].map(str::to_owned);
-            let arguments: Vec<String> = by.into_iter().chain([spool]).collect();
-            format!(
-                "(srun --nodes={others} --ntasks={others} --relative=1 --cpus-per-task={} --mpi=none --kill-on-bad-exit=0 \\\n\
-             --input=none --output=/dev/null --error=/dev/null --export=ALL \\\n\
-             {} &)\n",
-                order.cpus,
-                line(&order.runner.line(&arguments))
-            )
-        }
-    };
+    let step = step(order, "none").map_or_else(String::new, |start| {
+        let runner = order.runner.line(&runner_of_another(order));
+        format!("({start} \\\n{} &)\n", line(&runner))
+    });
     format!(
         "#!/bin/sh\n{step}exec {} 2>/dev/null\n",
         line(&order.line())
     )
+}
+
+/// The runners of the other hosts, where these may have none of the site's folders; None: there are none.
+pub fn others(order: &Order) -> Option<Others> {
+    Some(Others {
+        hosts: order.hosts,
+        start: format!("{} /bin/sh -s others", step(order, "all")?),
+        number: NUMBER,
+        line: order.runner.line(&runner_of_another(order)),
+    })
+}
+
+/// What is told to the runner of another host than the first.
+fn runner_of_another(order: &Order) -> [String; 4] {
+    let spool = order.spool.to_string_lossy().into_owned();
+    ["--host-by", NUMBER, "SLURM_LAUNCH_NODE_IPADDR", &spool].map(str::to_owned)
+}
+
+/// What starts something on each other host, whose stdin is `input` of srun's own; None: there is none.
+fn step(order: &Order, input: &str) -> Option<String> {
+    let others = order.hosts.checked_sub(1).filter(|others| *others > 0)?;
+    Some(format!(
+        "srun --nodes={others} --ntasks={others} --relative=1 --cpus-per-task={} --mpi=none --kill-on-bad-exit=0 \\\n\
+         --input={input} --output=/dev/null --error=/dev/null --export=ALL",
+        order.cpus
+    ))
 }
 
 /// One word of a shell.

@@ -11,6 +11,7 @@ pub mod serve;
 mod telling;
 mod tree;
 
+pub use script::Others;
 pub use tree::Owner;
 
 use crate::{ADDRESS, Address, HERE, LandingError, TRUST, door, options};
@@ -123,21 +124,30 @@ impl Files {
         });
     }
 
-    /// Puts into a place what its host is let in by. It blocks, briefly.
+    /// Puts into a place what each of so many hosts is let in by. It blocks, briefly.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn ticket(&self, place: &Path) -> Result<(), LandingError> {
+    pub fn tickets(&self, place: &Path, hosts: u32) -> Result<(), LandingError> {
         let authority = Authority::load(&own_place(&self.0.root).join(crate::AUTHORITY))?;
-        door::ticket(&authority, place, TICKET, LIFETIME)
+        door::ticket(&authority, place, TICKET, LIFETIME)?;
+        for number in 1..hosts {
+            door::ticket_of_host(&authority, place, (number, TICKET), LIFETIME)?;
+        }
+        Ok(())
     }
 
-    /// A script of a shell that runs `line` on a host, with the site's folders if it has not got `place`, for which there is a ticket.
+    /// A script of a shell that runs `line` on a host, with the site's folders if it has not got `place`, for which there are tickets.
     ///
     /// # Errors
     /// What it is to hold cannot be read.
-    pub fn script(&self, place: &Path, line: &[String]) -> io::Result<String> {
-        script::script(&self.0, place, line)
+    pub fn script(
+        &self,
+        place: &Path,
+        line: &[String],
+        others: Option<&Others>,
+    ) -> io::Result<String> {
+        script::script(&self.0, place, line, others)
     }
 }
 

@@ -2,6 +2,7 @@
 //! for there is nothing of the site's on the host.
 
 use super::{ADDRESS, Inner, SHOWN, TICKET, TRUST, own_place};
+use crate::door;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
@@ -30,11 +31,25 @@ pub fn packed(program: &Path) -> io::Result<String> {
     Ok(lines)
 }
 
-pub fn script(of: &Inner, place: &Path, line: &[String]) -> io::Result<String> {
+/// What runs on other hosts besides, which have the same place.
+#[derive(Clone, Debug)]
+pub struct Others {
+    pub hosts: u32,
+    /// Words of a shell that run what they hold by `sh -s others` on each, with their own stdin as its stdin.
+    pub start: String,
+    /// Tells them apart: the variable that has a number from 0.
+    pub number: &'static str,
+    pub line: Vec<String>,
+}
+
+pub fn script(
+    of: &Inner,
+    place: &Path,
+    line: &[String],
+    others: Option<&Others>,
+) -> io::Result<String> {
     let own = own_place(&of.root);
     let address = fs::read_to_string(own.join(ADDRESS))?;
-    let line: Vec<String> = line.iter().map(|word| quoted(word)).collect();
-    let line = line.join(" ");
     let path = |path: &Path| quoted(&path.to_string_lossy());
     // Of whoever answers, which may be from before an upgrade.
     let shown = fs::read_to_string(own.join(SHOWN)).map_err(io::Error::other)?;
@@ -45,22 +60,51 @@ pub fn script(of: &Inner, place: &Path, line: &[String]) -> io::Result<String> {
         let name = format!("{TRUST}/{}", entry.file_name().to_string_lossy());
         files.push_str(&here(&name, &fs::read_to_string(entry.path())?));
     }
+    let mut which = format!("set -- {}\n", words(line));
+    if let Some(others) = others {
+        for number in 1..others.hosts {
+            let name = door::of_host(number, TICKET);
+            files.push_str(&here(&name, &fs::read_to_string(place.join(&name))?));
+        }
+        files.push_str(&format!(
+            "[ -z \"$n\" ] || mv \"$d/$n.{TICKET}\" \"$d/{TICKET}\"\n"
+        ));
+        which = format!(
+            "n=\n\
+             if [ \"$1\" = others ]; then\n\
+             n=$(({number} + 1))\n\
+             set -- {line}\n\
+             else\n\
+             ({start} <\"$0\" >/dev/null 2>&1 &)\n\
+             {which}fi\n",
+            number = others.number,
+            line = words(&others.line),
+            start = others.start,
+        );
+    }
     Ok(format!(
         "#!/bin/sh\n\
-         if [ -d {place} ]; then exec {line} 2>/dev/null; fi\n\
+         {which}\
+         if [ -d {place} ]; then exec \"$@\" </dev/null 2>/dev/null; fi\n\
          umask 077\n\
          d=$(mktemp -d \"${{TMPDIR:-/tmp}}/kumiko-XXXXXXXX\") || exit 1\n\
          mkdir \"$d/{TRUST}\" || exit 1\n\
          {files}\
          base64 -d <<'{END}' | gzip -dc >\"$d/kumiko-ferry\" && chmod 700 \"$d/kumiko-ferry\" || exit 1\n\
          {text}{END}\n\
-         exec \"$d/kumiko-ferry\" --carry \"$d\" {address} {count} {folders} {line}\n",
+         exec \"$d/kumiko-ferry\" --carry \"$d\" {address} {count} {folders} \"$@\"\n",
         place = path(place),
         text = of.text,
         address = quoted(&address),
         count = folders.len(),
         folders = folders.join(" "),
     ))
+}
+
+/// Words of a shell.
+fn words(line: &[String]) -> String {
+    let line: Vec<String> = line.iter().map(|word| quoted(word)).collect();
+    line.join(" ")
 }
 
 /// A file of the script's folder.

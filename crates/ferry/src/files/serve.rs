@@ -53,7 +53,7 @@ struct Serving {
     server: Server,
     /// Sites that are connected.
     present: AtomicUsize,
-    /// By the names of their places.
+    /// By their names.
     hosts: Mutex<HashMap<String, Host>>,
 }
 
@@ -208,7 +208,10 @@ impl Serving {
         permit: tokio::sync::OwnedSemaphorePermit,
     ) -> Result<(), Turned> {
         let (tls, name) = self.door.let_in(stream, permit, &self.root, TICKET).await?;
-        let place = self.root.join(&name);
+        let Some((place, ticket)) = door::stands_for(&name, TICKET) else {
+            return Ok(()); // nobody is let in by such a name
+        };
+        let place = self.root.join(place);
         let connection = {
             let mut hosts = self.hosts();
             let host = hosts.entry(name.clone()).or_default();
@@ -238,7 +241,7 @@ impl Serving {
             io: tls,
             closed: Arc::clone(&closed),
         };
-        let gone = door::gone(&place, TICKET);
+        let gone = door::gone(&place, &ticket);
         let served = self.server.serve_until(io, &name, gone, handler).await;
         let comes_back = matches!(served, Ok(Served::Detached));
         if comes_back && closed.load(Ordering::Relaxed) {

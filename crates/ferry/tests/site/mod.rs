@@ -37,7 +37,7 @@ impl Site {
         let at = "127.0.0.1".parse().unwrap();
         let folders = vec![spool.clone(), jobs];
         let files = Files::open(Path::new(PROGRAM), &spool, &at, folders).unwrap();
-        files.ticket(&spool.join("pilot-1")).unwrap();
+        files.tickets(&spool.join("pilot-1"), 1).unwrap();
         Some(Site { top, files })
     }
 
@@ -79,7 +79,7 @@ impl Site {
     /// By way of another address.
     pub fn begin_by(&self, address: &str, line: &str) -> Child {
         let line = ["/bin/sh", "-c", line].map(str::to_owned);
-        let script = self.files.script(&self.place(), &line).unwrap();
+        let script = self.files.script(&self.place(), &line, None).unwrap();
         let script = script.replace(&format!("'{}'", self.address()), address);
         let file = self.top.path().join("script");
         fs::write(&file, script).unwrap();
