@@ -36,7 +36,7 @@ const WAITING: usize = 32;
 /// The cache is bounded anew after so many.
 const BOUND_EACH: usize = 64;
 /// For so long a ferry that ends waits for what is to be kept.
-const KEEP_WITHIN: Duration = Duration::from_secs(2);
+const KEEP_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct Chunks {

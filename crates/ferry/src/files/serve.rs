@@ -359,7 +359,7 @@ async fn answer(folders: &[PathBuf], owner: Owner, stream: Stream) {
     let answering = (|| {
         let (ours, theirs) = Packets::pair()?;
         let theirs = OwnedFd::from(theirs);
-        let telling = Telling::new(Packets::from_fd(theirs.try_clone()?)?);
+        let telling = Telling::new(File::from(theirs.try_clone()?));
         let tree = Tree::new(folders, owner, telling)?;
         spooling::set_nonblocking(&theirs, false)?;
         std::thread::Builder::new()

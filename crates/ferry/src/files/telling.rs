@@ -1,17 +1,17 @@
 //! Of a big file that a host reads in order it is told what comes, before it asks, in digests (spec/jobs/pilots.md, PL57).
 
 use super::notice::{self, CHUNK_BYTES, MOST_CHUNKS, Notice};
-use kumiko_linux::packets::Packets;
 use kumiko_linux::spooling;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Write;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One host's files that are open to be read.
 #[derive(Debug)]
 pub struct Telling {
-    to: Packets,
+    to: File,
     files: Mutex<HashMap<u64, Told>>,
 }
 
@@ -24,8 +24,8 @@ struct Told {
 }
 
 impl Telling {
-    /// `to`: where answers go too, so that they come behind what is told here.
-    pub fn new(to: Packets) -> Telling {
+    /// `to`: where answers go too, so that they come behind what is told here; a message each.
+    pub fn new(to: File) -> Telling {
         Telling {
             to,
             files: Mutex::default(),
@@ -83,8 +83,8 @@ impl Telling {
             first,
             sums,
         };
-        // One that is too slow to hear reads it from here.
-        if first < last && self.to.send(&notice.write(), None).is_ok() {
+        // A host that is gone is told nothing more.
+        if first < last && (&self.to).write_all(&notice.write()).is_ok() {
             let begun = if goes_on { told.chunks.start } else { first };
             told.chunks = begun..last;
             told.ahead = (2 * ahead).min(MOST_CHUNKS);
