@@ -41,7 +41,12 @@ impl Cache {
     /// There is no place for it that is the account's alone, and from which programs can be run.
     pub fn open() -> io::Result<Cache> {
         let usual = || Path::new(USUAL).join(format!("kumiko-cache-{}", spooling::own_uid()));
-        let place = std::env::var_os(PLACE).map_or_else(usual, PathBuf::from);
+        Cache::at(std::env::var_os(PLACE).map_or_else(usual, PathBuf::from))
+    }
+
+    /// # Errors
+    /// As [`Cache::open`].
+    pub fn at(place: PathBuf) -> io::Result<Cache> {
         match DirBuilder::new().mode(0o700).create(&place) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             _ => {}

@@ -184,12 +184,13 @@ impl Chunks {
         let mut at = offset;
         for sum in sums {
             let start = usize::try_from(at % CHUNK_BYTES).ok()?;
-            let loaded = self.load(&sum)?;
-            let stop = loaded.len().min(start + length - bytes.len());
-            bytes.extend_from_slice(loaded.get(start..stop)?);
-            at = (at / CHUNK_BYTES + 1) * CHUNK_BYTES;
+            let next = (at / CHUNK_BYTES + 1) * CHUNK_BYTES;
+            let wanted = usize::try_from(next.min(end) - at).ok()?;
+            // One that was the last may be shorter than it is by now.
+            bytes.extend_from_slice(self.load(&sum)?.get(start..start + wanted)?);
+            at = next;
         }
-        (bytes.len() == length).then_some(bytes)
+        Some(bytes)
     }
 
     fn load(&mut self, sum: &Sum) -> Option<&[u8]> {
@@ -325,5 +326,122 @@ impl Keeper {
         drop(self.to);
         // It says nothing, and has ended then.
         let _ = self.done.recv_timeout(KEEP_WITHIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+    use super::*;
+    use std::path::Path;
+
+    const CHUNK: usize = CHUNK_BYTES as usize;
+    const HANDLE: u64 = 5;
+    const NODE: u64 = 6;
+
+    fn host(cache: &Path) -> Chunks {
+        Chunks::new(Cache::at(cache.join("cache")).unwrap())
+    }
+
+    fn file(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|at| (at / 7 + at / CHUNK) as u8).collect()
+    }
+
+    /// What a site says of the chunks of a file from the `first` on.
+    fn told(host: &mut Chunks, file: &[u8], first: usize) {
+        let sums = file.chunks(CHUNK).skip(first).map(notice::sum).collect();
+        let notice = Notice {
+            handle: HANDLE,
+            node: NODE,
+            size: file.len() as u64,
+            first: first as u64,
+            sums,
+        };
+        assert!(!host.answered(&notice.write()));
+    }
+
+    fn ask(operation: u32, body: &[u64]) -> Vec<u8> {
+        let mut message = vec![0; ASKED_HEAD_BYTES];
+        message[4..8].copy_from_slice(&operation.to_ne_bytes());
+        message[8..16].copy_from_slice(&9_u64.to_ne_bytes());
+        message[16..24].copy_from_slice(&NODE.to_ne_bytes());
+        message.extend(body.iter().flat_map(|word| word.to_ne_bytes()));
+        message
+    }
+
+    /// What is read without the site; else the site answers.
+    fn read(host: &mut Chunks, file: &[u8], at: usize, length: usize) -> Option<Vec<u8>> {
+        let asked = ask(READ, &[HANDLE, at as u64, length as u64]);
+        let here = host.asked(&asked);
+        if here.is_none() {
+            let end = file.len().min(at + length);
+            assert!(host.answered(&answer(9, &file[at..end])));
+        }
+        here.map(|answer| answer[ANSWER_HEAD_BYTES..].to_vec())
+    }
+
+    fn read_all(host: &mut Chunks, file: &[u8]) -> usize {
+        let pieces = (0..file.len()).step_by(CHUNK / 8);
+        let here = pieces.filter(|at| {
+            let length = (CHUNK / 8).min(file.len() - at);
+            let here = read(host, file, *at, length);
+            here.inspect(|bytes| assert_eq!(bytes, &file[*at..at + length]))
+                .is_some()
+        });
+        here.count()
+    }
+
+    #[test]
+    fn what_was_read_is_here_and_what_was_written_is_the_sites() {
+        let cache = tempfile::tempdir().unwrap();
+        let file = file(CHUNK * 5 / 2);
+        let mut first = host(cache.path());
+        told(&mut first, &file, 0);
+        assert_eq!(read_all(&mut first, &file), 0);
+        first.finish();
+        let mut second = host(cache.path());
+        told(&mut second, &file, 0);
+        assert_eq!(read_all(&mut second, &file), 20);
+        // Over the end of a chunk, and beyond what the site knows.
+        let over = read(&mut second, &file, CHUNK - 10, 4096).unwrap();
+        assert_eq!(over, file[CHUNK - 10..][..4096]);
+        assert_eq!(read(&mut second, &file, file.len() - 10, 4096), None);
+        assert_eq!(second.asked(&ask(WRITE, &[HANDLE])), None);
+        told(&mut second, &file, 0);
+        assert_eq!(read_all(&mut second, &file), 0);
+    }
+
+    #[test]
+    fn a_file_that_has_grown_is_not_read_across_what_was_its_end() {
+        let cache = tempfile::tempdir().unwrap();
+        let grown = file(CHUNK * 3);
+        let short = &grown[..CHUNK * 3 / 2];
+        for file in [short, &grown] {
+            let mut before = host(cache.path());
+            told(&mut before, file, 0);
+            read_all(&mut before, file);
+            before.finish();
+        }
+        let mut host = host(cache.path());
+        told(&mut host, short, 0);
+        told(&mut host, &grown, 2);
+        let at = CHUNK * 3 / 2 - 100;
+        assert!(read(&mut host, &grown, at, 100).is_some());
+        assert_eq!(read(&mut host, &grown, at, CHUNK), None);
+        assert!(read(&mut host, &grown, CHUNK * 2, CHUNK).is_some());
+    }
+
+    #[test]
+    fn words_that_are_cut_short_are_the_sites_to_answer() {
+        let cache = tempfile::tempdir().unwrap();
+        let mut host = host(cache.path());
+        for operation in 0..60 {
+            let whole = ask(operation, &[u64::MAX; 4]);
+            for length in 0..=whole.len() {
+                assert_eq!(host.asked(&whole[..length]), None);
+                assert!(host.answered(&whole[..length]));
+            }
+        }
     }
 }
