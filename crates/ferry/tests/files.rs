@@ -7,7 +7,7 @@ mod site;
 
 use kumiko_ferry::files::Files;
 use kumiko_linux::{process, spooling, unix_socket};
-use site::{PROGRAM, Site, Wire, told, until};
+use site::{Site, Wire, told, until};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -270,7 +270,7 @@ fn what_runs_on_a_host_ends_when_its_files_are_lost_and_the_next_has_them_again(
     // As the site does when it sees that.
     let (spool, jobs) = (site.path("spool"), site.path("jobs"));
     let at = "127.0.0.1".parse().unwrap();
-    let again = Files::open(Path::new(PROGRAM), &spool, &at, vec![spool.clone(), jobs]);
+    let again = Files::open(&site.program(), &spool, &at, vec![spool.clone(), jobs]);
     again.unwrap();
     let ended = host.wait_with_output().unwrap();
     let told = told(&ended);

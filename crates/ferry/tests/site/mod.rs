@@ -7,13 +7,13 @@ use kumiko_linux::unix_socket;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kumiko-ferry");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kumiko-ferry");
 
 pub struct Site {
     pub top: tempfile::TempDir,
@@ -34,15 +34,26 @@ impl Site {
         let top = tempfile::tempdir().unwrap();
         let (spool, jobs) = (top.path().join("site/spool"), top.path().join("site/jobs"));
         fs::create_dir_all(spool.join("pilot-1")).unwrap();
+        // As it is installed: what is there for debuggers takes seconds to pack.
+        let program = top.path().join("kumiko-ferry");
+        let stripped = Command::new("strip")
+            .args(["-o".as_ref(), program.as_os_str(), PROGRAM.as_ref()])
+            .status();
+        assert!(stripped.unwrap().success());
         let at = "127.0.0.1".parse().unwrap();
         let folders = vec![spool.clone(), jobs];
-        let files = Files::open(Path::new(PROGRAM), &spool, &at, folders).unwrap();
+        let files = Files::open(&program, &spool, &at, folders).unwrap();
         files.tickets(&spool.join("pilot-1"), 1).unwrap();
         Some(Site { top, files })
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.top.path().join("site").join(name)
+    }
+
+    /// The ferry's.
+    pub fn program(&self) -> PathBuf {
+        self.top.path().join("kumiko-ferry")
     }
 
     /// Where the host has room for the moment.
