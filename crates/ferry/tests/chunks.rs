@@ -132,3 +132,31 @@ fn two_that_read_at_once_and_one_that_jumps_about_have_what_the_site_has() {
         assert_eq!(run(&site, &line).0, expected);
     }
 }
+
+#[test]
+fn a_host_whose_disk_is_full_reads_from_the_site_and_keeps_what_there_is_room_for() {
+    let test = "a_host_whose_disk_is_full_reads_from_the_site_and_keeps_what_there_is_room_for";
+    let Some(site) = Site::new(test) else {
+        return;
+    };
+    let jobs = site.path("jobs");
+    fs::write(jobs.join("in"), content(6)).unwrap();
+    let expected = format!("{}  -\n", digest(&jobs.join("in")));
+    fs::create_dir(site.cache()).unwrap();
+    let mount = |line: &[&str]| {
+        let mut mount = Command::new(line[0]);
+        let mounted = mount.args(&line[1..]).arg(site.cache()).status();
+        assert!(mounted.unwrap().success(), "{line:?}");
+    };
+    mount(&["mount", "-t", "tmpfs", "-o", "size=5m,mode=0700", "none"]);
+    let said = [0, 1].map(|_| run(&site, "sha256sum <in").0);
+    let kept: Vec<u64> = fs::read_dir(site.cache())
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .collect();
+    mount(&["umount"]);
+    assert_eq!(said, [expected.clone(), expected]);
+    // No part of one is left.
+    let is_whole = |bytes: &u64| [MIB, SIZE % MIB].contains(&(*bytes as usize));
+    assert!(!kept.is_empty() && kept.iter().all(is_whole), "{kept:?}");
+}

@@ -4,7 +4,6 @@
 use super::cache::Cache;
 use super::notice::{self, CHUNK_BYTES, Notice, Sum, half, word};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ const KEEP_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct Chunks {
-    cache: Arc<Cache>,
+    cache: Cache,
     handles: HashMap<u64, Handle>,
     /// Reads that the site has not answered, by their numbers.
     reading: HashMap<u64, Reading>,
@@ -76,9 +75,8 @@ struct Filling {
 
 impl Chunks {
     pub fn new(cache: Cache) -> Chunks {
-        let cache = Arc::new(cache);
         Chunks {
-            keeper: Keeper::new(&cache),
+            keeper: Keeper::new(cache.clone()),
             cache,
             handles: HashMap::new(),
             reading: HashMap::new(),
@@ -301,10 +299,9 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(cache: &Arc<Cache>) -> Keeper {
+    fn new(cache: Cache) -> Keeper {
         let (to, from) = mpsc::sync_channel::<(Sum, Vec<u8>)>(WAITING);
         let (ends, done) = mpsc::channel();
-        let cache = Arc::clone(cache);
         std::thread::spawn(move || {
             let _ends: mpsc::Sender<()> = ends;
             for (count, (sum, bytes)) in from.into_iter().enumerate() {
