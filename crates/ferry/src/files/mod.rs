@@ -1,6 +1,6 @@
 //! The site's folders on hosts that do not have them (spec/jobs/pilots.md, PL50 to PL57). A program of its own on the site's machine
 //! ([`serve`]) answers for them and outlives the site; on the host a ferry ([`carry`]) has them stand at the same paths, for what it
-//! starts and nobody else, with what it has read before on its own disk ([`chunks`]); and the site ([`Files`]) says what is to be started.
+//! starts and nobody else, with what it has read before on its own disk (`chunks`); and the site ([`Files`]) says what is to be started.
 
 mod cache;
 pub mod carry;
