@@ -225,6 +225,7 @@ impl Core {
             return Ok(());
         }
         self.streams.insert(id, StreamState::new());
+        self.quick = Some((id, self.now_us));
         self.opened.push_back((id, request));
         Ok(())
     }

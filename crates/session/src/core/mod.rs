@@ -78,6 +78,8 @@ pub(crate) struct Core {
     inbox_cost: u64,
     /// What windows may still grow by.
     pool: usize,
+    /// The stream of which a small message came last, and when.
+    quick: Option<(u32, u64)>,
     opened: VecDeque<(u32, Bytes)>,
 
     /// Microseconds, told by whoever calls.
@@ -134,6 +136,7 @@ impl Core {
             cost_since_ack: 0,
             inbox_cost: 0,
             pool: options.session_buffer_bytes,
+            quick: None,
             opened: VecDeque::new(),
             now_us: 0,
             heard_us: 0,

@@ -8,7 +8,7 @@ use kumiko_wire::frame::{self, Frame, PART_BYTES, goodbye};
 use std::time::Duration;
 
 /// A stream with no more than this queued goes before bulk.
-const SMALL_BYTES: usize = 4 << 10;
+pub(super) const SMALL_BYTES: usize = 4 << 10;
 /// After so many small ones bulk has a turn, so that it moves on whatever happens.
 const SMALL_IN_A_ROW: u8 = 16;
 

@@ -80,7 +80,9 @@ pub(super) struct StreamState {
     pub came: u64,
     pub read: u64,
     pub granted: u64,
+    /// When it was last granted, and how much had been read by then.
     pub granted_us: u64,
+    pub granted_at: u64,
     pub window: u32,
     pub credit_due: bool,
     pub receiving: Receiving,
@@ -104,6 +106,7 @@ impl StreamState {
             read: 0,
             granted: INITIAL_CREDIT_BYTES.into(),
             granted_us: 0,
+            granted_at: 0,
             window: INITIAL_CREDIT_BYTES,
             credit_due: false,
             receiving: Receiving::Open,

@@ -1,5 +1,6 @@
 //! What the users of streams do (S5, S6): open, send, receive, end. Each returns at once; who has to wait leaves a waker.
 
+use super::outbound::SMALL_BYTES;
 use super::stream::{Body, Receiving, Sending, StreamState, part_cost};
 use super::{Core, Phase, Role};
 use crate::{Part, SessionError};
@@ -16,6 +17,8 @@ const EASY_WINDOW_BYTES: u32 = 4 * INITIAL_CREDIT_BYTES;
 /// A reader that takes half a window in less has not to wait for the other side to be scheduled, however short the path
 /// is; what is under way for so long holds up no small message by more than a few of these.
 const EASY_READ_US: u64 = 1_000;
+/// Small messages that come no further apart than this are somebody's conversation: bulk leaves the way free for them.
+const QUICK_US: u64 = 1_000_000;
 
 /// What a user takes at once of what has come; the part that it works at is counted as read in any case.
 const AT_ONCE_COST: u64 = 4 * (PART_BYTES + FRAME_COST_BYTES) as u64;
@@ -156,6 +159,9 @@ impl Core {
             }
             stream.read += cost;
             self.inbox_cost -= cost;
+            if cost <= SMALL_BYTES as u64 {
+                self.quick = Some((id, self.now_us));
+            }
             self.grant(id);
             return Poll::Ready(Ok(Some(part)));
         }
@@ -172,6 +178,7 @@ impl Core {
 
     /// Gives credit back in halves of the window. A window grows while half of it is read within two round trips: to
     /// a few times what the path holds, and no further, for what is under way cannot be overtaken by a small message.
+    /// While another stream has small messages, no more of a window is given than what the path needs.
     fn grant(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
@@ -179,8 +186,20 @@ impl Core {
         if stream.receiving != Receiving::Open || self.over.is_some() {
             return;
         }
-        let window = u64::from(stream.window);
-        if stream.read + window - stream.granted < window / 2 {
+        let took_us = self.now_us - stream.granted_us;
+        let is_beside_quick = self
+            .quick
+            .is_some_and(|(other, at_us)| other != id && self.now_us - at_us < QUICK_US);
+        let given = |window: u32| match self.round_trip_us {
+            Some(round_trip) if is_beside_quick && window > EASY_WINDOW_BYTES => {
+                let read = stream.read - stream.granted_at;
+                let twice_the_path = 2 * read * round_trip / took_us.max(1);
+                twice_the_path.clamp(EASY_WINDOW_BYTES.into(), window.into())
+            }
+            _ => u64::from(window),
+        };
+        let window = given(stream.window);
+        if (stream.read + window).saturating_sub(stream.granted) < window / 2 {
             return;
         }
         let wider = stream
@@ -188,7 +207,6 @@ impl Core {
             .saturating_mul(2)
             .min(self.options.stream_credit_bytes);
         let growth = (wider - stream.window) as usize;
-        let took_us = self.now_us - stream.granted_us;
         let is_busy = self
             .round_trip_us
             .is_some_and(|round_trip| took_us <= EASY_READ_US.max(2 * round_trip));
@@ -196,8 +214,9 @@ impl Core {
             self.pool -= growth;
             stream.window = wider;
         }
+        stream.granted = stream.read + given(stream.window);
         stream.granted_us = self.now_us;
-        stream.granted = stream.read + u64::from(stream.window);
+        stream.granted_at = stream.read;
         if !stream.credit_due {
             stream.credit_due = true;
             self.credits.push(id);
