@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 14] = [
+const ROWS: [(&str, Measure); 15] = [
     ("null", rows::null),
     ("tail", rows::tail),
     ("durable", rows::durable),
@@ -34,6 +34,7 @@ const ROWS: [(&str, Measure); 14] = [
     ("killed", paper::killed),
     ("huge", paper::huge),
     ("huge_back", paper::huge_back),
+    ("huge_both", paper::huge_both),
     ("faults", faults::faults),
 ];
 #[derive(Clone, Debug, Args)]

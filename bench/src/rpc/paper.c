@@ -1,6 +1,6 @@
 /* Calls of paper.idl, a line of stdin each, and the seconds that each took:
  * "linpack N HOW", "local N 0" (the same without a call), "long MS HOW", "huge MILLIONS HOW" (of
- * doubles that go in, or, if HOW is 1, come back). The second figure is by how
+ * doubles that go in, or, if HOW is 1, come back, or, if HOW is 2, both). The second figure is by how
  * many bytes this process was larger than before the call, at most. */
 
 #include "elimination.h"
@@ -90,13 +90,14 @@ static void long_one(int ms, int how) {
     free(x);
 }
 
-static void huge(int millions, int back) {
-    grpc_function_handle_t routine = handle(back ? "paper/count" : "paper/ends");
+static void huge(int millions, int how) {
+    char *names[] = {"paper/ends", "paper/count", "paper/one_more"};
+    grpc_function_handle_t routine = handle(names[how]);
     long n = 1000000L * millions;
     double *x = room((size_t)n), ends[2] = {0};
-    for (long i = 0; i < n; i++) x[i] = back ? -1 : (double)i;
+    for (long i = 0; i < n; i++) x[i] = (double)i - (how > 0);
     begin();
-    if (back) must(grpc_call(&routine, n, x)), ends[0] = x[0], ends[1] = x[n - 1];
+    if (how) must(grpc_call(&routine, n, x)), ends[0] = x[0], ends[1] = x[n - 1];
     else must(grpc_call(&routine, n, x, ends));
     say();
     if (ends[0] != 0 || ends[1] != (double)(n - 1)) fprintf(stderr, "the ends are %g and %g\n", ends[0], ends[1]), exit(1);

@@ -172,6 +172,7 @@ const HUGE: &str = "huge 600";
 /// How it travels.
 const IN: usize = 0;
 const BACK: usize = 1;
+const BOTH: usize = 2;
 const HUGE_BYTES: f64 = 600e6 * 8.0;
 /// Of arguments (rpc-client's BLOCK_BYTES).
 const BLOCK_BYTES: f64 = 256.0 * 1024.0;
@@ -182,6 +183,11 @@ pub fn huge(bench: &Bench) -> Row {
 
 pub fn huge_back(bench: &Bench) -> Row {
     by_direction(bench, "huge_back", "An array of 4.8 GB comes back", BACK)
+}
+
+pub fn huge_both(bench: &Bench) -> Row {
+    let title = "An array of 4.8 GB goes in and comes back";
+    by_direction(bench, "huge_both", title, BOTH)
 }
 
 fn by_direction(bench: &Bench, key: &'static str, title: &'static str, how: usize) -> Row {

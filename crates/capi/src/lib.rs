@@ -5,6 +5,7 @@
 //! Not here: the conversation (kumiko-rpc-client).
 
 mod addresses;
+mod aside;
 mod attributes;
 mod codes;
 mod entries;

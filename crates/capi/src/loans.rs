@@ -1,7 +1,7 @@
 //! Arrays of a caller's that are read and written where they lie, a block at a time, until the caller has them back. Not here: which.
 
 use kumiko_idl::Run;
-use kumiko_rpc_client::{Argument, Lender, Recipient};
+use kumiko_rpc_client::{Argument, Lender, Recipient, RpcError};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// A smaller one is copied: that takes less than a lock.
@@ -72,6 +72,11 @@ impl Loans {
         }
     }
 
+    /// The same for one that a call reads too: it is written when nothing of the call is read any more.
+    pub fn give_back(&mut self, address: *mut u8, run: &Run) -> Arc<Loan> {
+        self.keep(Region::of(address, run))
+    }
+
     fn keep(&mut self, region: Region) -> Arc<Loan> {
         let loan = Arc::new(Loan(RwLock::new(Some(region))));
         self.0.push(Arc::clone(&loan));
@@ -102,12 +107,13 @@ impl Lender for Loan {
 }
 
 impl Recipient for Loan {
-    fn put(&self, offset: u64, data: &[u8]) {
+    fn put(&self, offset: u64, data: &[u8]) -> Result<(), RpcError> {
         let region = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(to) = region.as_ref().and_then(|one| one.at(offset, data.len())) {
             // SAFETY: the caller's array has these bytes, nobody else uses them, and it waits until the lock is ours no more (`Loans`).
             unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
         }
+        Ok(())
     }
 }
 
@@ -148,10 +154,10 @@ mod tests {
         read.lend(at, &run(0, 40));
         assert!(places.receive(at, &run(39, 10), &read).is_none());
         let place = places.receive(at, &run(40, 10), &read).unwrap();
-        place.put(3, &[1, 2, 3]);
-        place.put(8, &[4, 5, 6]); // beyond its end
+        place.put(3, &[1, 2, 3]).unwrap();
+        place.put(8, &[4, 5, 6]).unwrap(); // beyond its end
         drop(places);
-        place.put(0, &[7]); // taken back
+        place.put(0, &[7]).unwrap(); // taken back
         let mut expected = [0; 100];
         expected[43..46].copy_from_slice(&[1, 2, 3]);
         assert_eq!(array, expected);

@@ -1,7 +1,8 @@
 //! Arguments as C gives them, and where results go. The caller promises what the standard does: addresses are those of what the
-//! routine's IDL says, and stay good until the session is waited for. Big arrays that are OUT alone are written to as they come: they need no room
-//! besides. Not here: sessions.
+//! routine's IDL says, and stay good until the session is waited for. Big arrays that are OUT alone are written to as they come, and of the
+//! biggest that are INOUT the result waits in a file: they need no memory besides. Not here: sessions.
 
+use crate::aside::{ASIDE_LEAST_BYTES, Aside};
 use crate::codes::{Failed, RPC_REFUSED};
 use crate::functions::Functions;
 use crate::loans::{LENT_LEAST_BYTES, Loan, Loans};
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use kumiko_idl::{
     Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Run, Signature, Span, Value,
 };
-use kumiko_rpc_client::{Argument, Arguments, Place, Recipient, RpcError, pack, plan, unpack};
+use kumiko_rpc_client::{Argument, Arguments, Place, RpcError, pack, plan, unpack};
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -94,19 +95,39 @@ struct Output {
 
 impl Output {
     /// Where it is written as it comes, if it is so big, and without gaps.
-    fn receive(&self, places: &mut Loans, read: &Loans) -> Option<Arc<Loan>> {
+    fn receive(&self, places: &mut Loans, read: &Loans) -> Option<Received> {
         let mut runs = self.array.runs()?;
-        let big = |run: &Run| self.is_only_out && run.bytes >= LENT_LEAST_BYTES;
-        let run = runs.next().filter(big)?;
-        match runs.next() {
-            Some(_) => None,
-            None => places.receive(self.address, &run, read),
+        let run = runs
+            .next()
+            .filter(|run: &Run| run.bytes >= LENT_LEAST_BYTES)?;
+        if runs.next().is_some() {
+            return None;
         }
+        if self.is_only_out {
+            if let Some(there) = places.receive(self.address, &run, read) {
+                return Some(Received::There(there));
+            }
+        }
+        if run.bytes < ASIDE_LEAST_BYTES {
+            return None;
+        }
+        let aside = Aside::new(run.bytes, places.give_back(self.address, &run));
+        aside.map(Arc::new).map(Received::Aside)
     }
 }
 
-/// Where a result goes, but for what has a place.
-pub struct Outputs(Vec<Output>);
+/// What takes an array while it comes.
+enum Received {
+    There(Arc<Loan>),
+    Aside(Arc<Aside>),
+}
+
+/// Where a result goes, but for what is where it belongs as it comes.
+pub struct Outputs {
+    /// What has no place: side by side.
+    packed: Vec<Output>,
+    aside: Vec<Arc<Aside>>,
+}
 
 // SAFETY: the addresses are the caller's arrays, which it leaves alone until it has waited for the session (grpc.h); only the
 // thread that takes the result writes there, once.
@@ -156,7 +177,10 @@ pub unsafe fn take(
         });
     }
     let sizes = plan(signature, &given).map_err(|error| wrong(&error))?;
-    let mut outputs: Vec<Output> = Vec::new();
+    let mut outputs = Outputs {
+        packed: Vec::new(),
+        aside: Vec::new(),
+    };
     for (number, place) in sizes.places.iter().enumerate() {
         let Placed::Array {
             array,
@@ -193,7 +217,7 @@ pub unsafe fn take(
             };
         }
         if let (Some(span), true) = (taken, travels) {
-            outputs.push(Output {
+            outputs.packed.push(Output {
                 address,
                 array: array.clone(),
                 at: usize::try_from(span.at).map_err(|error| wrong(&error))?,
@@ -208,11 +232,11 @@ pub unsafe fn take(
         if !arguments.plan.has_files() {
             let nothing = Loans::default();
             let read = loans.as_deref().unwrap_or(&nothing);
-            arguments = arguments.with_places(place(&mut outputs, &mut places, read));
+            arguments = arguments.with_places(outputs.place(&mut places, read));
         }
         return Ok(Given {
             arguments,
-            outputs: Outputs(outputs),
+            outputs,
             places,
             functions: None,
         });
@@ -225,32 +249,10 @@ pub unsafe fn take(
     };
     Ok(Given {
         arguments: arguments.with_functions(to),
-        outputs: Outputs(outputs),
+        outputs,
         places,
         functions: Some(functions),
     })
-}
-
-/// Takes out of `outputs` what is written as it comes; the others lie side by side without it.
-fn place(outputs: &mut Vec<Output>, places: &mut Loans, read: &Loans) -> Vec<Place> {
-    let mut placed = Vec::new();
-    let mut bytes = 0;
-    outputs.retain_mut(|one| match one.receive(places, read) {
-        Some(place) => {
-            let span = Span {
-                at: one.at as u64,
-                bytes: one.bytes as u64,
-            };
-            bytes += one.bytes;
-            placed.push((span, place as Arc<dyn Recipient>));
-            false
-        }
-        None => {
-            one.at -= bytes;
-            true
-        }
-    });
-    placed
 }
 
 /// # Safety
@@ -309,13 +311,47 @@ unsafe fn scalar(parameter: &Parameter, slot: Slot) -> Argument {
 }
 
 impl Outputs {
+    /// Takes out what is written as it comes; the others lie side by side without it.
+    fn place(&mut self, places: &mut Loans, read: &Loans) -> Vec<Place> {
+        let mut placed: Vec<Place> = Vec::new();
+        let mut bytes = 0;
+        self.packed.retain_mut(|one| {
+            let span = Span {
+                at: one.at as u64,
+                bytes: one.bytes as u64,
+            };
+            match one.receive(places, read) {
+                Some(Received::There(loan)) => placed.push((span, loan)),
+                Some(Received::Aside(aside)) => {
+                    self.aside.push(Arc::clone(&aside));
+                    placed.push((span, aside));
+                }
+                None => {
+                    one.at -= bytes;
+                    return true;
+                }
+            }
+            bytes += one.bytes;
+            false
+        });
+        placed
+    }
+
+    /// When all of a result is here: what waited aside for that goes where it belongs.
+    pub async fn commit(&mut self) -> Result<(), RpcError> {
+        for aside in &self.aside {
+            aside.commit().await?;
+        }
+        Ok(())
+    }
+
     /// Puts a whole result where it belongs; false: it has not the length that it was to have, and nothing was written.
     pub fn put(&self, result: &[u8]) -> bool {
         let fits = |one: &Output| result.get(one.at..one.at + one.bytes).is_some();
-        if !self.0.iter().all(fits) {
+        if !self.packed.iter().all(fits) {
             return false;
         }
-        for one in &self.0 {
+        for one in &self.packed {
             let packed = result.get(one.at..one.at + one.bytes).unwrap_or_default();
             let length = usize::try_from(one.array.memory_bytes().unwrap_or(0)).unwrap_or(0);
             // SAFETY: the caller's array has `length` bytes by the sizes that it gave, and is left alone by all others until

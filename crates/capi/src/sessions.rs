@@ -310,7 +310,7 @@ impl Library {
     ) -> Result<i32, Failed> {
         let Given {
             arguments,
-            outputs,
+            mut outputs,
             places,
             functions,
         } = given;
@@ -352,6 +352,10 @@ impl Library {
                     }
                     call.await
                 }
+            };
+            let came = match came {
+                Ok(result) => outputs.commit().await.map(|()| result),
+                failed => failed,
             };
             let result_is_here = came.is_ok();
             if let Some(library) = library.upgrade() {

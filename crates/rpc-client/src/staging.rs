@@ -17,7 +17,10 @@ pub type Target = (usize, PathBuf);
 /// failure a part of it may be there, and a call that begins anew writes it again.
 pub trait Recipient: fmt::Debug + Send + Sync {
     /// Writes what lies from `offset` of the array on; nothing, if its owner does not want it any more.
-    fn put(&self, offset: u64, data: &[u8]);
+    ///
+    /// # Errors
+    /// It can't be written, and the call can't go on.
+    fn put(&self, offset: u64, data: &[u8]) -> Result<(), RpcError>;
 }
 
 /// Where a part of a result goes, and which.
@@ -82,8 +85,8 @@ impl Staging {
             let (now, later) = data.split_at_checked(bytes).unwrap_or((data, &[]));
             match place {
                 Some((span, recipient)) => recipient.put(self.length - span.at, now),
-                None => self.stage(now)?,
-            }
+                None => self.stage(now),
+            }?;
             self.length += now.len() as u64;
             data = later;
         }
@@ -203,12 +206,13 @@ mod tests {
     struct Kept(std::sync::Mutex<Vec<u8>>);
 
     impl Recipient for Kept {
-        fn put(&self, offset: u64, data: &[u8]) {
+        fn put(&self, offset: u64, data: &[u8]) -> Result<(), RpcError> {
             let mut kept = self.0.lock().unwrap();
             let offset = usize::try_from(offset).unwrap();
             kept.truncate(offset);
             assert_eq!(kept.len(), offset);
             kept.extend_from_slice(data);
+            Ok(())
         }
     }
 

@@ -6,13 +6,13 @@ use crate::fail::{Failure, While};
 use crate::output::say;
 use kumiko_idl::{ElementType, Placed, Plan, Signature, Span, npy};
 use kumiko_linux::spooling;
-use kumiko_rpc_client::{Place, Recipient};
+use kumiko_rpc_client::{Place, Recipient, RpcError};
 use serde_json::{Map, Number, Value as Json};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Printed to people: of longer arrays the first ones.
 const SHOWN: usize = 16;
@@ -42,7 +42,6 @@ struct Filling {
     file: File,
     /// Where its elements begin.
     at: u64,
-    failed: Mutex<Option<io::Error>>,
 }
 
 impl Outputs {
@@ -120,7 +119,7 @@ impl Outputs {
             let bytes = result.get(at..at.saturating_add(bytes)).unwrap_or_default();
             match &one.file {
                 Some(file) => {
-                    file.put(0, bytes);
+                    file.put(0, bytes)?;
                     file.finish()?;
                 }
                 None if format == Format::Human => say!("{}", one.human(bytes))?,
@@ -181,21 +180,13 @@ impl Filling {
             is_named,
             file,
             at: header.len() as u64,
-            failed: Mutex::default(),
         };
         filling.file.write_all_at(header, 0)?;
         Ok(filling)
     }
 
-    fn failed(&self) -> MutexGuard<'_, Option<io::Error>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn finish(&self) -> Result<(), Failure> {
         let finish = || {
-            if let Some(error) = self.failed().take() {
-                return Err(error);
-            }
             self.file.sync_all()?;
             if !self.is_named {
                 spooling::give_name(&self.file, &self.beside)?;
@@ -214,10 +205,12 @@ impl Drop for Filling {
 }
 
 impl Recipient for Filling {
-    fn put(&self, offset: u64, data: &[u8]) {
-        if let Err(error) = self.file.write_all_at(data, self.at + offset) {
-            self.failed().get_or_insert(error);
-        }
+    fn put(&self, offset: u64, data: &[u8]) -> Result<(), RpcError> {
+        let written = self.file.write_all_at(data, self.at + offset);
+        written.map_err(|cause| {
+            let path = self.path.clone();
+            RpcError::File { path, cause }
+        })
     }
 }
 
