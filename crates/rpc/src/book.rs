@@ -1,5 +1,5 @@
-//! The calls of one kind of durability: their ledger, and its log if there is one. What is said is said when it is recorded (spec/rpc
-//! P23). Not here: what is done because of it (`calls`), bytes of calls (`store`).
+//! The calls of one kind of durability: their ledger, and its log if there is one. What is done here is done when it is written, and what is
+//! said is said when it is on the disk (spec/rpc P23). Not here: what is done because of it (`calls`), bytes of calls (`store`).
 
 use crate::log::{Log, LogError};
 use kumiko_call::call::{Call, Stage};
@@ -233,8 +233,8 @@ impl Book {
         read.await.unwrap_or(Ok(Vec::new()))
     }
 
-    /// Waits until what was decided by is on the disk, be it news or not.
-    pub async fn recorded<T>(&self, pending: Pending<T>) -> Told<T> {
+    /// Waits until what was decided by outlives this process, be it news or not.
+    pub async fn written<T>(&self, pending: Pending<T>) -> Told<T> {
         if let Some(log) = &self.log {
             let mut written = log.written();
             // Its thread ends after this.
@@ -243,6 +243,23 @@ impl Book {
                 .await;
         }
         pending.told
+    }
+
+    /// Waits until what was decided by is on the disk, be it news or not.
+    pub async fn recorded<T>(&self, pending: Pending<T>) -> Told<T> {
+        self.on_disk(pending.record).await;
+        pending.told
+    }
+
+    /// Waits until all up to this record is on the disk.
+    pub async fn on_disk(&self, record: u64) {
+        let Some(log) = &self.log else { return };
+        let mut written = log.written();
+        if written.borrow().synced < record {
+            log.sync();
+            // Its thread ends after this.
+            let _ = written.wait_for(|written| written.synced >= record).await;
+        }
     }
 }
 
@@ -325,6 +342,17 @@ impl<T> Pending<T> {
     /// What is said when it is.
     pub fn say(&self) -> &T {
         &self.told.say
+    }
+
+    /// The last that it was decided by.
+    pub fn record(&self) -> u64 {
+        self.record
+    }
+
+    /// Something of what follows cannot be done again.
+    pub fn erases(&self) -> bool {
+        let erases = |action: &Action| matches!(action, Action::Erase { .. });
+        self.told.actions.iter().any(erases)
     }
 }
 

@@ -426,6 +426,7 @@ impl<B: BatchSystem> Inner<B> {
         }
         // What is not told does not wait until it is recorded: the client's next word may be recorded with it.
         let untold = goes_without_saying(message, pending.say()).then(|| pending.say().clone());
+        let record = pending.record();
         // Whoever listens may go before it is recorded; what follows is done all the same.
         let calls = Arc::clone(self);
         let recorded =
@@ -434,6 +435,7 @@ impl<B: BatchSystem> Inner<B> {
             return Ok(untold);
         }
         let told = recorded.await;
+        self.logged.on_disk(record).await;
         told.map_err(|_| Unrecorded::Bug("it was not seen to its end"))
     }
 
@@ -443,7 +445,7 @@ impl<B: BatchSystem> Inner<B> {
         call: Option<CallId>,
         pending: Pending<ToClient>,
     ) -> ToClient {
-        let told = book.recorded(pending).await;
+        let told = self.settled(book, pending).await;
         if let Some(call) = call {
             if !matches!(told.say, ToClient::Refused { .. }) {
                 book.hear(call);
@@ -469,6 +471,14 @@ impl<B: BatchSystem> Inner<B> {
             }
         }
         Ok(told.say)
+    }
+
+    /// Waits until what follows may be done (P23): processes of this host end with the machine, and know nothing that it forgets.
+    async fn settled<T>(&self, book: &Book, pending: Pending<T>) -> Told<T> {
+        match self.setup.elsewhere || pending.erases() {
+            true => book.recorded(pending).await,
+            false => book.written(pending).await,
+        }
     }
 
     /// Does what has to be done, and lets those know who wait.

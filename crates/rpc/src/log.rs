@@ -1,4 +1,5 @@
-//! The log of calls: SQLite in WAL mode, one writer, many events in one commit (spec/rpc P23). The only file here that speaks SQL.
+//! The log of calls: SQLite in WAL mode, one writer, many events in one commit (spec/rpc P23). What is written outlives the site's process; that
+//! it is on the disk, and outlives the machine, takes longer, and is done when somebody waits for it. The only file here that speaks SQL.
 //! Not here: what events mean (kumiko-call).
 
 use kumiko_call::event::{BadEvent, CallEvent, Event, Record, Recorded};
@@ -6,10 +7,11 @@ use kumiko_call::id::CallId;
 use kumiko_call::ledger::{Illegal, Ledger};
 use kumiko_call::needs::Needs;
 use rusqlite::{Connection, TransactionBehavior, params};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::{Duration, SystemTime};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 
 /// "kmrp", in `PRAGMA application_id`.
@@ -36,6 +38,8 @@ pub enum LogError {
     },
     #[error("the log of calls {log} is damaged: {cause}")]
     Illegal { log: PathBuf, cause: Illegal },
+    #[error("the log of calls {log} cannot be used: {cause}")]
+    File { log: PathBuf, cause: std::io::Error },
     #[error("no thread for the log of calls: {0}")]
     Thread(std::io::Error),
 }
@@ -49,12 +53,16 @@ const PRUNE_AT_ONCE: usize = 500;
 /// So long a word that nobody waits for does before it has a commit of its own: a few of those.
 const MAY_WAIT: Duration = Duration::from_millis(3);
 
+/// So long what is written is not on the disk if nobody waits for it.
+const SYNC_WITHIN: Duration = Duration::from_millis(5);
+
 /// What the writing thread is asked for.
 #[derive(Debug)]
 enum Ask {
     /// With the wall clock's time, which nothing is decided by.
     Write(Vec<Record>, i64),
     Forget(Vec<i64>),
+    Sync,
 }
 
 impl Ask {
@@ -67,11 +75,13 @@ impl Ask {
     }
 }
 
-/// How far the log is on the disk.
+/// How far the log is, by the number of its last record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Number of the last record.
+    /// Written, and outlives this process.
     pub record: u64,
+    /// On the disk.
+    pub synced: u64,
     /// It could not be written when it was last tried; it is tried again.
     pub stuck: bool,
 }
@@ -113,12 +123,17 @@ impl Log {
         let (asks, asked) = mpsc::channel();
         let written = Written {
             record: ledger.last_record,
+            synced: ledger.last_record,
             stuck: false,
         };
+        let wal = File::open(beside(path)).map_err(|cause| LogError::File {
+            log: path.to_owned(),
+            cause,
+        })?;
         let (tell, written) = watch::channel(written);
         std::thread::Builder::new()
             .name("calls-log".to_owned())
-            .spawn(move || keep(connection, &asked, &tell))
+            .spawn(move || keep(connection, &wal, &asked, &tell))
             .map_err(LogError::Thread)?;
         let log = Log {
             asks,
@@ -129,12 +144,18 @@ impl Log {
         Ok((log, ledger))
     }
 
-    /// Takes records in the order of their numbers; `written` tells when they are on the disk.
+    /// Takes records in the order of their numbers; `written` tells how far they are.
     pub fn write(&self, records: Vec<Record>) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let at_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0));
         // The thread ends only after this side has gone.
         let _ = self.asks.send(Ask::Write(records, at_ms));
+    }
+
+    /// Somebody waits until all that was taken is on the disk.
+    pub fn sync(&self) {
+        // The thread ends only after this side has gone.
+        let _ = self.asks.send(Ask::Sync);
     }
 
     /// It is time to look for records that are not needed any more.
@@ -213,9 +234,16 @@ impl Log {
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    // What was told outlives a power failure (sqlite.org/pragma.html#pragma_synchronous).
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    // A commit is in the file, and no more (sqlite.org/pragma.html#pragma_synchronous): `keep` has it brought to the disk.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
     Ok(connection)
+}
+
+/// Where commits go (sqlite.org/wal.html): the file is there as long as a connection has written.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
 }
 
 fn create(connection: &Connection) -> rusqlite::Result<()> {
@@ -269,28 +297,84 @@ fn read(
 }
 
 /// Until nobody writes any more.
-fn keep(mut connection: Connection, asked: &Receiver<Ask>, tell: &watch::Sender<Written>) {
-    while let Ok(first) = asked.recv() {
+fn keep(
+    mut connection: Connection,
+    wal: &File,
+    asked: &Receiver<Ask>,
+    tell: &watch::Sender<Written>,
+) {
+    // When the first was written that is not on the disk.
+    let mut unsynced: Option<Instant> = None;
+    loop {
+        let first = match unsynced {
+            None => asked.recv().map_err(RecvTimeoutError::from),
+            Some(since) => asked.recv_timeout(SYNC_WITHIN.saturating_sub(since.elapsed())),
+        };
+        let mut batch = match first {
+            Ok(first) => vec![first],
+            Err(RecvTimeoutError::Timeout) => vec![Ask::Sync],
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
         // That a client has its outcome hurries nobody: mostly the next call comes at once, and one commit does for both.
-        let may_wait = first.may_wait();
-        let mut batch = vec![first];
-        if may_wait {
+        if batch.iter().all(Ask::may_wait) {
             batch.extend(asked.recv_timeout(MAY_WAIT));
         }
         batch.extend(asked.try_iter());
-        while let Err(error) = write(&mut connection, &batch) {
-            tracing::error!(%error, "the log of calls cannot be written; it is tried again");
-            tell.send_modify(|written| written.stuck = true);
-            std::thread::sleep(AGAIN);
+        if batch.iter().any(|ask| !matches!(ask, Ask::Sync)) {
+            until_done(tell, || write(&mut connection, &batch));
+            unsynced.get_or_insert_with(Instant::now);
+            let last = batch.iter().rev().find_map(|ask| match ask {
+                Ask::Write(records, _) => records.last().map(|record| record.number),
+                Ask::Forget(_) | Ask::Sync => None,
+            });
+            if let Some(last) = last {
+                tell.send_modify(|written| written.record = last);
+            }
         }
-        let last = batch.iter().rev().find_map(|ask| match ask {
-            Ask::Write(records, _) => records.last().map(|record| record.number),
-            Ask::Forget(_) => None,
+        let is_due = batch.iter().any(|ask| matches!(ask, Ask::Sync));
+        if unsynced.is_some_and(|since| is_due || since.elapsed() >= SYNC_WITHIN) {
+            sync(&connection, wal, tell);
+            unsynced = None;
+        }
+    }
+    if unsynced.is_some() {
+        sync(&connection, wal, tell);
+    }
+}
+
+/// Brings to the disk what was written.
+fn sync(connection: &Connection, wal: &File, tell: &watch::Sender<Written>) {
+    if let Err(error) = wal.sync_data() {
+        // What a kernel could not write once it may take for written (fsync(2)): it is written anew, into the database itself.
+        tracing::error!(%error, "the log of calls cannot be brought to the disk; it is written again");
+        until_done(tell, || {
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+                match row.get(0)? {
+                    0 => Ok(()),
+                    // Somebody reads it: that is over soon.
+                    _ => Err(busy()),
+                }
+            })
         });
-        tell.send_modify(|written| {
-            written.stuck = false;
-            written.record = last.unwrap_or(written.record);
-        });
+    }
+    tell.send_modify(|written| written.synced = written.record);
+}
+
+fn busy() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+    rusqlite::Error::SqliteFailure(code, None)
+}
+
+fn until_done(tell: &watch::Sender<Written>, mut work: impl FnMut() -> rusqlite::Result<()>) {
+    let mut is_stuck = false;
+    while let Err(error) = work() {
+        tracing::error!(%error, "the log of calls cannot be written; it is tried again");
+        is_stuck = true;
+        tell.send_modify(|written| written.stuck = true);
+        std::thread::sleep(AGAIN);
+    }
+    if is_stuck {
+        tell.send_modify(|written| written.stuck = false);
     }
 }
 
@@ -313,6 +397,7 @@ fn write(connection: &mut Connection, batch: &[Ask]) -> rusqlite::Result<()> {
                         delete.execute([number])?;
                     }
                 }
+                Ask::Sync => {}
             }
         }
     }
@@ -407,6 +492,34 @@ mod tests {
         check(11, &[5, 6, 7], false);
         check(12, &[8, 9, 10], true);
         check(2, &[], true);
+    }
+
+    #[test]
+    fn what_is_written_goes_to_the_disk_when_somebody_waits_for_it_or_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, mut ledger) = Log::open(&folder.path().join("calls.db")).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.unwrap();
+        let mut written = log.written();
+        let mut until = |is_there: &dyn Fn(&Written) -> bool| {
+            let begun = Instant::now();
+            let there = written.wait_for(|one| is_there(one));
+            drop(runtime.block_on(there).unwrap());
+            begun.elapsed()
+        };
+        let mut at_once = 0;
+        for client in 1..=20 {
+            write(&log, &mut ledger, [registered(client)]);
+            until(&|one| one.record == client);
+            let was_synced = log.written().borrow().synced;
+            log.sync();
+            let took = until(&|one| one.synced == client);
+            at_once += u32::from(was_synced < client && took < SYNC_WITHIN);
+        }
+        // A machine may be slow now and then.
+        assert!(at_once > 0);
+        write(&log, &mut ledger, [registered(21)]);
+        until(&|one| one.synced == 21);
     }
 
     #[test]

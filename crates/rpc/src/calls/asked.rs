@@ -112,6 +112,10 @@ impl<B: BatchSystem> Inner<B> {
                 tracing::warn!(%attempt, %error, "answers of callbacks cannot be read: they are asked for again");
             }
         }
+        // No function of a caller's works for a call that a machine could forget.
+        let book = self.book(attempt.call.client);
+        let record = book.look(|ledger| ledger.last_record);
+        book.on_disk(record).await;
         if live.asked.ask(attempt.epoch, asked) {
             live.changes.send_modify(|count| *count += 1);
         }

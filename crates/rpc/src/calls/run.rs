@@ -71,7 +71,7 @@ impl<B: BatchSystem> Inner<B> {
                         true => &calls.logged,
                         false => &calls.volatile,
                     };
-                    let told = book.recorded(pending).await;
+                    let told = calls.settled(book, pending).await;
                     calls.act(book, told);
                     calls.place(book);
                 });
@@ -222,7 +222,7 @@ impl<B: BatchSystem> Inner<B> {
             match book.ask(&decide) {
                 Ok(pending) => {
                     self.free(free);
-                    let told = book.recorded(pending).await;
+                    let told = self.settled(book, pending).await;
                     self.act(book, told);
                     return;
                 }
