@@ -73,7 +73,7 @@ fn arrays_go_from_files_to_files_without_being_whole_in_memory() {
     let said = told(&called);
     let (_, id) = said.split_once("`kumiko rpc attach ").expect(&said);
     let (id, why) = id.split_once('`').unwrap();
-    assert!(why.contains("writing again.npy: File too large"), "{said}");
+    assert!(why.contains("again.npy: File too large"), "{said}");
     let again = ["rpc", "attach", id, "--out", "c=again.npy"];
     caller.person.ok(again);
     let again = std::fs::read(caller.person.home.path().join("again.npy")).unwrap();

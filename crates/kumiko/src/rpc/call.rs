@@ -152,6 +152,8 @@ async fn finish(
 ) -> Result<u8, Failure> {
     let shown = match came {
         Ok(result) => show(&result),
+        // All of it is there, and could not be written here.
+        Err(error @ RpcError::File { .. }) => Err(error.into()),
         Err(error) if error.is_final() => {
             // There will be no other outcome, and the site need not keep it.
             let _ = calls.until_over(id).await;
