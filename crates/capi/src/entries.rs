@@ -295,6 +295,7 @@ pub unsafe extern "C" fn kumiko_gridrpc_begin(
         }
         // SAFETY: this function's own promise.
         let number = unsafe { begin(handle, attributes, (slots, count), None)? };
+        library()?.go_on();
         // SAFETY: not NULL, and the caller's variable.
         unsafe { *session = number };
         Ok(())

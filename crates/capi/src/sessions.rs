@@ -15,28 +15,26 @@ use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, SiteAddress};
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Calls, Contact, ContactError, RpcError, Settings, Stages};
+use kumiko_rpc_client::{Calls, Carrier, Contact, ContactError, RpcError, Settings, Stages};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// Threads of the runtime: a second one is woken with the first, for nothing, at each word of a small call, and big ones are no quicker by it.
-const THREADS: usize = 1;
 /// Sessions whose stages are known after they were waited for: the newest.
 const KNOWN_MOST: usize = 4096;
 /// For goodbyes when the program ends.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 
 pub struct Library {
-    runtime: &'static Runtime,
+    carrier: &'static Carrier,
     config: Contact,
     state: Mutex<State>,
     /// Told when a session ends.
-    ended: Condvar,
+    ended: Notify,
 }
 
 #[derive(Default)]
@@ -105,28 +103,25 @@ pub fn initialize(file: Option<&Path>) -> Result<(), Failed> {
         };
         Failed::new(code, error.to_string())
     })?;
-    let runtime = runtime()?;
+    let carrier = carrier()?;
     *library = Some(Arc::new(Library {
-        runtime,
+        carrier,
         config,
         state: Mutex::default(),
-        ended: Condvar::new(),
+        ended: Notify::new(),
     }));
     Ok(())
 }
 
 /// One for the process, however often the library is initialized: what it runs may outlive a finalize for a moment.
-fn runtime() -> Result<&'static Runtime, Failed> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    if let Some(runtime) = RUNTIME.get() {
-        return Ok(runtime);
+fn carrier() -> Result<&'static Carrier, Failed> {
+    static CARRIER: OnceLock<&'static Carrier> = OnceLock::new();
+    if let Some(carrier) = CARRIER.get() {
+        return Ok(carrier);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| Failed::new(OTHER_ERROR_CODE, error.to_string()))?;
-    Ok(RUNTIME.get_or_init(|| runtime))
+    let carrier =
+        Carrier::start().map_err(|error| Failed::new(OTHER_ERROR_CODE, error.to_string()))?;
+    Ok(CARRIER.get_or_init(|| carrier))
 }
 
 /// What runs is cancelled, and signals are whose they were.
@@ -144,7 +139,7 @@ pub fn finalize() -> Result<(), Failed> {
         let sites = std::mem::take(&mut state.sites).into_values();
         (sites, std::mem::take(&mut state.talks))
     };
-    library.runtime.block_on(async {
+    library.carrier.block_on(async {
         let said = async { while talks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(GOODBYE_WITHIN, said).await;
         for calls in sites {
@@ -199,7 +194,7 @@ impl Library {
         let config = &self.config;
         let connect = Client::connect(&address, &config.credential, &config.trust);
         let client = self
-            .runtime
+            .carrier
             .block_on(connect)
             .map_err(|error| unknown(&error))?;
         let durability = config.durability;
@@ -225,7 +220,7 @@ impl Library {
     ) -> Result<Vec<u64>, Failed> {
         let (server, calls) = self.site(server)?;
         let signature =
-            self.runtime
+            self.carrier
                 .block_on(calls.signature(name))
                 .map_err(|error| match failed(&error) {
                     failed if failed.code == COMMUNICATION_FAILED => {
@@ -300,7 +295,12 @@ impl Library {
             .ok_or_else(|| Failed::bare(INVALID_FUNCTION_HANDLE))
     }
 
-    /// Begins a session, within these limits; its arguments are copied or lent already.
+    /// What was begun is not waited for now.
+    pub fn go_on(&self) {
+        self.carrier.go_on();
+    }
+
+    /// Begins a session, within these limits; its arguments are copied or lent already. It goes on while somebody waits, or after [`Library::go_on`].
     pub fn begin(
         self: &Arc<Self>,
         function: &Arc<Function>,
@@ -315,7 +315,7 @@ impl Library {
             functions,
         } = given;
         let id = self
-            .runtime
+            .carrier
             .block_on(function.calls.number())
             .map_err(|error| failed(&error))?;
         let stages = Arc::new(Stages::default());
@@ -338,7 +338,9 @@ impl Library {
             session
         };
         if let Some(functions) = functions {
-            self.runtime.spawn(functions.answer(Arc::clone(&stages)));
+            self.carrier
+                .handle()
+                .spawn(functions.answer(Arc::clone(&stages)));
         }
         let (library, function) = (Arc::downgrade(self), Arc::clone(function));
         let talk = async move {
@@ -368,7 +370,7 @@ impl Library {
         };
         let mut state = lock(&self.state);
         while state.talks.try_join_next().is_some() {}
-        state.talks.spawn_on(talk, self.runtime.handle());
+        state.talks.spawn_on(talk, self.carrier.handle());
         Ok(session)
     }
 
@@ -386,7 +388,7 @@ impl Library {
             (Err(error), None) => Err(failed(&error)),
         });
         session.places = Loans::default();
-        self.ended.notify_all();
+        self.ended.notify_waiters();
     }
 
     pub fn handle_of(&self, session: i32) -> Result<usize, Failed> {
@@ -403,8 +405,9 @@ impl Library {
 
     /// Waits until one of these is over, and gives its number and end; it is then no session any more.
     pub fn wait_or(&self, sessions: &[i32]) -> Result<(i32, Result<(), Failed>), Failed> {
-        let mut state = lock(&self.state);
         loop {
+            let ended = self.ended.notified();
+            let mut state = lock(&self.state);
             if let Some(unknown) = sessions
                 .iter()
                 .find(|one| !state.sessions.contains_key(one))
@@ -433,10 +436,8 @@ impl Library {
                 let end = end.map_err(|failed| Failed::new(SESSION_FAILED, failed.message));
                 return Ok((over, end));
             }
-            state = self
-                .ended
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            drop(state);
+            self.carrier.block_on(ended);
         }
     }
 
@@ -460,11 +461,13 @@ impl Library {
                 one.stopped = Some(why);
                 one.places = Loans::default();
                 one.end = Some(Err(Failed::bare(why)));
-                self.ended.notify_all();
+                self.ended.notify_waiters();
             }
             (one.calls.clone(), one.id)
         };
-        self.runtime.spawn(async move { calls.cancel(id).await });
+        let cancel = async move { calls.cancel(id).await };
+        self.carrier.handle().spawn(cancel);
+        self.carrier.go_on();
         Ok(())
     }
 

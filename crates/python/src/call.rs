@@ -59,14 +59,15 @@ impl Call {
             came: Mutex::new(None),
         });
         let (ending, tell) = (Arc::clone(&state), completions.tell.clone());
-        let runtime = crate::runtime::runtime()?;
+        let carrier = crate::runtime::carrier()?;
         py.detach(|| {
-            runtime.spawn(async move {
+            carrier.handle().spawn(async move {
                 let came = came.await;
                 *lock(&ending.came) = Some(came);
                 // Nobody listens any more when the interpreter ends.
                 let _ = tell.send((key, ending));
             });
+            carrier.go_on();
         });
         Ok(Call { state })
     }
@@ -91,8 +92,10 @@ impl Call {
     /// Asks the site to end it; does not wait for that.
     fn cancel(&self) -> PyResult<()> {
         let state = Arc::clone(&self.state);
-        let runtime = crate::runtime::runtime()?;
-        runtime.spawn(async move { state.shared.calls.cancel(state.id).await });
+        let carrier = crate::runtime::carrier()?;
+        let cancel = async move { state.shared.calls.cancel(state.id).await };
+        carrier.handle().spawn(cancel);
+        carrier.go_on();
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crate::call::{Call, Completions, Form, Outputs, finish, is_one};
 use crate::errors;
 use crate::functions::Functions;
 use crate::progress::Progress;
-use crate::runtime::{runtime, wait, wait_asked};
+use crate::runtime::{carrier, wait, wait_asked};
 use crate::site::Shared;
 use kumiko_call::id::CallId;
 use kumiko_idl::Signature;
@@ -134,8 +134,8 @@ impl Routine {
         let name = self.full_name();
         let calls = &self.shared.calls;
         // Known here, so that this is a word to its own conversation and waits for nothing.
-        let runtime = runtime()?;
-        let stop = || drop(runtime.block_on(calls.cancel(id)));
+        let carrier = carrier()?;
+        let stop = || drop(carrier.block_on(calls.cancel(id)));
         let (to, mut questions) = unbounded_channel();
         let arguments = match self.signature.has_callbacks() {
             true => taken.arguments.with_functions(to),

@@ -1,17 +1,15 @@
 //! The one runtime of the process, and waiting for it as Python wants it: others go on meanwhile, and Ctrl-C is heard. Not here:
 //! what is waited for.
 
+use kumiko_rpc_client::Carrier;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Threads of the runtime: a second one is woken with the first, for nothing, at each word of a small call, and big ones are no quicker by it.
-const THREADS: usize = 1;
 /// How long Ctrl-C waits at most to be heard.
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -19,24 +17,19 @@ const SLICE: Duration = Duration::from_millis(50);
 const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 /// A fork has none of its parent's threads: it gets a runtime of its own, and cannot use what hangs on the other.
-static RUNTIME: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
+static CARRIER: Mutex<Option<(u32, &'static Carrier)>> = Mutex::new(None);
 
-pub fn runtime() -> PyResult<&'static Runtime> {
-    let mut current = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+pub fn carrier() -> PyResult<&'static Carrier> {
+    let mut current = CARRIER.lock().unwrap_or_else(PoisonError::into_inner);
     let own = std::process::id();
-    if let Some((process, runtime)) = *current {
+    if let Some((process, carrier)) = *current {
         if process == own {
-            return Ok(runtime);
+            return Ok(carrier);
         }
     }
-    let made = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .enable_all()
-        .build()
-        .map_err(|error| PyOSError::new_err(error.to_string()))?;
-    let runtime: &'static Runtime = Box::leak(Box::new(made));
-    *current = Some((own, runtime));
-    Ok(runtime)
+    let carrier = Carrier::start().map_err(|error| PyOSError::new_err(error.to_string()))?;
+    *current = Some((own, carrier));
+    Ok(carrier)
 }
 
 /// That a fork does not use its parent's connections.
@@ -89,11 +82,11 @@ pub fn wait_asked<'py, T: Send, Q: Send>(
     questions: &mut UnboundedReceiver<Q>,
     mut answer: impl FnMut(Python<'py>, Q),
 ) -> Result<T, (PyErr, Option<T>)> {
-    let runtime = runtime().map_err(|error| (error, None))?;
+    let carrier = carrier().map_err(|error| (error, None))?;
     let mut future = pin!(future);
     let mut slice = |length| {
         let slice = || {
-            runtime.block_on(async {
+            carrier.block_on(async {
                 tokio::select! {
                     done = future.as_mut() => Slice::Done(done),
                     Some(question) = questions.recv() => Slice::Asked(question),

@@ -57,10 +57,11 @@ impl Shared {
     }
 
     fn say(&self, words: impl Future<Output = ()> + Send + 'static) -> PyResult<()> {
-        let runtime = runtime::runtime()?;
+        let carrier = runtime::carrier()?;
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         while said.try_join_next().is_some() {}
-        said.spawn_on(words, runtime.handle());
+        // They hurry nobody: they go out with what is waited for next, or in a moment.
+        said.spawn_on(words, carrier.handle());
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod calls;
+mod carrier;
 mod contact;
 mod conversation;
 mod error;
@@ -20,6 +21,7 @@ mod told;
 
 pub use arguments::{Argument, Arguments, Content, Lender, heads, pack, plan, unpack};
 pub use calls::{Calls, Settings};
+pub use carrier::Carrier;
 pub use contact::{Contact, ContactError, durability, home};
 pub use error::RpcError;
 pub use failing::Failing;
