@@ -4,7 +4,7 @@
 mod compiled;
 mod routines;
 
-use kumiko_e2e::{until, wait};
+use kumiko_e2e::{finish, told, until, wait};
 use routines::Caller;
 use std::path::Path;
 use std::process::Stdio;
@@ -39,6 +39,22 @@ fn check(what: &str, count: i64, meanwhile: impl FnOnce(&Caller)) -> Caller {
 #[test]
 fn of_many_calls_at_once_the_site_hears_of_each_that_its_result_was_taken() {
     check("null", 900, |_| {});
+}
+
+/// Those that it may not forget yet, since one before them is not over, have no room at the site.
+#[test]
+fn more_calls_at_once_than_a_site_takes_of_a_client_wait_for_one_another() {
+    let caller = Caller::with(&["samples"]);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/many/many.c");
+    compiled::compile(&caller, &source, "many");
+    let contact = caller.person.kumiko_home().join("contact.toml");
+    let contact = std::fs::read_to_string(contact).unwrap();
+    let contact = format!("durability = \"none\"\n{contact}");
+    caller.person.file("none.toml", &contact);
+    let words = ["none.toml", "flood", "20000"];
+    let flood = finish(&mut caller.person.program("./many", words));
+    assert!(flood.status.success(), "{}", told(&flood));
+    caller.nothing_is_left();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::functions::Functions;
 use crate::spare::Spare;
 use crate::stages::Stages;
 use crate::staging::{Place, Staging, Target};
-use crate::streams::{READ_WITHIN, Streams};
+use crate::streams::{Busy, READ_WITHIN, Streams};
 use crate::taken::Taken;
 use bytes::Bytes;
 use kumiko_call::client::{ClientCall, Phase};
@@ -19,15 +19,20 @@ use kumiko_client::Client;
 use kumiko_idl::{Plan, Signature};
 use kumiko_wire::rpc::{Durability, FromSite, ToSite};
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::Instant;
 
 /// A result is kept for whoever does not fetch it at once: a day.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 /// How long a site may refuse for what passes, or be away, before a call is given up here.
 const GIVE_UP: Duration = Duration::from_secs(90);
+/// Calls that are begun and not over, or behind one that is not: a quarter of what a site takes (P31), which hears a moment later that one is over.
+const OPEN_MOST: usize = 4096;
+/// So long nothing is over before others are begun all the same.
+const STANDS_STILL: Duration = Duration::from_secs(1);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
 /// A site that is started anew is back within this.
@@ -63,6 +68,8 @@ struct Inner {
     numbers: tokio::sync::Mutex<Option<u64>>,
     count: Mutex<Count>,
     streams: Streams,
+    /// One more for each call before which all are over; others wait here.
+    admission: Semaphore,
     taken: Taken,
     spare: Spare,
 }
@@ -70,9 +77,19 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Count {
     last: u64,
+    /// What [`Count::first_open`] was.
+    first: u64,
+    /// Calls that have begun without admission.
+    owed: u64,
     open: BTreeSet<u64>,
     /// Of calls that are begun or attached to here: whether the caller wants them no more.
     unwanted: HashMap<CallId, watch::Sender<bool>>,
+}
+
+impl Count {
+    fn first_open(&self) -> u64 {
+        self.open.first().copied().unwrap_or(self.last + 1)
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,6 +120,13 @@ impl Drop for Open<'_> {
         let mut count = lock(&self.inner.count);
         count.open.remove(&self.id.sequence);
         count.unwanted.remove(&self.id);
+        let first = count.first_open();
+        let more = first.saturating_sub(count.first);
+        count.first = first;
+        let paid = more.min(count.owed);
+        count.owed -= paid;
+        let more = usize::try_from(more - paid).unwrap_or(0);
+        self.inner.admission.add_permits(more);
     }
 }
 
@@ -114,6 +138,7 @@ impl Calls {
                 numbers: tokio::sync::Mutex::new(None),
                 count: Mutex::default(),
                 streams: Streams::of(client),
+                admission: Semaphore::new(OPEN_MOST),
                 taken: Taken::default(),
                 spare: Spare::default(),
             }),
@@ -266,6 +291,30 @@ impl Calls {
         self.call_seen(id, routine, arguments, &stages).await
     }
 
+    /// All before it are over here.
+    fn first_open(&self) -> u64 {
+        lock(&self.inner.count).first_open()
+    }
+
+    /// A call is begun when not too many are that the site may not forget, for one before them is not over.
+    async fn admit(&self) {
+        let mut permit = pin!(self.inner.admission.acquire());
+        let mut first = self.first_open();
+        loop {
+            // It is never closed.
+            if let Ok(permit) = tokio::time::timeout(STANDS_STILL, &mut permit).await {
+                return permit.map_or((), SemaphorePermit::forget);
+            }
+            // Long ones, or the oldest is behind this one: the site counts too, and takes more.
+            let mut count = lock(&self.inner.count);
+            if count.first_open() == first {
+                count.owed += 1;
+                return;
+            }
+            first = count.first_open();
+        }
+    }
+
     /// As [`Calls::call`], with how far it is to be seen by others.
     ///
     /// # Errors
@@ -284,8 +333,7 @@ impl Calls {
             block_bytes: BLOCK_BYTES,
             keep_ms: u64::try_from(keep).unwrap_or(u64::MAX),
         };
-        let first_open = lock(&self.inner.count).open.first().copied().unwrap_or(1);
-        let call = ClientCall::invoke(id, first_open, invocation);
+        let call = ClientCall::invoke(id, self.first_open(), invocation);
         let form = Form {
             arguments: Some(arguments),
             plan: Some(&arguments.plan),
@@ -360,11 +408,13 @@ impl Calls {
     }
 
     async fn say_taken(&self) -> Result<(), RpcError> {
+        // Nothing is held back while this waits behind thousands of calls, which would say it.
+        let stream = self.inner.streams.get().await?;
         let saying = self.inner.taken.soon();
         let Some(last) = saying.calls().last().copied() else {
             return Ok(());
         };
-        self.until_all_over(saying.calls(), last).await?;
+        self.until_all_over(stream, saying.calls(), last).await?;
         saying.was_heard();
         Ok(())
     }
@@ -398,12 +448,17 @@ impl Calls {
     /// # Errors
     /// The link is lost.
     pub async fn until_over(&self, call: CallId) -> Result<(), RpcError> {
-        self.until_all_over(&[call], call).await
+        let stream = self.inner.streams.get().await?;
+        self.until_all_over(stream, &[call], call).await
     }
 
     /// `last` is one of them.
-    async fn until_all_over(&self, calls: &[CallId], last: CallId) -> Result<(), RpcError> {
-        let mut stream = self.inner.streams.get().await?;
+    async fn until_all_over(
+        &self,
+        mut stream: Busy<'_>,
+        calls: &[CallId],
+        last: CallId,
+    ) -> Result<(), RpcError> {
         let acknowledged = calls.iter().map(|&call| FromClient::Acknowledge { call });
         let asked = FromClient::Ask { call: last };
         say_all(&mut stream.sender, acknowledged.chain([asked]).map(about)).await?;
@@ -443,9 +498,20 @@ impl Calls {
         let out_bytes = form.plan.map_or(0, |plan| plan.out_bytes);
         let mut staging = Staging::new(out_bytes, form.targets, form.places);
         let mut functions = Functions::new(form.arguments.and_then(Arguments::functions));
+        if call.invocation.is_some() {
+            tokio::select! {
+                () = self.admit() => {}
+                // That is told to the site.
+                _ = unwanted.wait_for(|unwanted| *unwanted) => lock(&self.inner.count).owed += 1,
+            }
+        }
         let mut first = true;
         loop {
             let mut stream = self.inner.streams.get().await?;
+            if call.invocation.is_some() {
+                // Of thousands that are begun at once most have waited for this stream, and many are over meanwhile.
+                call.first_open = self.first_open();
+            }
             let begun = Instant::now();
             // The first time nothing of it can be there: blocks follow at once.
             let ahead = std::mem::take(&mut first) && call.invocation.is_some();

@@ -1,4 +1,4 @@
-/* `many CONTACT null COUNT`: so many calls, some at once. `many CONTACT sums COUNT`: so many at once, each with arguments of its own,
+/* `many CONTACT null COUNT`: so many calls, some at once; `flood`: all of them. `many CONTACT sums COUNT`: so many at once, each with arguments of its own,
  * of which every result is looked at. `many CONTACT cancel COUNT`: calls that would take minutes, one after the other, each
  * cancelled a while after it was begun: at once at first, then later and later. It ends when its stdin does. */
 
@@ -54,9 +54,10 @@ int main(int argc, char **argv) {
     must(grpc_function_handle_default(&slow, "samples/slow"));
     if (!strcmp(argv[2], "sums")) sums(count), count = 0;
     for (int i = 0; i < count; i++) {
-        if (!strcmp(argv[2], "null")) {
+        int is_flood = !strcmp(argv[2], "flood");
+        if (is_flood || !strcmp(argv[2], "null")) {
             must(grpc_call_async(&null, &id));
-            if (i % AT_ONCE == AT_ONCE - 1) must(grpc_wait_all());
+            if (!is_flood && i % AT_ONCE == AT_ONCE - 1) must(grpc_wait_all());
             continue;
         }
         must(grpc_call_async(&slow, &id, 60000L, 10000L, done));
