@@ -136,6 +136,12 @@ impl Cache {
     /// # Errors
     /// It cannot be looked at.
     pub fn bound(&self) -> io::Result<()> {
+        let free = spooling::free_bytes(&self.0)?;
+        self.keep_within(|all| MOST_BYTES.min((free + all) / MOST_PART))
+    }
+
+    /// `most` of what all of it has.
+    fn keep_within(&self, most: impl FnOnce(u64) -> u64) -> io::Result<()> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
@@ -146,7 +152,7 @@ impl Cache {
         }
         kept.sort_unstable();
         let mut all: u64 = kept.iter().map(|(_, bytes, _)| bytes).sum();
-        let most = MOST_BYTES.min((spooling::free_bytes(&self.0)? + all) / MOST_PART);
+        let most = most(all);
         for (_, bytes, path) in kept {
             if all <= most {
                 break;
@@ -212,4 +218,45 @@ fn digest(mut from: File, to: &mut impl Write) -> io::Result<String> {
 
 fn hex(sum: &[u8]) -> String {
     sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_was_used_last_is_kept_and_what_a_killed_host_left_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("cache");
+        let cache = Cache::at(place.clone()).unwrap();
+        let chunk = |number: u8| vec![number; 1000];
+        let hour = Duration::from_secs(3600);
+        let age = |name: &str, hours: u32| {
+            let file = File::open(place.join(name)).unwrap();
+            file.set_modified(SystemTime::now() - hours * hour).unwrap();
+        };
+        fs::write(place.join("new-chunk-1"), [0; 500]).unwrap();
+        age("new-chunk-1", 10);
+        let sums: Vec<Sum> = (0..6).map(|number| notice::sum(&chunk(number))).collect();
+        for (number, sum) in (0..6).zip(&sums) {
+            cache.put(sum, &chunk(number)).unwrap();
+            age(&hex(sum), 9 - u32::from(number));
+        }
+        // The oldest is used once more.
+        assert_eq!(cache.load(&sums[0]), Some(chunk(0)));
+        let mut all = 0;
+        let most = |found: u64| {
+            all = found;
+            3100
+        };
+        cache.keep_within(most).unwrap();
+        assert_eq!(all, 6500);
+        let is_kept = |sum: &Sum| cache.load(sum).is_some();
+        let kept: Vec<bool> = sums.iter().map(is_kept).collect();
+        assert_eq!(kept, [true, false, false, false, true, true]);
+        assert!(!place.join("new-chunk-1").exists());
+    }
 }
