@@ -89,6 +89,12 @@ impl Control {
         }
     }
 
+    /// Nobody is there who would have to be told how much of stdin was taken.
+    pub fn knows_stdin(&self, facts: &Facts) -> bool {
+        let site = self.site.as_ref();
+        site.is_none_or(|site| site.told.knows_stdin(facts))
+    }
+
     /// Passes on the commands that have come. A site that ends, or that speaks wrongly, is let go.
     pub fn hear(&mut self, mut obey: impl FnMut(AttemptCommand)) -> Result<(), String> {
         let Some(site) = &mut self.site else {

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 /// How long what is left in the pipes is waited for after the last guest: a killed process in the midst of a disk
 /// access may hold one, and a job's end must not hang on it.
 const DRAIN: Duration = Duration::from_secs(5);
+/// So long an answer of the guest's is waited for, to tell along with it how much of stdin was taken.
+const TAKEN_WITHIN: Duration = Duration::from_millis(5);
 /// Events taken at once.
 const EVENTS: usize = 16;
 
@@ -79,6 +81,8 @@ pub struct Life {
     drain_until: Option<Instant>,
     alone: Alone,
     beat: Option<Beat>,
+    /// When more of stdin was taken than the site knows.
+    taken_at: Option<Instant>,
     status_written: bool,
     settled: bool,
 }
@@ -111,6 +115,7 @@ impl Life {
             drain_until: None,
             alone: Alone::default(),
             beat: None,
+            taken_at: None,
             status_written: false,
             settled: false,
         })
@@ -259,7 +264,12 @@ impl Life {
         loop {
             self.facts.stdin_taken = self.feed.input.taken();
             self.facts.stdin_closed = self.feed.closed();
+            self.facts.stdin_hurries = self.taken_at.is_some_and(|at| at.elapsed() >= TAKEN_WITHIN);
             self.control.tell(&self.facts, &self.poll);
+            match self.control.knows_stdin(&self.facts) {
+                true => self.taken_at = None,
+                false => drop(self.taken_at.get_or_insert_with(Instant::now)),
+            }
             if self.facts.ended.is_some() && self.settled {
                 return Ok(());
             }
@@ -407,6 +417,8 @@ impl Life {
         let alone = self.alone.due(now);
         let beat = self.beat.filter(|_| self.control.connected());
         let beat = beat.map(|beat| beat.next);
+        // Later than that it is the socket that is waited for.
+        let taken = self.taken_at.map(|at| at + TAKEN_WITHIN);
         let next = [
             self.time_limit,
             self.kill_at,
@@ -414,6 +426,7 @@ impl Life {
             limits,
             alone,
             beat,
+            taken.filter(|_| !self.facts.stdin_hurries),
         ]
         .into_iter()
         .flatten()

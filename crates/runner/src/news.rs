@@ -4,6 +4,11 @@
 //! memory and skips lengths that are out of date. Pure.
 
 use kumiko_job::attempt::{AttemptReport, Cost, Outcome, OutputStream};
+use kumiko_wire::runner::STDIN_WINDOW_BYTES;
+use std::cell::Cell;
+
+/// Of stdin that was taken so much at once is told at once: its sender is to go on.
+const TAKEN_BYTES: u64 = STDIN_WINDOW_BYTES as u64 / 4;
 
 /// What is true now.
 #[derive(Debug, Default)]
@@ -16,6 +21,8 @@ pub struct Facts {
     /// By `index` of the stream.
     pub lengths: [u64; 2],
     pub stdin_taken: u64,
+    /// That this much was taken is told by itself: nothing else came that would have told it along.
+    pub stdin_hurries: bool,
     pub stdin_closed: bool,
     /// What it does not follow of the policy of now, since that is another than it began with.
     pub unfollowed: Option<Vec<String>>,
@@ -42,6 +49,15 @@ pub struct Told {
 impl Told {
     /// Passes on each report that is due, in the order of R23, and counts it as told.
     pub fn catch_up(&mut self, facts: &Facts, mut say: impl FnMut(&AttemptReport)) {
+        let speaks = self.stdin_closed != facts.stdin_closed
+            || facts.ended.is_some()
+            || facts.stdin_hurries
+            || facts.stdin_taken.saturating_sub(self.stdin_taken) >= TAKEN_BYTES;
+        let speaks = Cell::new(speaks);
+        let mut say = |report: &AttemptReport| {
+            speaks.set(true);
+            say(report);
+        };
         if !std::mem::replace(&mut self.held, facts.held) && facts.held {
             say(&AttemptReport::Held);
         }
@@ -59,7 +75,8 @@ impl Told {
                 say(&AttemptReport::Output { stream, length });
             }
         }
-        if self.stdin_taken != facts.stdin_taken {
+        // A word of its own would wake a site for nothing, if an answer to it is soon to come.
+        if speaks.get() && self.stdin_taken != facts.stdin_taken {
             self.stdin_taken = facts.stdin_taken;
             say(&AttemptReport::StdinTaken {
                 offset: facts.stdin_taken,
@@ -89,6 +106,11 @@ impl Told {
             }
             say(&AttemptReport::Ended(outcome.clone()));
         }
+    }
+
+    /// It knows how much of stdin was taken.
+    pub fn knows_stdin(&self, facts: &Facts) -> bool {
+        self.stdin_taken == facts.stdin_taken
     }
 }
 
@@ -144,6 +166,34 @@ mod tests {
         facts.beats = 4;
         assert_eq!(told(&mut site, &facts), [AttemptReport::Beat]);
         assert_eq!(told(&mut Told::default(), &facts), [AttemptReport::Beat]);
+    }
+
+    #[test]
+    fn what_was_taken_of_stdin_is_told_along_or_when_it_hurries() {
+        let mut site = Told::default();
+        let mut facts = Facts {
+            stdin_taken: 10,
+            ..Facts::default()
+        };
+        let taken = |offset| AttemptReport::StdinTaken { offset };
+        assert_eq!(told(&mut site, &facts), []);
+        assert!(!site.knows_stdin(&facts));
+        facts.lengths[0] = 5;
+        let (stream, length) = (OutputStream::Stdout, 5);
+        let output = AttemptReport::Output { stream, length };
+        assert_eq!(told(&mut site, &facts), [output, taken(10)]);
+        assert!(site.knows_stdin(&facts));
+        facts.stdin_taken = 20;
+        assert_eq!(told(&mut site, &facts), []);
+        facts.stdin_hurries = true;
+        assert_eq!(told(&mut site, &facts), [taken(20)]);
+        facts.stdin_hurries = false;
+        facts.stdin_taken += TAKEN_BYTES;
+        assert_eq!(told(&mut site, &facts), [taken(20 + TAKEN_BYTES)]);
+        facts.stdin_taken += 1;
+        facts.stdin_closed = true;
+        let last = [taken(21 + TAKEN_BYTES), AttemptReport::StdinClosed];
+        assert_eq!(told(&mut site, &facts), last);
     }
 
     #[test]
