@@ -126,10 +126,13 @@ impl Log {
             synced: ledger.last_record,
             stuck: false,
         };
-        let wal = File::open(beside(path)).map_err(|cause| LogError::File {
+        let file = |cause| LogError::File {
             log: path.to_owned(),
             cause,
-        })?;
+        };
+        let wal = File::open(beside(path)).map_err(file)?;
+        // A process that was killed may have written what is not on the disk.
+        wal.sync_data().map_err(file)?;
         let (tell, written) = watch::channel(written);
         std::thread::Builder::new()
             .name("calls-log".to_owned())

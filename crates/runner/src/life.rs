@@ -266,10 +266,10 @@ impl Life {
             self.facts.stdin_closed = self.feed.closed();
             self.facts.stdin_hurries = self.taken_at.is_some_and(|at| at.elapsed() >= TAKEN_WITHIN);
             self.control.tell(&self.facts, &self.poll);
-            match self.control.knows_stdin(&self.facts) {
-                true => self.taken_at = None,
-                false => drop(self.taken_at.get_or_insert_with(Instant::now)),
-            }
+            self.taken_at = match self.control.knows_stdin(&self.facts) {
+                true => None,
+                false => self.taken_at.or_else(|| Some(Instant::now())),
+            };
             if self.facts.ended.is_some() && self.settled {
                 return Ok(());
             }
