@@ -251,6 +251,18 @@ impl Book {
         pending.told
     }
 
+    /// As [`Book::recorded`], for what hurries nobody: it goes to the disk with what does, or after a while.
+    pub async fn recorded_in_time<T>(&self, pending: Pending<T>) -> Told<T> {
+        if let Some(log) = &self.log {
+            let mut written = log.written();
+            // Its thread ends after this.
+            let _ = written
+                .wait_for(|written| written.synced >= pending.record)
+                .await;
+        }
+        pending.told
+    }
+
     /// Waits until all up to this record is on the disk.
     pub async fn on_disk(&self, record: u64) {
         let Some(log) = &self.log else { return };

@@ -475,8 +475,10 @@ impl<B: BatchSystem> Inner<B> {
 
     /// Waits until what follows may be done (P23): processes of this host end with the machine, and know nothing that it forgets.
     async fn settled<T>(&self, book: &Book, pending: Pending<T>) -> Told<T> {
-        match self.setup.elsewhere || pending.erases() {
+        match self.setup.elsewhere {
             true => book.recorded(pending).await,
+            // Said ahead of the next call, which would wait for a disk that this one asks for.
+            false if pending.erases() => book.recorded_in_time(pending).await,
             false => book.written(pending).await,
         }
     }
