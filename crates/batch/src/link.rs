@@ -6,12 +6,13 @@ use kumiko_job::id::AttemptId;
 use kumiko_wire::runner::{
     RunnerFrameError, STDIN_PIECE_BYTES, STDIN_WINDOW_BYTES, decode_report, encode_command,
 };
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::ops::ControlFlow;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::Interest;
-use tokio::net::UnixStream;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::sync::Notify;
 
 /// Bytes read at once: reports are small, and the next ones can wait in the socket.
@@ -36,12 +37,33 @@ pub struct Link {
     stdin_moved: Notify,
 }
 
+/// A connection. Only its reading is watched: a Unix socket is told to take bytes whenever its peer has read some, which would wake a thread of
+/// ours for each word.
+#[derive(Debug)]
+pub struct Socket(AsyncFd<UnixStream>);
+
+impl Socket {
+    fn new(stream: UnixStream) -> io::Result<Socket> {
+        // What stands in its place is unsafe: its caller has to know that the descriptor is its owner's for good. It is.
+        #[allow(deprecated)]
+        Ok(Socket(AsyncFd::with_interest(stream, Interest::READABLE)?))
+    }
+
+    /// Waits until it takes bytes, for which it is watched by another descriptor meanwhile.
+    async fn writable(&self) -> io::Result<()> {
+        let again = self.0.get_ref().try_clone()?;
+        #[allow(deprecated)] // as above
+        let watched = AsyncFd::with_interest(again, Interest::WRITABLE)?;
+        watched.writable().await.map(|_| ())
+    }
+}
+
 /// The connection of now, and what goes over it. Whoever tells something leaves whole frames here and goes; who listens sends them
 /// when the runner reads.
 #[derive(Default)]
 struct Line {
     /// None before the first, and when there will be no other.
-    stream: Option<Arc<UnixStream>>,
+    stream: Option<Arc<Socket>>,
     unsent: Vec<u8>,
 }
 
@@ -53,7 +75,7 @@ impl Line {
         };
         let mut done = 0;
         while let Some(rest) = self.unsent.get(done..).filter(|rest| !rest.is_empty()) {
-            match stream.try_write(rest) {
+            match stream.0.get_ref().write(rest) {
                 Ok(count) => done += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => (),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -82,8 +104,9 @@ impl Link {
     }
 
     /// A connection from here on takes commands. Without one, whoever follows the attempt finds out why.
-    pub fn connected(&self, stream: io::Result<std::os::unix::net::UnixStream>) {
-        let stream = stream.and_then(UnixStream::from_std).ok().map(Arc::new);
+    /// It does not block.
+    pub fn connected(&self, stream: io::Result<UnixStream>) {
+        let stream = stream.and_then(Socket::new).ok().map(Arc::new);
         self.set_connection(stream);
     }
 
@@ -100,13 +123,13 @@ impl Link {
     /// Passes reports on until the runner hangs up, or `pass` has enough; an end is passed once. True: it was.
     pub async fn listen(
         &self,
-        stream: &UnixStream,
+        socket: &Socket,
         mut pass: impl FnMut(AttemptReport) -> ControlFlow<()>,
     ) -> bool {
         let mut rest = Vec::new();
         let (mut ended, mut enough, mut held) = (false, false, false);
-        while self.readable(stream).await.is_ok() {
-            let heard = read(stream, &mut rest, |report| {
+        while let Ok(mut ready) = self.readable(socket).await {
+            let heard = read(&mut ready, &mut rest, |report| {
                 match &report {
                     AttemptReport::StdinTaken { offset } => {
                         self.stdin_taken.store(*offset, Ordering::Release);
@@ -139,22 +162,18 @@ impl Link {
     }
 
     /// Waits until the runner has said something, and sends meanwhile what it takes.
-    async fn readable(&self, stream: &UnixStream) -> io::Result<()> {
+    async fn readable<'a>(
+        &self,
+        socket: &'a Socket,
+    ) -> io::Result<AsyncFdReadyGuard<'a, UnixStream>> {
         loop {
-            let interest = match self.line().unsent.is_empty() {
-                true => Interest::READABLE,
-                false => Interest::READABLE | Interest::WRITABLE,
-            };
+            let waits = !self.line().unsent.is_empty();
             tokio::select! {
-                ready = stream.ready(interest) => {
-                    let ready = ready?;
-                    if ready.is_writable() {
-                        self.line().send();
-                        self.sent.notify_waiters();
-                    }
-                    if ready.is_readable() || ready.is_read_closed() {
-                        return Ok(());
-                    }
+                ready = socket.0.readable() => return ready,
+                taken = socket.writable(), if waits => {
+                    taken?;
+                    self.line().send();
+                    self.sent.notify_waiters();
                 }
                 () = self.unsent.notified() => {}
             }
@@ -166,13 +185,13 @@ impl Link {
     }
 
     /// What the one before did not send is not for this one: half a frame, perhaps.
-    fn set_connection(&self, stream: Option<Arc<UnixStream>>) {
+    fn set_connection(&self, stream: Option<Arc<Socket>>) {
         let unsent = Vec::new();
         *self.line() = Line { stream, unsent };
         self.sent.notify_waiters();
     }
 
-    pub fn connection(&self) -> Option<Arc<UnixStream>> {
+    pub fn connection(&self) -> Option<Arc<Socket>> {
         self.line().stream.clone()
     }
 
@@ -260,15 +279,24 @@ enum Hangup {
 
 /// Takes what is there, without waiting; the buffer is on the stack, so that a live attempt has none of its own.
 fn read(
-    stream: &UnixStream,
+    ready: &mut AsyncFdReadyGuard<'_, UnixStream>,
     rest: &mut Vec<u8>,
     mut pass: impl FnMut(AttemptReport),
 ) -> Result<(), Hangup> {
     let mut bytes = [0; READ_BYTES];
-    match stream.try_read(&mut bytes) {
+    match ready.get_inner().read(&mut bytes) {
         Ok(0) => return Err(Hangup::Gone),
-        Ok(count) => rest.extend_from_slice(&bytes[..count]),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+        Ok(count) => {
+            // That was all: what comes now is told, and an end that came with it is remembered.
+            if count < bytes.len() {
+                ready.clear_ready();
+            }
+            rest.extend_from_slice(&bytes[..count]);
+        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            ready.clear_ready();
+            return Ok(());
+        }
         Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
         Err(_) => return Err(Hangup::Gone),
     }
@@ -315,8 +343,8 @@ mod tests {
     const MANY: u16 = 2_000;
 
     /// A link, and the end of its runner.
-    fn link() -> (Arc<Link>, UnixStream) {
-        let (ours, runners) = std::os::unix::net::UnixStream::pair().unwrap();
+    fn link() -> (Arc<Link>, tokio::net::UnixStream) {
+        let (ours, runners) = UnixStream::pair().unwrap();
         let both = [&ours, &runners];
         both.iter()
             .for_each(|one| one.set_nonblocking(true).unwrap());
@@ -325,7 +353,8 @@ mod tests {
             epoch: 1,
         });
         link.connected(Ok(ours));
-        (Arc::new(link), UnixStream::from_std(runners).unwrap())
+        let runners = tokio::net::UnixStream::from_std(runners).unwrap();
+        (Arc::new(link), runners)
     }
 
     fn listening(link: &Arc<Link>) {
@@ -338,7 +367,7 @@ mod tests {
     }
 
     /// What the runner reads, until it is told to end.
-    async fn read_all(runner: &UnixStream) -> Vec<AttemptCommand> {
+    async fn read_all(runner: &tokio::net::UnixStream) -> Vec<AttemptCommand> {
         let (mut commands, mut rest) = (Vec::new(), Vec::new());
         loop {
             runner.readable().await.unwrap();

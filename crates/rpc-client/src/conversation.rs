@@ -17,7 +17,7 @@ use kumiko_session::{Draft, Receiver, Sender, SessionError};
 use kumiko_wire::rpc::{FromSite, ToSite};
 use std::collections::VecDeque;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// Some blocks are on their way at once; one is held in memory at either end.
 pub const BLOCK_BYTES: u64 = 256 << 10;
@@ -62,11 +62,13 @@ async fn no_more(unwanted: &mut watch::Receiver<bool>) {
     }
 }
 
-/// What is to be said besides, until nobody says anything any more.
-async fn hand_on(sender: &mut Sender, words: &mut UnboundedReceiver<ToSite>) -> Left {
-    while let Some(message) = words.recv().await {
-        if let Err(error) = say(sender, message).await {
-            return Left::Lost(error);
+/// What functions say besides, until they say nothing any more.
+async fn hand_on(sender: &mut Sender, words: Option<&mut UnboundedReceiver<ToSite>>) -> Left {
+    if let Some(words) = words {
+        while let Some(message) = words.recv().await {
+            if let Err(error) = say(sender, message).await {
+                return Left::Lost(error);
+            }
         }
     }
     std::future::pending().await
@@ -97,8 +99,9 @@ pub async fn once(
     if let Err(error) = say_all(sender, first).await {
         return Left::Lost(error);
     }
-    let (wanted, wants) = watch::channel(ahead.then_some(0));
-    let (besides, mut words) = unbounded_channel();
+    // The first block to send, which is not known yet.
+    let (mut wanted, wants) = (!ahead).then(oneshot::channel).unzip();
+    let (besides, mut words) = functions.are_given().then(unbounded_channel).unzip();
     let blocks = call.invocation.as_ref().map_or(0, Invocation::blocks);
     let fetching = call.phase.clone();
     let sending = async {
@@ -111,18 +114,20 @@ pub async fn once(
                 }
             }
         }
-        let mut wants = wants;
         let from = async {
-            let first = wants.wait_for(Option::is_some).await.map(|first| *first);
+            let first = match wants {
+                Some(wants) => wants.await,
+                None => Ok(0),
+            };
             match (arguments, first) {
-                (Some(arguments), Ok(first)) => (arguments, first.unwrap_or(0)),
+                (Some(arguments), Ok(first)) => (arguments, first),
                 _ => std::future::pending().await,
             }
         };
         let wanted = tokio::select! {
             biased;
             () = no_more(unwanted) => None,
-            left = hand_on(sender, &mut words) => return left,
+            left = hand_on(sender, words.as_mut()) => return left,
             from = from => Some(from),
         };
         if let Some((arguments, from)) = wanted {
@@ -146,12 +151,18 @@ pub async fn once(
             stages.sent();
             tokio::select! {
                 () = no_more(unwanted) => {}
-                left = hand_on(sender, &mut words) => return left,
+                left = hand_on(sender, words.as_mut()) => return left,
             }
         }
         match say(sender, about(FromClient::Cancel { call: id })).await {
             Err(error) => Left::Lost(error),
             Ok(()) => std::future::pending().await,
+        }
+    };
+    let hand = |message| {
+        if let Some(besides) = &besides {
+            // The other end lives as long as this does.
+            let _ = besides.send(message);
         }
     };
     let hearing = async {
@@ -160,8 +171,7 @@ pub async fn once(
             let message = tokio::select! {
                 message = hear(receiver) => message,
                 message = functions.next(id) => {
-                    // The other end lives as long as this does.
-                    let _ = besides.send(message);
+                    hand(message);
                     continue;
                 }
             };
@@ -191,13 +201,9 @@ pub async fn once(
                         _ => {}
                     }
                     if let (true, Status::Wants { block }) = (call == id, &status) {
-                        wanted.send_if_modified(|wanted| match wanted {
-                            None => {
-                                *wanted = Some(*block);
-                                true
-                            }
-                            Some(_) => false,
-                        });
+                        if let Some(wanted) = wanted.take() {
+                            let _ = wanted.send(*block); // a call without arguments sends none
+                        }
                     }
                     (ToClient::Status { call, status }, Bytes::new())
                 }
@@ -212,7 +218,7 @@ pub async fn once(
                     is_known = true;
                     match functions.asked(id, epoch, number, formal, data) {
                         Ok(Some(message)) => {
-                            let _ = besides.send(message);
+                            hand(message);
                             continue;
                         }
                         Ok(None) => continue,

@@ -85,6 +85,10 @@ impl Functions {
         }
     }
 
+    pub fn are_given(&self) -> bool {
+        self.to.is_some()
+    }
+
     /// What is said to the site at once.
     pub fn asked(
         &mut self,

@@ -1,24 +1,23 @@
 //! One process of a routine, from its start to its end: it is an attempt of a batch system, so that a runner stands beside it, its
 //! policy holds, and it outlives the site (spec/rpc P60 to P67). It owns no socket: words go in by its stdin, answers come by its
 //! stdout, arguments and results lie in files that it maps. `answers`: what it says;
-//! `checkpoints`: what it leaves. Not here: which worker computes what (`pool`), what follows (`calls`).
+//! `checkpoints`: what it leaves; `given`: what it is given to do, and whom it tells of it. Not here: which worker computes what (`pool`), what follows (`calls`).
 
 mod answers;
 mod checkpoints;
+mod given;
 mod silence;
 mod words;
 
 use self::answers::Heard;
+pub use self::given::{Done, Follow, Order, Over, Run, Seen, unheard};
+use self::given::{is_cancelled, next_said};
 use self::silence::{BEAT_MS, LOOK, Silence};
 use self::words::Words;
-use crate::callbacks::Asked;
 use crate::pool::{Ask, Pool};
-use crate::registry::Routine;
 use crate::store::{Held, Store, call_file};
-use bytes::Bytes;
 use kumiko_call::event::End;
-use kumiko_call::id::{AttemptId as CallAttempt, CheckpointId};
-use kumiko_idl::{Placed, Plan};
+use kumiko_idl::Placed;
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome, OutputStream};
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem};
 use kumiko_job::description::{OutputMode, Resources, Stdin};
@@ -34,7 +33,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 /// Where a routine's program sees arguments: read-only, so that those of a call that is tried again are those that were sent.
@@ -51,63 +49,6 @@ const ALONE_MS: u64 = 600_000;
 const QUOTA_BYTES: u64 = 4 << 20;
 /// A call that computes for longer is recorded as started: shorter ones need no event more.
 const STARTED_AFTER: Duration = Duration::from_millis(200);
-
-/// What a call is computed by.
-#[derive(Clone, Debug)]
-pub struct Order {
-    pub routine: Arc<Routine>,
-    pub policy: Arc<Policy>,
-}
-
-/// One call to compute.
-#[derive(Debug)]
-pub struct Run {
-    pub attempt: CallAttempt,
-    /// Digest of the routine's program.
-    pub program: String,
-    pub plan: Plan,
-    pub arguments: Held,
-    /// Its routine makes checkpoints; and the one to begin at.
-    pub checkpoints: bool,
-    pub checkpoint: Option<CheckpointId>,
-    /// It was told to go on elsewhere: by an older process of the site, or before its worker heard of it.
-    pub leaving: bool,
-    /// The host that it is wanted on.
-    pub wanted_on: Option<String>,
-    /// The result may stay in memory.
-    pub in_memory: bool,
-    /// The result is to outlive the machine.
-    pub sync: bool,
-    /// Told what the routine asks its caller's functions; and what they said, by the question's number.
-    pub asks: UnboundedSender<Asked>,
-    pub said: UnboundedReceiver<(u64, Bytes)>,
-    /// Told when its host is suspect (true), and when it is no longer.
-    pub doubts: UnboundedSender<bool>,
-    /// True from when the call is not wanted any more.
-    pub cancelled: watch::Receiver<bool>,
-    /// Told once it has computed for a while.
-    pub started: oneshot::Sender<()>,
-    pub done: oneshot::Sender<Over>,
-}
-
-/// Of a result also its length; of another end, the numbers of the newest checkpoints that were made, upwards.
-#[derive(Debug)]
-pub enum Done {
-    Finished(Held, u64),
-    Ended(End, Vec<u64>),
-    /// Its host is given up; with the numbers of the newest checkpoints that are here.
-    Lost(Vec<u64>),
-}
-
-/// Of a run, with the worker that may be given another one when that is on its way to the log: of two calls that are recorded as one
-/// worker's, a site that begins anew would not know which it computes.
-pub type Over = (Done, Option<u64>);
-
-impl Done {
-    fn ended(end: End) -> Done {
-        Done::Ended(end, Vec::new())
-    }
-}
 
 /// What all workers have in common.
 #[derive(Debug)]
@@ -189,13 +130,6 @@ pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
     tokio::spawn(worker.live(begin));
 }
 
-/// The worker that was picked has gone meanwhile.
-pub fn unheard(run: Run) {
-    let cause = "its process ended before it heard of the call".to_owned();
-    // The site is going down, if nobody listens.
-    let _ = run.done.send((Done::ended(End::Killed { cause }), None));
-}
-
 fn ended_by(what: &str, error: &io::Error) -> End {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => End::NoSpace,
@@ -220,11 +154,6 @@ fn is_to_leave(ask: &Ask, run: &Run) -> bool {
         Ask::Migrate(attempt) => *attempt == run.attempt,
         Ask::Run(_) | Ask::End => false,
     }
-}
-
-/// Waits until the call is not wanted any more; false: that is never heard, for the site goes down.
-async fn is_cancelled(of: &mut watch::Receiver<bool>) -> bool {
-    of.wait_for(|cancelled| *cancelled).await.is_ok()
 }
 
 struct Worker<B> {
@@ -264,11 +193,11 @@ impl<B: BatchSystem> Worker<B> {
 
     async fn live(mut self, begin: Begin) {
         match begin {
-            Begin::New(order, run) => match self.start(&order, run.wanted_on.clone()).await {
+            Begin::New(order, mut run) => match self.start(&order, run.wanted_on.clone()).await {
                 Ok(()) => self.compute(*run).await,
                 Err(end) => {
                     self.ended = Some(Outcome::Cancelled);
-                    let _ = run.done.send((Done::ended(end), None));
+                    run.over(Done::ended(end), None);
                 }
             },
             Begin::Adopt(run, told) => self.adopt(*run, told).await,
@@ -389,10 +318,9 @@ impl<B: BatchSystem> Worker<B> {
         }
     }
 
-    fn done(&self, run: Run, done: Done) {
+    fn done(&self, mut run: Run, done: Done) {
         let is_free = self.ended.is_none() && !self.lost;
-        // The site is going down, if nobody listens.
-        let _ = run.done.send((done, is_free.then_some(self.number)));
+        run.over(done, is_free.then_some(self.number));
     }
 
     fn tell(&mut self, run: &Run) -> io::Result<Option<PathBuf>> {
@@ -453,8 +381,7 @@ impl<B: BatchSystem> Worker<B> {
                 }
                 Ok(Some(Heard::Fails(end))) => return Some((run, Done::ended(end))),
                 Ok(Some(Heard::Asks(asked))) => {
-                    // Nobody listens when the site goes down.
-                    let _ = run.asks.send(asked);
+                    run.follower.see(Seen::Asks(asked));
                     continue;
                 }
                 Ok(None) => {}
@@ -467,7 +394,7 @@ impl<B: BatchSystem> Worker<B> {
                 let done = self.unfinished(&run, end).await;
                 return Some((run, done));
             }
-            if let Some(done) = self.given_up(&run).await {
+            if let Some(done) = self.given_up(&mut run).await {
                 return Some((run, done));
             }
             let (batch, id) = (&self.shop.batch, attempt(self.number));
@@ -483,9 +410,9 @@ impl<B: BatchSystem> Worker<B> {
                         self.command(AttemptCommand::Cancel { grace_ms }).await;
                     }
                 }
-                said = run.said.recv(), if !run.said.is_closed() => if let Some((number, data)) = said {
+                (number, data) = next_said(&mut run.said) => {
                     self.words.add(routine::said(run.attempt, number, &data));
-                },
+                }
                 // One that computes is asked for nothing else; the site goes down and leaves it alone.
                 ask = self.asked.recv() => {
                     if is_to_leave(&ask?, &run) && !leaving && !cancelling {
@@ -495,8 +422,7 @@ impl<B: BatchSystem> Worker<B> {
                 }
                 () = &mut started, if !told && self.words.are_taken() => {
                     told = true;
-                    let (unused, _) = oneshot::channel();
-                    let _ = std::mem::replace(&mut run.started, unused).send(());
+                    run.follower.see(Seen::Started);
                 }
             }
             let is_to_end = leaving || *run.cancelled.borrow();
@@ -506,10 +432,9 @@ impl<B: BatchSystem> Worker<B> {
     }
 
     /// Says what is to be thought of its host; something, if it is given up.
-    async fn given_up(&mut self, run: &Run) -> Option<Done> {
+    async fn given_up(&mut self, run: &mut Run) -> Option<Done> {
         if let Some(doubt) = self.silence.news() {
-            // Nobody listens when the site goes down.
-            let _ = run.doubts.send(doubt);
+            run.follower.see(Seen::Doubt(doubt));
         }
         self.lost = self.silence.is_lost();
         match self.lost {
@@ -535,11 +460,11 @@ impl<B: BatchSystem> Worker<B> {
             match self.find_answer(&run) {
                 Some(Heard::Result(result)) => {
                     let done = self.result(&run, result).await;
-                    let _ = run.done.send((done, None));
+                    run.over(done, None);
                     break;
                 }
                 Some(Heard::Fails(end)) => {
-                    let _ = run.done.send((Done::ended(end), None));
+                    run.over(Done::ended(end), None);
                     break;
                 }
                 Some(Heard::Asks(_)) | None => {}
@@ -554,15 +479,15 @@ impl<B: BatchSystem> Worker<B> {
                     },
                 };
                 let done = self.unfinished(&run, end).await;
-                let _ = run.done.send((done, None));
+                run.over(done, None);
                 return;
             }
             // Whether it has heard of the call is not known: another process computes it, unless it has answered.
             if !told {
                 self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
             }
-            if let Some(done) = self.given_up(&run).await {
-                let _ = run.done.send((done, None));
+            if let Some(done) = self.given_up(&mut run).await {
+                run.over(done, None);
                 return;
             }
             tokio::select! {

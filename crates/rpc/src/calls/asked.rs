@@ -14,7 +14,7 @@ use kumiko_wire::routine::CALLBACK_BYTES;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A routine that waits for its caller's function holds a process of the site: without a word for so long its call is cancelled.
 const ANSWER_WITHIN_MS: u64 = 10 * 60 * 1000;
@@ -34,13 +34,15 @@ struct State {
 }
 
 impl Open {
-    /// Of an older attempt nothing is asked any more.
-    pub fn begin(&self, epoch: u32, say: UnboundedSender<(u64, Bytes)>) {
+    /// Of an older attempt nothing is asked any more. Where this one hears what is said, if it asks.
+    pub fn begin(&self, epoch: u32, asks: bool) -> Option<UnboundedReceiver<(u64, Bytes)>> {
+        let (say, said) = asks.then(unbounded_channel).unzip();
         *lock(&self.state) = State {
             epoch,
             asked: None,
-            say: Some(say),
+            say,
         };
+        said
     }
 
     /// No answer was looked for in a file.

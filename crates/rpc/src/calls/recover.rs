@@ -56,14 +56,12 @@ impl<B: BatchSystem> Inner<B> {
             };
             let id = call.attempt_id(attempt.epoch);
             let number = host_number(&attempt.host).unwrap_or(0);
-            let calls = Arc::clone(self);
             let end = match self.make_run(id) {
                 // A log that an older version wrote may have two calls in one process, which computes one of them (P65).
-                Some(Ok(made)) if left.contains(&number) && !theirs.contains(&number) => {
+                Some(Ok((run, _))) if left.contains(&number) && !theirs.contains(&number) => {
                     theirs.push(number);
-                    let begin = Begin::Adopt(Box::new(made.run), attempt.started);
+                    let begin = Begin::Adopt(Box::new(run), attempt.started);
                     worker::begin(&self.shop, number, begin);
-                    tokio::spawn(async move { calls.follow(id, made.heard).await });
                     continue;
                 }
                 Some(Err(end)) => end,

@@ -2,41 +2,77 @@
 
 use super::{Inner, NOWHERE, gone_routine, host, lock};
 use crate::book::{Book, Unrecorded};
-use crate::callbacks::Asked;
 use crate::pool::Ask;
 use crate::registry::Routine;
 use crate::store::Arriving;
-use crate::worker::{self, Begin, Done, Order, Over, Run};
+use crate::worker::{self, Begin, Done, Follow, Order, Over, Run, Seen};
 use kumiko_call::call::Call;
 use kumiko_call::event::{End, Event};
 use kumiko_call::id::AttemptId;
 use kumiko_call::ledger::{Known, Ledger};
 use kumiko_call::message::FromHost;
 use kumiko_call::respond;
-use kumiko_idl::{Limits, Plan};
+use kumiko_idl::{Limits, Placed, Plan};
 use kumiko_job::contract::BatchSystem;
+use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Waker};
 use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// After the first attempt that found no room; after each fruitless one twice as long, which makes half a minute for all of them.
 const ROOM_AFTER: Duration = Duration::from_millis(250);
 
-/// A run, and what is heard of it.
-pub(super) struct Made {
-    pub run: Run,
-    pub heard: Hearing,
-    order: Order,
+/// Does what follows from what is seen of one attempt.
+struct Follower<B> {
+    calls: Arc<Inner<B>>,
+    attempt: AttemptId,
+    /// More than its end was seen of it: that is done in its order.
+    seen: Option<UnboundedSender<Seen>>,
 }
 
-/// What is heard of a run.
-pub(super) struct Hearing {
-    started: oneshot::Receiver<()>,
-    asks: UnboundedReceiver<Asked>,
-    doubts: UnboundedReceiver<bool>,
-    done: oneshot::Receiver<Over>,
+impl<B> fmt::Debug for Follower<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower")
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B: BatchSystem> Follow for Follower<B> {
+    fn see(&mut self, seen: Seen) {
+        let (calls, attempt) = (Arc::clone(&self.calls), self.attempt);
+        match (&self.seen, seen) {
+            (None, Seen::Over(over)) => {
+                let is_result = matches!(over.0, Done::Finished(..));
+                let over = async move { calls.over(attempt, over).await };
+                match is_result {
+                    true => as_far_as_now(over),
+                    // What follows may end at once too, and so on.
+                    false => drop(tokio::spawn(over)),
+                }
+            }
+            (None, seen) => {
+                let (tell, all) = unbounded_channel();
+                tokio::spawn(async move { calls.follow(attempt, all).await });
+                let _ = tell.send(seen);
+                self.seen = Some(tell);
+            }
+            // Nobody listens when the site goes down.
+            (Some(tell), seen) => drop(tell.send(seen)),
+        }
+    }
+}
+
+/// Goes on by itself only where it has to wait: whom it is for is not woken for nothing.
+fn as_far_as_now(future: impl Future<Output = ()> + Send + 'static) {
+    let mut future = Box::pin(future);
+    let mut context = Context::from_waker(Waker::noop());
+    if future.as_mut().poll(&mut context).is_pending() {
+        tokio::spawn(future);
+    }
 }
 
 impl<B: BatchSystem> Inner<B> {
@@ -60,21 +96,23 @@ impl<B: BatchSystem> Inner<B> {
 
     /// Gives calls that wait to workers, as long as there are some.
     pub(crate) fn place(self: &Arc<Self>, book: &Book) {
-        let calls = Arc::clone(self);
-        let which = book.is_logged();
-        match book.next_waiting(|call| self.placing(call)) {
-            None => {}
-            Some(Err(error)) => tracing::error!(%error, "a call cannot be placed"),
-            Some(Ok(pending)) => {
-                tokio::spawn(async move {
-                    let book = match which {
-                        true => &calls.logged,
-                        false => &calls.volatile,
-                    };
-                    let told = calls.settled(book, pending).await;
-                    calls.act(book, told);
-                    calls.place(book);
-                });
+        while let Some(placed) = book.next_waiting(|call| self.placing(call)) {
+            let pending = match placed {
+                Ok(pending) => pending,
+                Err(error) => return tracing::error!(%error, "a call cannot be placed"),
+            };
+            match book.at_once(pending) {
+                Ok(told) => self.act(book, told),
+                Err(pending) => {
+                    let calls = Arc::clone(self);
+                    tokio::spawn(async move {
+                        let book = &calls.logged;
+                        let told = calls.settled(book, pending).await;
+                        calls.act(book, told);
+                        calls.place(book);
+                    });
+                    return;
+                }
             }
         }
     }
@@ -85,17 +123,15 @@ impl<B: BatchSystem> Inner<B> {
             // It is over already.
             None => self.shop.pool.idle(number),
             Some(Err(end)) => self.end(attempt, end, Some(number)),
-            Some(Ok(made)) => {
-                let ask = Ask::Run(Box::new(made.run));
+            Some(Ok((run, order))) => {
+                let ask = Ask::Run(Box::new(run));
                 if let Err(Ask::Run(run)) = self.shop.pool.ask(number, ask) {
                     // A number is never a second worker's: the first may still be taking its folder away.
                     match self.shop.pool.is_promised(number) {
-                        true => worker::begin(&self.shop, number, Begin::New(made.order, run)),
+                        true => worker::begin(&self.shop, number, Begin::New(order, run)),
                         false => worker::unheard(*run),
                     }
                 }
-                let calls = Arc::clone(self);
-                tokio::spawn(async move { calls.follow(attempt, made.heard).await });
             }
         }
     }
@@ -105,27 +141,22 @@ impl<B: BatchSystem> Inner<B> {
         tokio::spawn(async move { calls.ended(attempt, end, free).await });
     }
 
-    pub(super) async fn follow(self: &Arc<Self>, attempt: AttemptId, mut heard: Hearing) {
-        let mut may_start = true;
-        let done = loop {
-            tokio::select! {
-                biased;
-                done = &mut heard.done => break done,
-                begun = &mut heard.started, if may_start => {
-                    may_start = false;
-                    if begun.is_ok() {
-                        self.host(&FromHost::Beat { attempt }).await;
-                    }
-                }
-                Some(doubt) = heard.doubts.recv() => self.doubt(attempt, doubt).await,
-                Some(asked) = heard.asks.recv() => self.asks(attempt, asked).await,
+    async fn follow(self: &Arc<Self>, attempt: AttemptId, mut all: UnboundedReceiver<Seen>) {
+        // None: the site goes down, and the next one finds the worker again.
+        while let Some(seen) = all.recv().await {
+            match seen {
+                Seen::Started => self.host(&FromHost::Beat { attempt }).await,
+                Seen::Doubt(doubt) => self.doubt(attempt, doubt).await,
+                Seen::Asks(asked) => self.asks(attempt, asked).await,
+                Seen::Over(over) => return self.over(attempt, over).await,
             }
-        };
+        }
+    }
+
+    async fn over(self: &Arc<Self>, attempt: AttemptId, (done, free): Over) {
         if let Some(live) = self.live(attempt.call) {
             live.asked.close(attempt.epoch);
         }
-        // Else the site goes down: the next one finds the worker again.
-        let Ok((done, free)) = done else { return };
         let end = match done {
             Done::Ended(end, checkpoints) => {
                 for number in checkpoints {
@@ -243,50 +274,46 @@ impl<B: BatchSystem> Inner<B> {
     }
 
     /// None: the call is not there any more. An end: its arguments cannot be what the routine takes.
-    pub(super) fn make_run(&self, attempt: AttemptId) -> Option<Result<Made, End>> {
+    pub(super) fn make_run(
+        self: &Arc<Self>,
+        attempt: AttemptId,
+    ) -> Option<Result<(Run, Order), End>> {
         let live = self.live(attempt.call)?;
         live.epoch.fetch_max(attempt.epoch, Ordering::Relaxed);
         let Some(order) = live.order.clone() else {
             return Some(Err(gone_routine()));
         };
-        let (is_started, started) = oneshot::channel();
-        let (is_done, done) = oneshot::channel();
-        let (asking, asks) = unbounded_channel();
-        let (say, said) = unbounded_channel();
-        let (doubt, doubts) = unbounded_channel();
-        live.asked.begin(attempt.epoch, say);
         let client = attempt.call.client;
         let call = self.book(client).call(attempt.call);
         let living = call.as_ref().and_then(|call| call.attempt());
         let living = living.filter(|one| one.epoch == attempt.epoch);
-        let run = match plan(&order.routine, &live.arriving, self.setup.limits) {
+        let plan = match plan(&order.routine, &live.arriving, self.setup.limits) {
+            Ok(plan) => plan,
             Err(message) => return Some(Err(End::Refused { message })),
-            Ok(plan) => Run {
-                attempt,
-                program: order.routine.digest.clone(),
-                plan,
-                arguments: live.arriving.held(),
-                checkpoints: order.routine.signature.checkpoint,
-                checkpoint: living.and_then(|one| one.checkpoint),
-                leaving: living.is_some_and(|one| one.leaving),
-                wanted_on: living.and_then(|one| one.wanted_on.clone()),
-                in_memory: !self.book(client).is_logged(),
-                sync: self.is_synced(client),
-                asks: asking,
-                said,
-                doubts: doubt,
-                cancelled: live.cancelled.subscribe(),
-                started: is_started,
-                done: is_done,
-            },
         };
-        let heard = Hearing {
-            started,
-            asks,
-            doubts,
-            done,
+        let follower = Follower {
+            calls: Arc::clone(self),
+            attempt,
+            seen: None,
         };
-        Some(Ok(Made { run, heard, order }))
+        let run = Run {
+            attempt,
+            program: order.routine.digest.clone(),
+            arguments: live.arriving.held(),
+            checkpoints: order.routine.signature.checkpoint,
+            checkpoint: living.and_then(|one| one.checkpoint),
+            leaving: living.is_some_and(|one| one.leaving),
+            wanted_on: living.and_then(|one| one.wanted_on.clone()),
+            in_memory: !self.book(client).is_logged(),
+            sync: self.is_synced(client),
+            said: live
+                .asked
+                .begin(attempt.epoch, plan.places.contains(&Placed::Callback)),
+            cancelled: live.cancelled.subscribe(),
+            plan,
+            follower: Box::new(follower),
+        };
+        Some(Ok((run, order)))
     }
 }
 
