@@ -127,13 +127,18 @@ fn a_routine_that_asks_is_told_that_its_call_was_cancelled_and_ends_when_it_retu
     let mut program = here(&caller, "cancelled", &[]);
     let program = program.stdout(Stdio::piped()).stderr(Stdio::piped());
     let program = program.spawn().unwrap();
-    let mut note = None;
-    until("the routine is told", || {
-        note = caller.in_a_worker("told");
-        note.is_some()
-    });
-    let pid = caller.routine_pids(1, &[]);
-    std::fs::remove_file(note.unwrap()).unwrap();
+    let let_it_return = || {
+        let mut note = None;
+        until("the routine is told", || {
+            note = caller.in_a_worker("told");
+            note.is_some()
+        });
+        let pid = caller.routine_pids(1, &[]);
+        std::fs::remove_file(note.unwrap()).unwrap();
+        pid
+    };
+    let pid = let_it_return();
+    let_it_return(); // of one that is waited for while another thread cancels it
     assert_eq!(
         printed(&collect(program)),
         "cancelled: and another is not\n"
@@ -141,7 +146,7 @@ fn a_routine_that_asks_is_told_that_its_call_was_cancelled_and_ends_when_it_retu
     assert_eq!(
         caller.count_in_log("\"finished\""),
         2,
-        "the cancelled one has no result"
+        "the cancelled ones have no result"
     );
     assert!(!alive(pid[0]));
     caller.nothing_is_left();

@@ -142,7 +142,13 @@ impl Ledger {
         if released.any(|(_, call)| !matches!(call.stage, Stage::Done { .. })) {
             return Err("a call below is not done");
         }
-        client.calls = client.calls.split_off(&below);
+        while client
+            .calls
+            .first_key_value()
+            .is_some_and(|(number, _)| *number < below)
+        {
+            client.calls.pop_first();
+        }
         client.first_open = below;
         Ok(())
     }

@@ -6,11 +6,12 @@ use crate::codes::{
 use crate::loans::Loans;
 use crate::outputs::{Slot, kind, take};
 use crate::session_attributes::{Attributes, limits};
-use crate::sessions::{self, Library, library};
+use crate::sessions::{self, Asked, Library, library};
 use kumiko_idl::Formal;
 use std::ffi::{CStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 const VOID: i32 = -1;
 /// Most formals of a routine; c/entries.c has as many slots.
@@ -254,16 +255,17 @@ pub unsafe extern "C" fn kumiko_gridrpc_kinds(handle: *const Handle, kinds: *mut
     i32::try_from(count).unwrap_or(0)
 }
 
-/// Begins a session, and gives its number.
+/// Has a session begun by `begin`.
 ///
 /// # Safety
 /// `slots` are `count`, as [`kumiko_gridrpc_kinds`] said; all else as grpc.h says, and [`take`].
-unsafe fn begin(
+unsafe fn asked<T>(
     handle: *mut Handle,
     attributes: *mut Attributes,
     (slots, count): (*const Slot, usize),
     loans: Option<&mut Loans>,
-) -> Result<i32, Failed> {
+    begin: impl FnOnce(&Arc<Library>, Asked<'_>) -> Result<T, Failed>,
+) -> Result<T, Failed> {
     let library = library()?;
     // SAFETY: NULL or the caller's handle.
     let function = library.function(unsafe { number(handle)? })?;
@@ -273,7 +275,13 @@ unsafe fn begin(
     let slots = unsafe { std::slice::from_raw_parts(slots, count) };
     // SAFETY: they were read as the signature's kinds say, and addresses are the caller's (grpc.h).
     let given = unsafe { take(&function.signature, slots, loans)? };
-    library.begin(&function, handle as usize, given, limits)
+    let asked = Asked {
+        function: &function,
+        handle: handle as usize,
+        given,
+        limits,
+    };
+    begin(&library, asked)
 }
 
 /// For c/entries.c.
@@ -294,7 +302,7 @@ pub unsafe extern "C" fn kumiko_gridrpc_begin(
             return Err(Failed::bare(INVALID_SESSION_ID));
         }
         // SAFETY: this function's own promise.
-        let number = unsafe { begin(handle, attributes, (slots, count), None)? };
+        let number = unsafe { asked(handle, attributes, (slots, count), None, Library::begin)? };
         library()?.go_on();
         // SAFETY: not NULL, and the caller's variable.
         unsafe { *session = number };
@@ -317,8 +325,15 @@ pub unsafe extern "C" fn kumiko_gridrpc_call(
     let mut loans = Loans::default();
     let mut call = || {
         // SAFETY: this function's own promise; the caller waits until the loans are dropped.
-        let number = unsafe { begin(handle, attributes, (slots, count), Some(&mut loans))? };
-        library()?.wait_or(&[number])?.1
+        unsafe {
+            asked(
+                handle,
+                attributes,
+                (slots, count),
+                Some(&mut loans),
+                Library::call,
+            )
+        }
     };
     codes::told(call())
 }

@@ -17,8 +17,9 @@ use kumiko_client::{Client, SiteAddress};
 use kumiko_idl::Signature;
 use kumiko_rpc_client::{Calls, Carrier, Contact, ContactError, RpcError, Settings, Stages};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::future::Future;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -50,7 +51,7 @@ struct State {
     sessions: BTreeMap<i32, Session>,
     /// Of those that were waited for and had failed; for get_failed_sessionid.
     failed: VecDeque<i32>,
-    /// What became of sessions that were waited for.
+    /// Of those too: why. Of others that were waited for nothing is kept.
     errors: HashMap<i32, Code>,
     stages: BTreeMap<i32, Arc<Stages>>,
     /// Conversations: one goes on when its session is over, for the site hears last that the result is here.
@@ -63,6 +64,18 @@ pub struct Function {
     pub signature: Arc<Signature>,
     calls: Calls,
 }
+
+/// What a session is begun with.
+pub struct Asked<'a> {
+    pub function: &'a Arc<Function>,
+    /// The caller's handle, by its address.
+    pub handle: usize,
+    pub given: Given,
+    pub limits: Limits,
+}
+
+/// A session's conversation with its site, to its end.
+type Talk = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 struct Session {
     /// The caller's handle, by its address.
@@ -301,13 +314,52 @@ impl Library {
     }
 
     /// Begins a session, within these limits; its arguments are copied or lent already. It goes on while somebody waits, or after [`Library::go_on`].
-    pub fn begin(
-        self: &Arc<Self>,
-        function: &Arc<Function>,
-        handle: usize,
-        given: Given,
-        limits: Limits,
-    ) -> Result<i32, Failed> {
+    pub fn begin(self: &Arc<Self>, asked: Asked<'_>) -> Result<i32, Failed> {
+        let (session, talk) = self.open(asked)?;
+        self.go_on_with(talk);
+        Ok(session)
+    }
+
+    /// A session, until it is over: in the calling thread.
+    pub fn call(self: &Arc<Self>, asked: Asked<'_>) -> Result<(), Failed> {
+        let (session, mut talk) = self.open(asked)?;
+        let is_over = self.carrier.wait(async {
+            tokio::select! {
+                biased;
+                () = &mut talk => true,
+                () = self.until_ended(session) => false,
+            }
+        });
+        if !is_over {
+            self.go_on_with(talk);
+        }
+        self.wait_or(&[session])?.1
+    }
+
+    fn go_on_with(&self, talk: Talk) {
+        let mut state = lock(&self.state);
+        while state.talks.try_join_next().is_some() {}
+        state.talks.spawn_on(talk, self.carrier.handle());
+    }
+
+    /// Also by another thread, which cancels it.
+    async fn until_ended(&self, session: i32) {
+        loop {
+            let ended = self.ended.notified();
+            if self.is_over(session).unwrap_or(true) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn open(self: &Arc<Self>, asked: Asked<'_>) -> Result<(i32, Talk), Failed> {
+        let Asked {
+            function,
+            handle,
+            given,
+            limits,
+        } = asked;
         let Given {
             arguments,
             mut outputs,
@@ -343,7 +395,7 @@ impl Library {
                 .spawn(functions.answer(Arc::clone(&stages)));
         }
         let (library, function) = (Arc::downgrade(self), Arc::clone(function));
-        let talk = async move {
+        let talk = Box::pin(async move {
             let calls = &function.calls;
             let mut call = pin!(calls.call_seen(id, &function.name, &arguments, &stages));
             let came = tokio::select! {
@@ -367,11 +419,8 @@ impl Library {
             if result_is_here {
                 calls.acknowledge(id);
             }
-        };
-        let mut state = lock(&self.state);
-        while state.talks.try_join_next().is_some() {}
-        state.talks.spawn_on(talk, self.carrier.handle());
-        Ok(session)
+        });
+        Ok((session, talk))
     }
 
     /// What came is a session's end, if nothing was before.
@@ -428,8 +477,8 @@ impl Library {
                 let code = end
                     .as_ref()
                     .map_or_else(|failed| failed.code, |()| NO_ERROR);
-                state.errors.insert(over, code);
                 if code != NO_ERROR {
+                    state.errors.insert(over, code);
                     state.failed.push_back(over);
                 }
                 // A wait tells that it failed; why, get_error does.
@@ -479,6 +528,7 @@ impl Library {
                 _ => NO_ERROR,
             }),
             (None, Some(code)) => Ok(*code),
+            (None, None) if (1..=state.last_session).contains(&session) => Ok(NO_ERROR),
             (None, None) => Err(Failed::bare(INVALID_SESSION_ID)),
         }
     }
@@ -493,8 +543,7 @@ impl Library {
             }
             None => {
                 let stages = Arc::clone(state.stages.get(&session)?);
-                let code = state.errors.get(&session);
-                Some((stages, Some(code == Some(&NO_ERROR))))
+                Some((stages, Some(!state.errors.contains_key(&session))))
             }
         }
     }

@@ -86,7 +86,7 @@ pub fn wait_asked<'py, T: Send, Q: Send>(
     let mut future = pin!(future);
     let mut slice = |length| {
         let slice = || {
-            carrier.block_on(async {
+            carrier.wait(async {
                 tokio::select! {
                     done = future.as_mut() => Slice::Done(done),
                     Some(question) = questions.recv() => Slice::Asked(question),

@@ -71,9 +71,14 @@ impl Carrier {
             let mut nobody = Context::from_waker(Waker::noop());
             future.as_mut().poll(&mut nobody)
         };
-        if let Poll::Ready(output) = at_once {
-            return output;
+        match at_once {
+            Poll::Ready(output) => output,
+            Poll::Pending => self.wait(future),
         }
+    }
+
+    /// As [`Carrier::block_on`], of what has to wait: what it wakes at first wakes no thread either.
+    pub fn wait<F: Future>(&self, future: F) -> F::Output {
         let since = Instant::now();
         self.waiting.fetch_add(1, Ordering::SeqCst);
         self.begun.fetch_add(1, Ordering::SeqCst);

@@ -2,13 +2,21 @@
 
 #include "check.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 static volatile int begun;
 
 static void asks(int *round) { begun = *round; }
 
+static void *cancels(void *unused) {
+    while (!begun) usleep(10 * 1000);
+    CHECK(grpc_cancel_all(), GRPC_NO_ERROR);
+    return unused;
+}
+
 int main(void) {
+    pthread_t other;
     grpc_function_handle_t until;
     grpc_sessionid_t id;
     int rounds = 0;
@@ -21,6 +29,10 @@ int main(void) {
     CHECK(grpc_cancel(id), GRPC_NO_ERROR);
     CHECK(grpc_wait(id), GRPC_SESSION_FAILED);
     CHECK(grpc_get_error(id), GRPC_CANCELED_NP);
+    begun = 0;
+    CHECK(pthread_create(&other, NULL, cancels, NULL), 0);
+    CHECK(grpc_call(&until, 1000000, &rounds, asks), GRPC_SESSION_FAILED); /* who waits for it hears so */
+    CHECK(pthread_join(other, NULL), 0);
     rounds = 0;
     CHECK(grpc_call(&until, 3, &rounds, asks), GRPC_NO_ERROR); /* another process has it */
     CHECK(rounds, 3);
