@@ -274,12 +274,19 @@ impl Book {
         pending.told
     }
 
+    /// It is brought to the disk as soon as it is written, for somebody will wait for that.
+    pub fn hurry<T>(&self, pending: &Pending<T>) {
+        if let Some(log) = &self.log {
+            log.sync(pending.record);
+        }
+    }
+
     /// Waits until all up to this record is on the disk.
     pub async fn on_disk(&self, record: u64) {
         let Some(log) = &self.log else { return };
         let mut written = log.written();
         if written.borrow().synced < record {
-            log.sync();
+            log.sync(record);
             // Its thread ends after this.
             let _ = written.wait_for(|written| written.synced >= record).await;
         }

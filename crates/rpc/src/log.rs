@@ -62,7 +62,8 @@ enum Ask {
     /// With the wall clock's time, which nothing is decided by.
     Write(Vec<Record>, i64),
     Forget(Vec<i64>),
-    Sync,
+    /// All up to this record, and with it what is written by then.
+    Sync(u64),
 }
 
 impl Ask {
@@ -155,10 +156,10 @@ impl Log {
         let _ = self.asks.send(Ask::Write(records, at_ms));
     }
 
-    /// Somebody waits until all that was taken is on the disk.
-    pub fn sync(&self) {
+    /// Somebody waits until all up to this record is on the disk, or soon will.
+    pub fn sync(&self, record: u64) {
         // The thread ends only after this side has gone.
-        let _ = self.asks.send(Ask::Sync);
+        let _ = self.asks.send(Ask::Sync(record));
     }
 
     /// It is time to look for records that are not needed any more.
@@ -315,26 +316,29 @@ fn keep(
         };
         let mut batch = match first {
             Ok(first) => vec![first],
-            Err(RecvTimeoutError::Timeout) => vec![Ask::Sync],
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => break,
         };
         // That a client has its outcome hurries nobody: mostly the next call comes at once, and one commit does for both.
-        if batch.iter().all(Ask::may_wait) {
+        if !batch.is_empty() && batch.iter().all(Ask::may_wait) {
             batch.extend(asked.recv_timeout(MAY_WAIT));
         }
         batch.extend(asked.try_iter());
-        if batch.iter().any(|ask| !matches!(ask, Ask::Sync)) {
+        if batch.iter().any(|ask| !matches!(ask, Ask::Sync(_))) {
             until_done(tell, || write(&mut connection, &batch));
             unsynced.get_or_insert_with(Instant::now);
             let last = batch.iter().rev().find_map(|ask| match ask {
                 Ask::Write(records, _) => records.last().map(|record| record.number),
-                Ask::Forget(_) | Ask::Sync => None,
+                Ask::Forget(_) | Ask::Sync(_) => None,
             });
             if let Some(last) = last {
                 tell.send_modify(|written| written.record = last);
             }
         }
-        let is_due = batch.iter().any(|ask| matches!(ask, Ask::Sync));
+        let synced = tell.borrow().synced;
+        let is_due = batch
+            .iter()
+            .any(|ask| matches!(ask, Ask::Sync(record) if *record > synced));
         if unsynced.is_some_and(|since| is_due || since.elapsed() >= SYNC_WITHIN) {
             sync(&connection, wal, tell);
             unsynced = None;
@@ -400,7 +404,7 @@ fn write(connection: &mut Connection, batch: &[Ask]) -> rusqlite::Result<()> {
                         delete.execute([number])?;
                     }
                 }
-                Ask::Sync => {}
+                Ask::Sync(_) => {}
             }
         }
     }
@@ -515,7 +519,7 @@ mod tests {
             write(&log, &mut ledger, [registered(client)]);
             until(&|one| one.record == client);
             let was_synced = log.written().borrow().synced;
-            log.sync();
+            log.sync(client);
             let took = until(&|one| one.synced == client);
             at_once += u32::from(was_synced < client && took < SYNC_WITHIN);
         }

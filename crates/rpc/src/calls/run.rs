@@ -252,6 +252,9 @@ impl<B: BatchSystem> Inner<B> {
         loop {
             match book.ask(&decide) {
                 Ok(pending) => {
+                    if self.is_awaited(attempt) {
+                        book.hurry(&pending);
+                    }
                     self.free(free);
                     let told = self.settled(book, pending).await;
                     self.act(book, told);
@@ -264,6 +267,12 @@ impl<B: BatchSystem> Inner<B> {
                 }
             }
         }
+    }
+
+    /// Somebody waits for the outcome of its call now.
+    fn is_awaited(&self, attempt: AttemptId) -> bool {
+        let live = self.live(attempt.call);
+        live.is_some_and(|live| live.changes.receiver_count() > 0)
     }
 
     fn free(self: &Arc<Self>, worker: Option<u64>) {
