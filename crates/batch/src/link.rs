@@ -103,8 +103,7 @@ impl Link {
         }
     }
 
-    /// A connection from here on takes commands. Without one, whoever follows the attempt finds out why.
-    /// It does not block.
+    /// A connection, which does not block, from here on takes commands. Without one, whoever follows the attempt finds out why.
     pub fn connected(&self, stream: io::Result<UnixStream>) {
         let stream = stream.and_then(Socket::new).ok().map(Arc::new);
         self.set_connection(stream);

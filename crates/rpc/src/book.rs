@@ -1,7 +1,7 @@
 //! The calls of one kind of durability: their ledger, and its log if there is one. What is done here is done when it is written, and what is
 //! said is said when it is on the disk (spec/rpc P23). Not here: what is done because of it (`calls`), bytes of calls (`store`).
 
-use crate::log::{Log, LogError};
+use crate::log::{Log, LogError, Written};
 use kumiko_call::call::{Call, Stage};
 use kumiko_call::decide::{Action, new_actions};
 use kumiko_call::event::{Event, Record, Recorded};
@@ -246,13 +246,7 @@ impl Book {
 
     /// Waits until what was decided by outlives this process, be it news or not.
     pub async fn written<T>(&self, pending: Pending<T>) -> Told<T> {
-        if let Some(log) = &self.log {
-            let mut written = log.written();
-            // Its thread ends after this.
-            let _ = written
-                .wait_for(|written| written.record >= pending.record)
-                .await;
-        }
+        self.until(|written| written.record >= pending.record).await;
         pending.told
     }
 
@@ -264,13 +258,7 @@ impl Book {
 
     /// As [`Book::recorded`], for what hurries nobody: it goes to the disk with what does, or after a while.
     pub async fn recorded_in_time<T>(&self, pending: Pending<T>) -> Told<T> {
-        if let Some(log) = &self.log {
-            let mut written = log.written();
-            // Its thread ends after this.
-            let _ = written
-                .wait_for(|written| written.synced >= pending.record)
-                .await;
-        }
+        self.until(|written| written.synced >= pending.record).await;
         pending.told
     }
 
@@ -284,11 +272,17 @@ impl Book {
     /// Waits until all up to this record is on the disk.
     pub async fn on_disk(&self, record: u64) {
         let Some(log) = &self.log else { return };
-        let mut written = log.written();
-        if written.borrow().synced < record {
+        if log.written().borrow().synced < record {
             log.sync(record);
+        }
+        self.until(|written| written.synced >= record).await;
+    }
+
+    /// Waits until the log is so far; not at all, if there is none.
+    async fn until(&self, is_there: impl Fn(&Written) -> bool) {
+        if let Some(log) = &self.log {
             // Its thread ends after this.
-            let _ = written.wait_for(|written| written.synced >= record).await;
+            let _ = log.written().wait_for(|written| is_there(written)).await;
         }
     }
 }
