@@ -10,11 +10,29 @@ use std::time::Duration;
 
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// Both, and one session with the site.
+/// One that runs, with no site.
+pub struct Own(Engine);
+
+impl Own {
+    /// With variables of the testbed's.
+    pub fn up(name: &'static str, testbed: &[(&str, &str)]) -> Result<Own, Failure> {
+        Engine::own(name, testbed, "bench")
+            .map(Own)
+            .ok_or_else(|| Failure::unexpected(format!("{name} cannot be brought up here")))
+    }
+
+    /// What one of the engine's commands printed.
+    pub fn asked(&self, name: &str, arguments: &[&str]) -> Result<String, Failure> {
+        let output = wait::output(self.0.command(name).args(arguments), WITHIN)?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+/// One, a site on it, and one session with the site.
 pub struct OnEngine {
     pub client: Client,
     _site: Site,
-    engine: Engine,
+    pub engine: Own,
 }
 
 impl OnEngine {
@@ -25,14 +43,13 @@ impl OnEngine {
         testbed: &[(&str, &str)],
         options: &[&str],
     ) -> Result<OnEngine, Failure> {
-        let engine = Engine::own(name, testbed, "bench")
-            .ok_or_else(|| Failure::unexpected(format!("{name} cannot be brought up here")))?;
+        let engine = Own::up(name, testbed)?;
         let mut start = vec!["--batch", name];
         start.extend(options);
         let place = Place {
             before: &[],
             start: &start,
-            environment: &engine.environment(),
+            environment: &engine.0.environment(),
         };
         let site = Site::at(bench, &place)?;
         let client = bench.runtime.block_on(site.connect())?;
@@ -41,11 +58,5 @@ impl OnEngine {
             _site: site,
             engine,
         })
-    }
-
-    /// What one of the engine's commands printed.
-    pub fn asked(&self, name: &str, arguments: &[&str]) -> Result<String, Failure> {
-        let output = wait::output(self.engine.command(name).args(arguments), WITHIN)?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 }

@@ -5,6 +5,7 @@
 //! Not here: several hosts that are machines; MPI.
 
 mod carried;
+mod many;
 mod rows;
 mod together;
 
@@ -18,17 +19,19 @@ use std::path::PathBuf;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 9] = [
+const ROWS: [(&str, Measure); 10] = [
     ("pilot", rows::pilot),
     ("slurm", rows::slurm),
     ("condor", rows::condor),
-    ("many", rows::many),
+    ("many", many::slurm),
+    ("many_condor", many::condor),
     ("together", together::together),
     ("carried_write", carried::written),
     ("carried_read", carried::read),
     ("carried_again", carried::again),
     ("carried_small", carried::small),
 ];
+
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// Fewer rounds: a glance.

@@ -1,4 +1,4 @@
-//! The rows of `bench batch`. A job is `/bin/true` under the default policy; its time is from the submission on an open session
+//! The rows of `bench batch` of one short job. A job is `/bin/true` under the default policy; its time is from the submission on an open session
 //! until its exit was seen there.
 
 use crate::bench::Bench;
@@ -18,15 +18,12 @@ const PILOT_CONDOR: &str = "warm pilot in HTCondor";
 const OURS: &str = "kumiko job";
 const OWN_SLURM: &str = "sbatch, until squeue says so";
 const OWN_CONDOR: &str = "condor_submit, until its log says so";
-const MANY_PILOTS: &str = "200 jobs by pilots";
-const MANY_OWN: &str = "200 jobs by sbatch --array";
-/// Of each row, at once.
-const MANY: usize = 200;
 const ENGINE_WITHIN: Duration = Duration::from_secs(120);
 /// How often an engine's own command is asked whether a job has ended.
 const ASK: Duration = Duration::from_millis(10);
 
-async fn one(client: &Client) -> Result<f64, Failure> {
+/// One job, until its end.
+pub(super) async fn one(client: &Client) -> Result<f64, Failure> {
     let begun = Instant::now();
     let exec = within("the submission", client.exec(job("/bin/true", &[]))).await?;
     let mut attached = exec.map_err(|e| Failure::said("submitting", &e))?;
@@ -35,7 +32,7 @@ async fn one(client: &Client) -> Result<f64, Failure> {
 }
 
 /// Looks until it is so.
-fn until(what: &str, mut so: impl FnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
+pub(super) fn until(what: &str, mut so: impl FnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
     let begun = Instant::now();
     while !so()? {
         if begun.elapsed() > ENGINE_WITHIN {
@@ -100,7 +97,7 @@ pub fn slurm(bench: &Bench) -> Row {
         let own = || {
             let begun = Instant::now();
             let line = ["--parsable", "--output=/dev/null", "--wrap=/bin/true"];
-            let number = there.asked("sbatch", &line)?;
+            let number = there.engine.asked("sbatch", &line)?;
             until("the end of Slurm's job", || {
                 let line = [
                     "--noheader",
@@ -109,7 +106,7 @@ pub fn slurm(bench: &Bench) -> Row {
                     "--jobs",
                     &number,
                 ];
-                Ok(there.asked("squeue", &line)? == "COMPLETED")
+                Ok(there.engine.asked("squeue", &line)? == "COMPLETED")
             })?;
             Ok(begun.elapsed().as_secs_f64())
         };
@@ -148,7 +145,7 @@ pub fn condor(bench: &Bench) -> Row {
         let own = || {
             let begun = Instant::now();
             let _ = std::fs::remove_file(&log); // of the round before
-            there.asked("condor_submit", &["-terse", &description.to_string_lossy()])?;
+            there.engine.asked("condor_submit", &["-terse", &description.to_string_lossy()])?;
             until("the end of HTCondor's job", || {
                 let told = std::fs::read_to_string(&log).unwrap_or_default();
                 Ok(told.contains("\n005 ("))
@@ -163,55 +160,6 @@ pub fn condor(bench: &Bench) -> Row {
         ];
         rounds::take(row, bench.rounds(20), contenders);
         row.note("HTCondor with the settings of testbeds/condor; both keep their claim for 10 s.");
-        Ok(())
-    })
-}
-
-pub fn many(bench: &Bench) -> Row {
-    let goals = vec![Goal {
-        text: "≥ 5 × the engine's own rate",
-        ours: MANY_PILOTS,
-        reach: Reach::AtLeastTimes {
-            theirs: MANY_OWN,
-            times: 5.0,
-        },
-    }];
-    let row = Row::new("many", "200 short jobs on the same slots of Slurm", goals);
-    or_missing(row, |row| {
-        let there = OnEngine::up(bench, "slurm", &[], &["--pilots", "32..32"])?;
-        let pilots = || {
-            let begun = Instant::now();
-            bench.runtime.block_on(async {
-                let all = (0..MANY).map(|_| one(&there.client));
-                for done in futures_util::future::join_all(all).await {
-                    done?;
-                }
-                Ok(MANY as f64 / begun.elapsed().as_secs_f64())
-            })
-        };
-        let alone = OnEngine::up(bench, "slurm", &[], &[])?;
-        let own = || {
-            let begun = Instant::now();
-            let array = format!("--array=1-{MANY}%32");
-            let line = [
-                "--parsable",
-                "--output=/dev/null",
-                &array,
-                "--wrap=/bin/true",
-            ];
-            let number = alone.asked("sbatch", &line)?;
-            until("the end of Slurm's jobs", || {
-                let line = ["--noheader", "--jobs", &number];
-                Ok(alone.asked("squeue", &line)?.is_empty())
-            })?;
-            Ok(MANY as f64 / begun.elapsed().as_secs_f64())
-        };
-        let contenders = vec![
-            Contender::new(MANY_PILOTS, Unit::PerSecond, pilots),
-            Contender::new(MANY_OWN, Unit::PerSecond, own),
-        ];
-        rounds::take(row, bench.rounds(5), contenders);
-        row.note("32 slots of one processor each; each job of ours is durable, sandboxed, and its end recorded.");
         Ok(())
     })
 }

@@ -83,7 +83,7 @@ impl<'a> Hosts<'a> {
             &output,
             &path(&script),
         ];
-        self.there.asked("sbatch", &line)?;
+        self.there.engine.asked("sbatch", &line)?;
         let text = std::fs::read_to_string(&said).doing(|| "reading what Slurm's job said")?;
         let (said, took) = text.rsplit_once("took ").unwrap_or((&text, ""));
         let took: f64 = took
