@@ -32,7 +32,10 @@ pub(super) async fn one(client: &Client) -> Result<f64, Failure> {
 }
 
 /// Looks until it is so.
-pub(super) fn until(what: &str, mut so: impl FnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
+pub(super) fn until(
+    what: &str,
+    mut so: impl FnMut() -> Result<bool, Failure>,
+) -> Result<(), Failure> {
     let begun = Instant::now();
     while !so()? {
         if begun.elapsed() > ENGINE_WITHIN {
@@ -145,7 +148,9 @@ pub fn condor(bench: &Bench) -> Row {
         let own = || {
             let begun = Instant::now();
             let _ = std::fs::remove_file(&log); // of the round before
-            there.engine.asked("condor_submit", &["-terse", &description.to_string_lossy()])?;
+            there
+                .engine
+                .asked("condor_submit", &["-terse", &description.to_string_lossy()])?;
             until("the end of HTCondor's job", || {
                 let told = std::fs::read_to_string(&log).unwrap_or_default();
                 Ok(told.contains("\n005 ("))
