@@ -283,6 +283,26 @@ pub fn go_on_to_the_end(pids: &[u32]) {
     });
 }
 
+/// The process that has locked a spool.
+pub fn runner_of(spool: &Path) -> u32 {
+    let name = spool.display().to_string();
+    let mut found = None;
+    until("a runner has the spool", || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        found = processes
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .find(|pid: &u32| {
+                let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
+                let paths = open.into_iter().flatten().flatten();
+                paths
+                    .filter_map(|fd| std::fs::read_link(fd.path()).ok())
+                    .any(|path| path.starts_with(&name) && path.ends_with("status.new"))
+            });
+        found.is_some()
+    });
+    found.unwrap()
+}
+
 /// Is there a process of this number that is not a zombie.
 pub fn alive(pid: u32) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).is_ok_and(

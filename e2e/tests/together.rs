@@ -9,7 +9,7 @@ mod grid;
 
 use grid::{Grid, port};
 use kumiko_e2e::adversity::refused;
-use kumiko_e2e::{Person, collect, kill, told, until};
+use kumiko_e2e::{Person, collect, kill, runner_of, told, until};
 use serde_json::Value;
 use std::process::{Child, Stdio};
 
@@ -247,24 +247,4 @@ fn a_client_that_is_killed_inside_the_barrier_holds_nothing_for_long() {
     }
     let story = three.sites[0].ok(["job", "explain", "last"]);
     assert!(story.contains("was heard of for 10 s"), "{story}");
-}
-
-/// The process that has locked a spool.
-fn runner_of(spool: &std::path::Path) -> u32 {
-    let name = spool.display().to_string();
-    let mut found = None;
-    until("a runner has the spool", || {
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        found = processes
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .find(|pid: &u32| {
-                let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
-                let paths = open.into_iter().flatten().flatten();
-                paths
-                    .filter_map(|fd| std::fs::read_link(fd.path()).ok())
-                    .any(|path| path.starts_with(&name) && path.ends_with("status.new"))
-            });
-        found.is_some()
-    });
-    found.unwrap()
 }

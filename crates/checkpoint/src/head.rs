@@ -88,6 +88,21 @@ pub fn sum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
+/// The bytes that are left in a reader: how many, and their sum.
+pub fn sum_of(from: &mut impl Read) -> io::Result<(u64, u32)> {
+    let (mut sum, mut bytes) = (crc32fast::Hasher::new(), 0);
+    let mut buffer = vec![0; BLOCK_MOST_BYTES as usize];
+    loop {
+        let got = match from.read(&mut buffer) {
+            Ok(0) => return Ok((bytes, sum.finalize())),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            got => got?,
+        };
+        sum.update(buffer.get(..got).unwrap_or_default());
+        bytes += got as u64;
+    }
+}
+
 impl Head {
     /// The form in the file.
     pub fn to_bytes(&self) -> Vec<u8> {

@@ -10,7 +10,7 @@ pub use chain::{Kept, MOST_FILES, Name, apply};
 pub use criu::{Criu, Kernel, LEAST, LINE_MOST_BYTES, Unfit};
 pub use head::{
     BLOCK_MOST_BYTES, BadCheckpoint, Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, State,
-    sum,
+    sum, sum_of,
 };
 pub use interval::{MOST, OFTEN, interval};
 

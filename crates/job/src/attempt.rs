@@ -48,9 +48,22 @@ pub struct AttemptSpec {
     /// Its runner reports `Beat` so often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beat_ms: Option<u64>,
+    /// None: its guest is not dumped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dumps: Option<Dumps>,
     /// One of `BatchSystem::hosts`, on which it begins if it still can; the runner has no use for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_on: Option<String>,
+}
+
+/// A guest that CRIU may dump, if its policy and all else admits it (spec/checkpoint, K52).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dumps {
+    /// Where dumps lie, of this and earlier attempts of the job.
+    pub folder: PathBuf,
+    /// Where criu is looked for: the site's PATH.
+    pub path: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

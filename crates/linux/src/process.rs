@@ -145,6 +145,34 @@ pub fn copy(work: impl FnOnce() -> u8) -> io::Result<i32> {
     }
 }
 
+/// The processes that are seen now of that process's own namespace of processes: their numbers here, and there.
+pub fn in_namespace_of(pid: i32) -> io::Result<Vec<(i32, i32)>> {
+    let space = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid"));
+    let wanted = space(pid)?;
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(here) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // Of others it is not told, and one may be gone by now.
+        if space(here).is_ok_and(|found| found == wanted) {
+            all.extend(number_within(here)?.map(|there| (here, there)));
+        }
+    }
+    Ok(all)
+}
+
+/// Its number in the innermost namespace that it has one in; None: it is gone.
+fn number_within(pid: i32) -> io::Result<Option<i32>> {
+    let status = match std::fs::read_to_string(format!("/proc/{pid}/status")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        status => status?,
+    };
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    Ok(line.and_then(|line| line.split_whitespace().last()?.parse().ok()))
+}
+
 /// Takes the end of any child that has ended, and tells its process number.
 pub fn reap_any() -> Option<i32> {
     let ended = rustix::process::wait(rustix::process::WaitOptions::NOHANG);

@@ -15,6 +15,11 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
 }
 
+/// The number by which the kernel names a pipe, or any file of its filesystem (st_ino).
+pub fn number(file: impl AsFd) -> io::Result<u64> {
+    Ok(rustix::fs::fstat(file)?.st_ino)
+}
+
 /// Makes this pipe hold more; returns what it holds now. Refused over /proc/sys/fs/pipe-max-size, and over
 /// pipe-user-pages-soft of the account (pipe(7)).
 pub fn set_pipe_size(pipe: impl AsFd, bytes: usize) -> io::Result<usize> {

@@ -8,7 +8,7 @@ use crate::files::Files;
 use crate::keeper::{Act, Ask};
 use crate::setup::{self, Closed, Effective};
 use kumiko_job::admission::Capacity;
-use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome};
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Dumps, Outcome};
 use kumiko_job::contract::{BatchError, BatchSystem, Refusal};
 use kumiko_job::decide::Action;
 use kumiko_job::description::Stdin;
@@ -113,7 +113,7 @@ impl<B: BatchSystem> Act for Actor<B> {
             }
             Action::Remind { number, .. } => drop(runtime.spawn(self.remind(cell, number))),
             Action::Discard { .. } => drop(runtime.spawn_blocking(move || self.discard(&cell))),
-            Action::Settle(attempt) => drop(runtime.spawn(self.settle(attempt))),
+            Action::Settle(attempt) => drop(runtime.spawn(self.settle(attempt, cell))),
             Action::Erase { job, last_epoch } => {
                 drop(runtime.spawn(self.erase(job, last_epoch, cell)))
             }
@@ -203,8 +203,7 @@ impl<B: BatchSystem> Actor<B> {
                 .entry("X509_USER_PROXY".to_owned())
                 .or_insert_with(|| format!("{JOB_DIRECTORY}/{PROXY}"));
         }
-        // Of several each would take the others' for its own.
-        if description.rerun && description.count == 1 {
+        if may_checkpoint(job) {
             environment
                 .entry("KUMIKO_CHECKPOINT".to_owned())
                 .or_insert_with(|| format!("{JOB_DIRECTORY}/{CHECKPOINT}"));
@@ -243,6 +242,10 @@ impl<B: BatchSystem> Actor<B> {
                 .map(|hold_s| hold_s.saturating_mul(1000)),
             alone_ms: None,
             beat_ms: None,
+            dumps: may_checkpoint(job).then(|| Dumps {
+                folder: self.files.dumps_of(job.id),
+                path: std::env::var("PATH").unwrap_or_default(),
+            }),
             wanted_on: job.wanted_on(attempt.epoch).map(str::to_owned),
         })
     }
@@ -333,8 +336,14 @@ impl<B: BatchSystem> Actor<B> {
         }
     }
 
-    async fn settle(self: Arc<Self>, attempt: AttemptId) {
+    async fn settle(self: Arc<Self>, attempt: AttemptId, cell: Arc<Cell>) {
         self.batch.command(attempt, AttemptCommand::Settled).await;
+        if may_checkpoint(&cell.job()) && cell.job().program_is_over() {
+            let removed = tokio::task::spawn_blocking(move || self.files.remove_dumps(attempt.job));
+            if let Ok(Err(error)) = removed.await {
+                tracing::warn!(job = %attempt.job, %error, "dumps of an ended job stay until it is removed");
+            }
+        }
     }
 
     async fn erase(self: Arc<Self>, job: JobId, last_epoch: u32, cell: Arc<Cell>) {
@@ -361,6 +370,11 @@ impl<B: BatchSystem> Actor<B> {
             Err(_) => {}
         }
     }
+}
+
+/// Of several instances each would take the others' checkpoints for its own.
+fn may_checkpoint(job: &Job) -> bool {
+    job.description.rerun && job.description.count == 1
 }
 
 pub fn not_placed(job: JobId, error: &std::io::Error) -> Refusal {

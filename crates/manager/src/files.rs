@@ -22,6 +22,7 @@ const LET_GO: Duration = Duration::from_secs(1);
 pub struct Files {
     pub jobs: PathBuf,
     pub uploads: PathBuf,
+    pub dumps: PathBuf,
     pub log: PathBuf,
     pub lock: PathBuf,
 }
@@ -42,6 +43,7 @@ impl Files {
         Files {
             jobs: directory.join("jobs"),
             uploads: directory.join("uploads"),
+            dumps: directory.join("dumps"),
             log: directory.join("events.db"),
             lock: directory.join("lock"),
         }
@@ -84,7 +86,7 @@ impl Files {
     }
 
     pub fn make(&self) -> Result<(), OpenError> {
-        for path in [&self.jobs, &self.uploads] {
+        for path in [&self.jobs, &self.uploads, &self.dumps] {
             private_dir(path).map_err(|cause| OpenError::Directory {
                 path: path.clone(),
                 cause,
@@ -96,6 +98,16 @@ impl Files {
     /// The folder of a job, which its guest sees as its own.
     pub fn job(&self, job: JobId) -> PathBuf {
         self.jobs.join(job.to_string())
+    }
+
+    /// Where dumps of a job's guests lie, which no guest sees.
+    pub fn dumps_of(&self, job: JobId) -> PathBuf {
+        self.dumps.join(job.to_string())
+    }
+
+    /// Nobody goes on from dumps of this job any more.
+    pub fn remove_dumps(&self, job: JobId) -> io::Result<()> {
+        Dir::open(&self.dumps)?.remove_all(job.to_string())
     }
 
     /// Makes the job's own directory, from its upload if it has one.
@@ -119,6 +131,7 @@ impl Files {
 
     /// Removes what is left of a job on disk.
     pub fn erase(&self, job: JobId, input: Option<&str>) -> io::Result<()> {
+        self.remove_dumps(job)?;
         Dir::open(&self.jobs)?.remove_all(job.to_string())?;
         input.map_or(Ok(()), |input| self.remove_upload(input))
     }

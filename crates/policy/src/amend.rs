@@ -182,6 +182,7 @@ pub fn parse_amendment(text: &str, source: &str) -> Result<Policy, AmendError> {
             policy.limiter.is_some(),
             "who keeps the network's rate is settled",
         ),
+        (policy.dump.is_some(), "whether it is dumped is settled"),
         (policy.vo.is_some(), "the organisation is settled"),
         (
             policy.limits != empty.limits,

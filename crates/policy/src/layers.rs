@@ -73,6 +73,9 @@ pub fn nest<'a>(
             // At no site: whose machine it is says so.
             effective.complete = policy.complete;
         }
+        if !of_site && effective.dump.is_none() {
+            effective.dump = policy.dump;
+        }
     }
     Ok(effective)
 }

@@ -25,6 +25,10 @@ pub(crate) fn over_default(default: &Policy, site: &Policy) -> Result<Policy, Na
         changed.complete = site.complete;
         take_origin(&mut changed.origins, site, "complete");
     }
+    if site.dump.is_some() {
+        changed.dump = site.dump;
+        take_origin(&mut changed.origins, site, "dump");
+    }
     if site.limiter.is_some() {
         changed.limiter = site.limiter;
         take_origin(&mut changed.origins, site, "limiter");
@@ -86,6 +90,11 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         (_, Some(true)) => Some(true),
     };
     let limiter = limiter(base, below)?;
+    // So with the filter: only a site gives it up, and it is back once it is asked for.
+    let dump = match (base.dump, below.dump) {
+        (above, Some(true) | None) => above,
+        (_, Some(false)) => Some(false),
+    };
     for (key, changed) in [
         ("mechanism", mechanism != base.mechanism),
         ("network", network != base.network),
@@ -96,6 +105,7 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         ("strict", below.strict && !base.strict),
         ("complete", complete != base.complete),
         ("limiter", limiter != base.limiter),
+        ("dump", dump != base.dump),
     ] {
         if changed {
             take_origin(&mut origins, below, key);
@@ -111,6 +121,7 @@ pub fn narrow(base: &Policy, below: &Policy) -> Result<Policy, NarrowError> {
         strict: base.strict || below.strict,
         complete,
         limiter,
+        dump,
         vo: below.vo.clone().or_else(|| base.vo.clone()),
         origins,
         layers: base.layers.iter().chain(&below.layers).cloned().collect(),

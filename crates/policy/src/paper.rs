@@ -230,6 +230,7 @@ impl Reader<'_> {
             }
             ("etc:", "strict") => std::mem::replace(&mut self.policy.strict, parsed == 1),
             ("etc:", "complete") => self.policy.complete.replace(parsed == 1).is_some(),
+            ("etc:", "dump") => self.policy.dump.replace(parsed == 1).is_some(),
             ("etc:", "limiter") => {
                 let limiter = usize::try_from(parsed).ok();
                 let limiter = limiter.and_then(|at| NetworkLimiter::ALL.get(at).copied());
@@ -237,7 +238,7 @@ impl Reader<'_> {
             }
             (section, found) => {
                 let expected = if section == "etc:" {
-                    "trace_fork, network, strict, complete or limiter"
+                    "trace_fork, network, strict, complete, limiter or dump"
                 } else {
                     "disk or net"
                 };

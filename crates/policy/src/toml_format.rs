@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 const KEYS: &str =
-    "mechanism, network, further_processes, strict, complete, limiter, vo, paths, limits";
+    "mechanism, network, further_processes, strict, complete, limiter, dump, vo, paths, limits";
 const RULE_KEYS: &str = "access, real, optional, size_mib, execute";
 const NETWORK_KEYS: &str = "access, allow, deny";
 const LIMIT_KEYS: &str = "disk_kbyte_s, network_kbyte_s, cpu_percent, memory_mib, processes, open_files, cpu_time_s, \
@@ -72,7 +72,13 @@ impl Reader<'_> {
         let name = key.get_ref().as_ref();
         if matches!(
             name,
-            "mechanism" | "network" | "further_processes" | "strict" | "complete" | "limiter"
+            "mechanism"
+                | "network"
+                | "further_processes"
+                | "strict"
+                | "complete"
+                | "limiter"
+                | "dump"
         ) {
             self.note(policy, name, key.span());
         }
@@ -91,6 +97,7 @@ impl Reader<'_> {
             "further_processes" => policy.further_processes = Some(self.boolean((key, value))?),
             "strict" => policy.strict = self.boolean((key, value))?,
             "complete" => policy.complete = Some(self.boolean((key, value))?),
+            "dump" => policy.dump = Some(self.boolean((key, value))?),
             "limiter" => {
                 let name = self.string((key, value))?;
                 let limiter = NetworkLimiter::from_name(name);

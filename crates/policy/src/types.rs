@@ -47,6 +47,9 @@ pub struct Policy {
     /// Who keeps the network's rate (P92).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limiter: Option<NetworkLimiter>,
+    /// May guests that could be dumped by CRIU do without the filter of system calls that prevents it (P94)?
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dump: Option<bool>,
     /// The virtual organisation that it speaks for, or under whose policy it asks to be put (P43).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vo: Option<String>,
@@ -385,6 +388,7 @@ impl Policy {
             strict: false,
             complete: None,
             limiter: None,
+            dump: None,
             vo: None,
             origins: BTreeMap::new(),
             layers: Vec::new(),
@@ -412,6 +416,11 @@ impl Policy {
     /// What holds when nothing was said: the job is held from outside.
     pub fn limiter(&self) -> NetworkLimiter {
         self.limiter.unwrap_or_default()
+    }
+
+    /// What holds when nothing was said: every guest has its filter.
+    pub fn dump(&self) -> bool {
+        self.dump.unwrap_or(false)
     }
 
     /// What holds for further processes when nothing was said.

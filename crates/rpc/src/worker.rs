@@ -286,6 +286,7 @@ impl<B: BatchSystem> Worker<B> {
             hold_ms: None,
             alone_ms: Some(ALONE_MS),
             beat_ms: self.shop.elsewhere.then_some(BEAT_MS),
+            dumps: None,
             wanted_on,
         })
     }

@@ -1,7 +1,10 @@
 //! The life of one attempt: guests, streams, deadlines and commands around one poll (spec/jobs/runner.md, R8 to R14).
 
+mod dumping;
+
 use crate::alone::Alone;
 use crate::control::Control;
+use crate::dumps::Dumps;
 use crate::feed::Feed;
 use crate::mpi::{self, Library};
 use crate::news::{Facts, index};
@@ -33,6 +36,9 @@ pub mod token {
     pub const STDIN: u64 = 2;
     pub const STDOUT: u64 = 3;
     pub const STDERR: u64 = 4;
+    /// CRIU, and whoever makes a dump of what it wrote.
+    pub const DUMP: u64 = 5;
+    pub const KEPT: u64 = 6;
     /// And the guest's rank.
     pub const GUEST: u64 = 16;
 }
@@ -72,6 +78,7 @@ pub struct Life {
     early: Vec<AttemptCommand>,
     /// The guest is a launcher of this library.
     launches: Option<Library>,
+    dumps: Option<Dumps>,
     /// By rank.
     ends: Vec<Option<End>>,
     cause: Option<Cause>,
@@ -107,6 +114,7 @@ impl Life {
             guests: Vec::new(),
             early: Vec::new(),
             launches: None,
+            dumps: None,
             ends: Vec::new(),
             cause: None,
             grace_ms: 0,
@@ -138,7 +146,14 @@ impl Life {
             start_time,
             program,
             launches,
+            mut dumps,
+            notes,
         } = started;
+        for note in notes {
+            self.spool.log(&note);
+        }
+        let resumed = dumps.as_mut().and_then(|dumps| dumps.resumed.take());
+        self.dumps = dumps;
         self.launches = launches;
         self.began = Some(began);
         self.start_time = start_time;
@@ -147,6 +162,17 @@ impl Life {
             if let Some(source) = source {
                 output.connect(source);
                 output.watch(&self.poll)?;
+            }
+        }
+        if let Some(resumed) = resumed {
+            for (stream, (file, length)) in resumed.printed.iter().enumerate() {
+                let output = &mut self.outputs[stream];
+                if let Err(error) = output.begin_with(file, *length) {
+                    let what = name(output.stream);
+                    self.spool
+                        .log(&format!("what {what} held before is lost: {error}"));
+                }
+                self.facts.lengths[stream] = output.length();
             }
         }
         for (rank, guest) in (0..).zip(&guests) {
@@ -308,6 +334,8 @@ impl Life {
             token::STDIN => self.feed.hand_over(&self.poll)?,
             token::STDOUT => drop(self.pump(0)?),
             token::STDERR => drop(self.pump(1)?),
+            token::DUMP => self.dump_written()?,
+            token::KEPT => self.dump_kept(),
             guest => self.reap(guest - token::GUEST)?,
         }
         Ok(())
@@ -420,6 +448,7 @@ impl Life {
         // Later than that it is the socket that is waited for.
         let taken = self.taken_at.map(|at| at + TAKEN_WITHIN);
         let next = [
+            self.dump_due(),
             self.time_limit,
             self.kill_at,
             self.drain_until,
@@ -451,6 +480,9 @@ impl Life {
             self.do_without_site()?;
         }
         self.keep_limits(now);
+        if self.dump_due().is_some_and(|due| due <= now) {
+            self.dump();
+        }
         Ok(())
     }
 
@@ -599,6 +631,12 @@ impl Life {
     }
 
     fn conclude(&mut self, outcome: Outcome) {
+        // After any other the job may go on elsewhere.
+        if let (Outcome::Exited { .. } | Outcome::Signalled { .. }, Some(dumps)) =
+            (&outcome, &self.dumps)
+        {
+            dumps.clear();
+        }
         match self.spool.conclude(&outcome) {
             Ok(()) => self.status_written = true,
             // Still told to who is connected, or comes: see `run`.

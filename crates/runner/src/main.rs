@@ -9,6 +9,7 @@
 
 mod alone;
 mod control;
+mod dumps;
 mod feed;
 mod hosts;
 mod input;

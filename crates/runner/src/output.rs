@@ -85,6 +85,13 @@ impl Output {
         self.source = Some(source);
     }
 
+    /// What was printed before, to which the source's bytes come.
+    pub fn begin_with(&mut self, from: &File, length: u64) -> io::Result<()> {
+        let mut from = from.take(length);
+        self.length = io::copy(&mut from, &mut &self.file)?;
+        Ok(())
+    }
+
     /// Takes no more: whoever still writes gets SIGPIPE.
     pub fn close(&mut self) {
         self.source = None;

@@ -175,6 +175,11 @@ impl Spool {
         })
     }
 
+    /// What was written of a stream, to read.
+    pub fn printed(&self, stream: OutputStream) -> io::Result<File> {
+        File::open(self.path.join(name(stream)))
+    }
+
     /// A complaint for people, in `log`.
     pub fn log(&self, complaint: &str) {
         if let Ok(mut log) = open(

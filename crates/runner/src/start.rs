@@ -1,5 +1,6 @@
 //! From an attempt to running guests: their streams, their room, their start (spec/jobs/runner.md, R8, R9).
 
+use crate::dumps::{self, Dumps};
 use crate::hosts::{self, Other};
 use crate::mpi::{self, Launcher, Library, NoLauncher};
 use crate::output::Source;
@@ -122,6 +123,10 @@ pub struct Started {
     pub program: Option<Counted>,
     /// The guest is a launcher of this library.
     pub launches: Option<Library>,
+    /// The guest is dumped now and then.
+    pub dumps: Option<Dumps>,
+    /// For people, of the start.
+    pub notes: Vec<String>,
 }
 
 /// Our end of live stdin. It does not block.
@@ -315,9 +320,16 @@ fn start_on(
     let choice = choose(wanted).map_err(|error| (error.into(), false))?;
     let ours = ours || choice.predicted.is_some();
     let failed = |error: StartError| (error, ours);
-    let mechanism = kumiko_sandbox::open(&choice);
-    let room = mechanism.prepare(&attempt.policy, &attempt.job_directory);
-    let mut room = room.map_err(|error| failed(error.into()))?;
+    let (mut dumps, not_dumped) = match dumps::wanted(attempt, &choice, machine, &program) {
+        Some(Ok(dumps)) => (Some(dumps), None),
+        Some(Err(why)) => (None, Some(why)),
+        None => (None, None),
+    };
+    let mut room = match dumps {
+        Some(_) => Dumps::prepare(attempt),
+        None => kumiko_sandbox::open(&choice).prepare(&attempt.policy, &attempt.job_directory),
+    }
+    .map_err(|error| failed(error.into()))?;
     if let Some(alone_ms) = hold_ms {
         if is_missing(attempt, &program) {
             let program = attempt.executable.clone();
@@ -331,9 +343,17 @@ fn start_on(
             return start_on(machine, &mut later, measured, began, hold);
         }
     }
-    let running = match attempt.terminal {
-        Some(size) => on_terminal(&mut *room, attempt, size),
-        None => on_pipes(&mut *room, attempt),
+    let mut notes = Vec::new();
+    let running = match (attempt.terminal, &mut dumps) {
+        (Some(size), _) => on_terminal(&mut *room, attempt, size),
+        (None, None) => on_pipes(&mut *room, attempt),
+        (None, Some(dumps)) => match dumped(room, attempt, dumps, &mut notes) {
+            Ok((taken, running)) => {
+                room = taken;
+                Ok(running)
+            }
+            Err(error) => return Err(failed(error)),
+        },
     };
     let Running {
         guests,
@@ -355,7 +375,12 @@ fn start_on(
             profile: None,
         })
     });
+    let mut why = choice.why(&attempt.policy, wanted);
+    why.extend(dumps.as_ref().map(Dumps::words));
+    why.extend(not_dumped.map(|why| format!("it is not dumped by CRIU: {why}")));
     Ok(Started {
+        dumps,
+        notes,
         room,
         limiter,
         guests,
@@ -363,7 +388,7 @@ fn start_on(
         sources,
         report: AttemptReport::Started {
             pid: std::process::id(),
-            why: choice.why(&attempt.policy, wanted),
+            why,
             mechanism: choice.mechanism.to_owned(),
             not_enforced: choice.not_enforced,
         },
@@ -503,6 +528,44 @@ fn on_pipes(room: &mut dyn Room, attempt: &AttemptSpec) -> Result<Running, Start
             Some(Source::Pipe(stderr_ours)),
         ],
     })
+}
+
+/// One guest on pipes, which goes on from a dump if there is one.
+fn dumped(
+    room: Box<dyn Room>,
+    attempt: &AttemptSpec,
+    dumps: &mut Dumps,
+    notes: &mut Vec<String>,
+) -> Result<(Box<dyn Room>, Running), StartError> {
+    let kernel = |cause| StartError::Kernel {
+        what: "a pipe",
+        cause,
+    };
+    let (stdout_ours, stdout) = spooling::pipe().map_err(kernel)?;
+    let (stderr_ours, stderr) = spooling::pipe().map_err(kernel)?;
+    dumps.writes_to([&stdout, &stderr]).map_err(kernel)?;
+    let (mut room, resumed) = dumps.resume(room, attempt, [&stdout, &stderr], notes)?;
+    let guest = match resumed {
+        Some(guest) => guest,
+        None => {
+            let stdin = empty()?;
+            let streams = Streams::Given {
+                stdin: stdin.as_fd(),
+                stdout: stdout.as_fd(),
+                stderr: stderr.as_fd(),
+            };
+            launch(&mut *room, attempt, 0, streams)?
+        }
+    };
+    let running = Running {
+        guests: vec![guest],
+        stdin: None,
+        sources: [
+            Some(Source::Pipe(stdout_ours)),
+            Some(Source::Pipe(stderr_ours)),
+        ],
+    };
+    Ok((room, running))
 }
 
 /// The stdin file, opened anew; an empty one for everything else.

@@ -1,10 +1,12 @@
 //! The contract that every mechanism keeps; tests/contract.rs holds each of them to it, duty by duty.
 
+use crate::criu::Usable;
 use crate::error::SandboxError;
 use crate::guest::Guest;
 use crate::limits::Inside;
 use kumiko_policy::Policy;
 use kumiko_policy::choice::Profile;
+use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -47,8 +49,60 @@ pub trait Room: Send {
     fn cost(&self) -> Cost {
         Cost::default()
     }
+    /// Where it was made for that (`prepare_for_dumps`).
+    fn dumps(&mut self) -> Option<&mut dyn Dumps> {
+        None
+    }
     /// Kills every process of the room; returns at once. Guests are then reported ended by their own `try_wait`.
     fn kill_all(&mut self);
+}
+
+/// How the guest of a room is dumped by CRIU, and goes on in another one (spec/checkpoint, K52 to K57). A room of one guest.
+pub trait Dumps {
+    /// CRIU begins to write the guest, and all that it started, into a directory; told is its process. Once that has exited with 0,
+    /// all stand still, until [`Dumps::go_on`].
+    fn dump(
+        &mut self,
+        criu: &Usable,
+        guest: &Guest,
+        images: BorrowedFd<'_>,
+    ) -> Result<Guest, SandboxError>;
+    /// What a dump does not hold, of a guest that stands still.
+    fn still(&mut self, guest: &Guest) -> Result<Still, SandboxError>;
+    fn go_on(&mut self);
+    /// In place of [`Room::start`]: the guest is there again, and runs. `last`: the highest number that a process or thread of it
+    /// has. `outputs`: pipes to write to, in the place of those that had these numbers (st_ino). After an error the room is of
+    /// no use.
+    fn restore(
+        &mut self,
+        criu: &Usable,
+        images: BorrowedFd<'_>,
+        still: &Still,
+        last: i32,
+        outputs: &[(BorrowedFd<'_>, u64)],
+    ) -> Result<Guest, SandboxError>;
+}
+
+/// Of a guest that was dumped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Still {
+    /// The guest's number in its room.
+    pub number: i32,
+    /// Those of all in the room; a dump holds what comes from the guest.
+    pub processes: Vec<i32>,
+    pub files: Vec<Open>,
+    /// Something that lies in a temporary place, and goes with the room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+}
+
+/// A file below the job's own directory that is open to write to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    pub path: String,
+    pub bytes: u64,
 }
 
 /// What a mechanism has done for the guests of a room.

@@ -29,12 +29,13 @@ pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/
 pub use attend::{Ending, Obey, Wishes, attend, run};
 pub use calibrate::{CALIBRATION_TIME, CalibrateError, calibrate};
 pub use choose::{Choice, choose, choose_by, open, table};
-pub use contract::{Cost, Launch, Mechanism, Room, Streams};
+pub use contract::{Cost, Dumps, Launch, Mechanism, Open, Room, Still, Streams};
 pub use criu::{Usable, criu};
 pub use error::SandboxError;
 pub use guest::{Ended, Guest};
 pub use limits::{Exceeded, Inside, Kept, Limiter, kept};
 pub use machine::{Machine, Obstacle};
+pub use namespace::prepare_for_dumps;
 pub use probe::{Admission, admissions};
 pub use profile::{
     CalibrationError, Evidence, Looked, Measured, Nothing, OfProgram, Program, look,

@@ -513,6 +513,7 @@ pub fn script(top: &Path, job: u64, text: &str) -> AttemptSpec {
         hold_ms: None,
         alone_ms: None,
         beat_ms: None,
+        dumps: None,
         wanted_on: None,
     }
 }

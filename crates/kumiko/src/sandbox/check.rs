@@ -88,6 +88,7 @@ fn whole(policy: &Policy) -> Vec<Decided> {
         setting("network", network(policy).to_owned()),
         setting("further_processes", words(policy.further_processes())),
         setting("strict", words(policy.strict)),
+        setting("dump", words(policy.dump())),
     ];
     let limits = policy.limits.each();
     let limits =

@@ -24,7 +24,7 @@ mod seccomp;
 mod view;
 
 pub use cover::{Cover, Covered, Open, With, Without};
-pub use program::{Program, Streams};
+pub use program::{Program, Role, Streams};
 pub(crate) use report::Reports;
 pub use report::{Failure, Stage};
 pub use rules::guest_filter;
@@ -36,6 +36,7 @@ use program::Ready;
 use report::{Message, Told};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
@@ -83,10 +84,35 @@ impl Cell {
         network: bool,
         program: &Program<'_>,
     ) -> Result<(Cell, Child), Failure> {
+        Cell::make(view, network, program, None)
+    }
+
+    /// The same, of which programs may be dumped and restored: the account is root inside (without its rights), the numbers that its processes have among each other begin
+    /// behind `last`, so that those of a dump are free elsewhere; and no user namespace can be made in it, which is what a
+    /// guest's filter sees to otherwise.
+    pub fn start_numbered(
+        view: &View,
+        network: bool,
+        program: &Program<'_>,
+        last: i32,
+    ) -> Result<(Cell, Child), Failure> {
+        let last = last.to_string();
+        Cell::make(view, network, program, Some(last.as_bytes()))
+    }
+
+    fn make(
+        view: &View,
+        network: bool,
+        program: &Program<'_>,
+        last_number: Option<&[u8]>,
+    ) -> Result<(Cell, Child), Failure> {
         let kernel = |error: io::Error| Failure::new(Stage::Prepare, &error);
         let (init_end, life) = crate::spooling::pipe().map_err(kernel)?;
         let (reports, report_end) = report::pair().map_err(kernel)?;
-        let maps = Maps::of_this_account();
+        let maps = match last_number {
+            Some(_) => Maps::as_root(),
+            None => Maps::of_this_account(),
+        };
         let mut slots = view.slots();
         let ready = program.ready();
         // SAFETY: the child runs `maker` alone, which allocates nothing and takes no lock.
@@ -101,6 +127,7 @@ impl Cell {
                     init_end: init_end.as_fd(),
                     reports: report_end.as_fd(),
                     program: &ready,
+                    last_number,
                 })
             })
         }
@@ -137,6 +164,18 @@ impl Cell {
         let told = reports.collect();
         reap_helper(enterer);
         child(told, program)
+    }
+
+    /// The processes in it that are seen now, but for its init: their numbers here and in the cell.
+    pub fn processes(&self) -> io::Result<Vec<(i32, i32)>> {
+        let mut all = process::in_namespace_of(self.init_pid)?;
+        all.retain(|(here, _)| *here != self.init_pid);
+        Ok(all)
+    }
+
+    /// The root of its view, by a path that holds while it lives.
+    pub fn root(&self) -> std::path::PathBuf {
+        format!("/proc/{}/root", self.init_pid).into()
     }
 
     /// Kills every process of the cell; returns at once.
@@ -271,6 +310,8 @@ struct Maker<'a> {
     init_end: BorrowedFd<'a>,
     reports: BorrowedFd<'a>,
     program: &'a Ready<'a>,
+    /// In digits.
+    last_number: Option<&'a [u8]>,
 }
 
 fn maker(job: Maker<'_>) {
@@ -296,6 +337,7 @@ fn make(job: Maker<'_>) -> Result<(), Failure> {
         init_end,
         reports,
         program,
+        last_number,
         ..
     } = job;
     let flags = spaces(network);
@@ -305,10 +347,25 @@ fn make(job: Maker<'_>) -> Result<(), Failure> {
     let starting = |error: io::Error| Failure::new(Stage::Init, &error);
     let (from_init, to_maker) = report::pair().map_err(starting)?;
     let ours = from_init.end().as_raw_fd();
+    let numbering = last_number.map(|last| Ok((last, crate::spooling::pipe()?)));
+    let numbering = numbering.transpose().map_err(starting)?;
     // SAFETY: the child runs `init` alone, which allocates nothing and takes no lock.
-    let init = unsafe { fork(libc::CLONE_PARENT, || init(init_end, to_maker.as_fd())) }
-        .map_err(starting)?;
+    let init = unsafe {
+        fork(libc::CLONE_PARENT, || {
+            let number = numbering.as_ref();
+            let number = number.map(|(last, (_, told))| (*last, told.as_fd()));
+            init(init_end, to_maker.as_fd(), number)
+        })
+    }
+    .map_err(starting)?;
     Reports::tell(reports, &Message::init(init));
+    if let Some((_, (numbered, tells))) = numbering {
+        drop(tells);
+        // The program's own number is one of those.
+        if rustix::io::read(&numbered, &mut [0u8; 1]) != Ok(1) {
+            return Err(Failure::at(Stage::Init)(rustix::io::Errno::PERM));
+        }
+    }
     // SAFETY: the child runs `become_program` alone, which allocates nothing and takes no lock.
     let started = unsafe {
         fork(libc::CLONE_PARENT, || {
@@ -355,8 +412,15 @@ fn spaces(network: bool) -> UnshareFlags {
 }
 
 /// Process 1 of the cell.
-fn init(end: BorrowedFd<'_>, maker: BorrowedFd<'_>) {
-    let handed = view::processes();
+fn init(end: BorrowedFd<'_>, maker: BorrowedFd<'_>, number: Option<(&[u8], BorrowedFd<'_>)>) {
+    let handed = view::processes().and_then(|all| {
+        if let Some((last, told)) = number {
+            settle(all.as_fd(), c"sys/kernel/ns_last_pid", last)?;
+            settle(all.as_fd(), c"sys/user/max_user_namespaces", b"0")?;
+            rustix::io::write(told, &[0])?;
+        }
+        Ok(all)
+    });
     if let Err(errno) = handed.and_then(|all| Reports::tell_fd(maker, all.as_fd())) {
         Reports::tell(maker, &Message::failed(&Failure::at(Stage::Mount)(errno)));
     }
@@ -380,7 +444,14 @@ fn init(end: BorrowedFd<'_>, maker: BorrowedFd<'_>) {
     }
 }
 
-/// Lines for /proc/self/uid_map and gid_map: the account is itself inside, and nobody else is anybody.
+/// Writes one of the kernel's settings that belong to the cell's own namespaces (proc(5)).
+fn settle(proc: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> Result<(), rustix::io::Errno> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(proc, name, flags, Mode::empty())?;
+    rustix::io::write(&file, value).map(drop)
+}
+
+/// Lines for /proc/self/uid_map and gid_map: the account is itself inside (or root), and nobody else is anybody.
 struct Maps {
     uid: String,
     gid: String,
@@ -388,13 +459,19 @@ struct Maps {
 
 impl Maps {
     fn of_this_account() -> Maps {
-        let (uid, gid) = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let (uid, gid) = account();
         Maps {
             uid: format!("{uid} {uid} 1\n"),
             gid: format!("{gid} {gid} 1\n"),
+        }
+    }
+
+    /// The account is root inside, which is whom CRIU becomes before all else.
+    fn as_root() -> Maps {
+        let (uid, gid) = account();
+        Maps {
+            uid: format!("0 {uid} 1\n"),
+            gid: format!("0 {gid} 1\n"),
         }
     }
 
@@ -412,6 +489,11 @@ impl Maps {
         }
         set_dumpable_behavior(DumpableBehavior::NotDumpable)
     }
+}
+
+fn account() -> (u32, u32) {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    (uid.as_raw(), gid.as_raw())
 }
 
 /// A new network namespace has its loopback down.

@@ -1,7 +1,7 @@
 //! From a process like ours to the program: every right is given up, then come descriptors, terminal and directory, as a
 //! guest could have them itself, then exec.
 
-use super::report::{Failure, Message, Reports, Stage, above_standard, errno};
+use super::report::{Failure, Message, Reports, Stage, above, errno};
 use super::seccomp::Filter;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -22,10 +22,27 @@ pub struct Program<'a> {
     pub environment: Vec<CString>,
     pub directory: CString,
     pub streams: Streams<'a>,
-    pub filter: &'a Filter,
+    pub role: Role<'a>,
     /// What the program's new files lack (umask(2)).
     pub umask: u32,
 }
+
+/// Whose program it is.
+#[derive(Clone, Copy, Debug)]
+pub enum Role<'a> {
+    /// It gives up every right, and has this filter of system calls. None: it is to be dumped, and has a keyring of its own
+    /// in place of the filter that would keep it from the account's.
+    Guest { filter: Option<&'a Filter> },
+    /// Ours: it keeps what rights the cell's namespaces give, executes this file of the host (no candidate), and has these
+    /// descriptors, from 3 on. Its loader and libraries are those of the view.
+    Helper {
+        file: BorrowedFd<'a>,
+        descriptors: &'a [BorrowedFd<'a>],
+    },
+}
+
+/// Most descriptors of a helper.
+const DESCRIPTORS: usize = 8;
 
 /// What stdin, stdout and stderr are.
 #[derive(Clone, Copy, Debug)]
@@ -126,14 +143,53 @@ extern "C" fn run(job: *mut libc::c_void) -> libc::c_int {
 fn confine(program: &Program<'_>) -> Result<(), Failure> {
     // A fresh process leads no group, so this cannot fail; the session is what kills and terminals go by.
     rustix::process::setsid().map_err(Failure::at(Stage::Descriptors))?;
+    let filter = match program.role {
+        Role::Guest { filter } => filter,
+        Role::Helper { .. } => return keep_rights().map_err(Failure::at(Stage::Privileges)),
+    };
     give_up_rights().map_err(Failure::at(Stage::Privileges))?;
-    program.filter.install().map_err(Failure::at(Stage::Filter))
+    match filter {
+        Some(filter) => filter.install().map_err(Failure::at(Stage::Filter)),
+        None => own_keyring().map_err(Failure::at(Stage::Privileges)),
+    }
+}
+
+/// A session keyring of its own, where the kernel has any (keyctl(2)).
+fn own_keyring() -> Result<(), Errno> {
+    const JOIN_SESSION_KEYRING: libc::c_int = 1;
+    let nameless = std::ptr::null::<libc::c_char>();
+    // SAFETY: plain numbers, and no name.
+    let made = unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, nameless) };
+    match made < 0 {
+        true if errno() != Errno::NOSYS => Err(errno()),
+        _ => Ok(()),
+    }
+}
+
+/// What an account that is not root loses when it executes is handed on (capabilities(7), "ambient").
+fn keep_rights() -> Result<(), Errno> {
+    let sets = rustix::thread::capabilities(None)?;
+    let inheritable = sets.permitted;
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets {
+            inheritable,
+            ..sets
+        },
+    )?;
+    for capability in inheritable.iter() {
+        rustix::thread::configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
 }
 
 /// What the program is given of the cell, by calls that it could make itself.
 fn furnish(program: &Program<'_>, reports: BorrowedFd<'_>) -> Result<(), Failure> {
     match &program.streams {
-        Streams::Given(three) => standard(three),
+        Streams::Given(three) => match program.role {
+            Role::Guest { .. } => standard(three),
+            Role::Helper { descriptors, .. } => all_of(three, descriptors),
+        },
         Streams::Terminal { rows, columns } => {
             let slave =
                 open_terminal(*rows, *columns, reports).map_err(Failure::at(Stage::Terminal))?;
@@ -165,11 +221,26 @@ fn open_terminal(rows: u16, columns: u16, reports: BorrowedFd<'_>) -> Result<Own
 
 /// Puts the three in their places; all others close on exec, whoever opened them.
 pub(crate) fn standard(wanted: &[BorrowedFd<'_>; 3]) -> Result<(), Errno> {
+    all_of(wanted, &[])
+}
+
+/// As [`standard`], with further ones behind them.
+fn all_of(standard: &[BorrowedFd<'_>; 3], further: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     // Each may sit in another's place: first all of them out of the way.
-    let [stdin, stdout, stderr] = wanted;
-    let moved = [own(*stdin)?, own(*stdout)?, own(*stderr)?];
-    for (number, from) in moved.iter().enumerate() {
-        // SAFETY: this copy uses none of the descriptors 0 to 2 but through what is put there now.
+    let mut moved = [const { None }; 3 + DESCRIPTORS];
+    let count = standard.len() + further.len();
+    let all = standard.iter().chain(further);
+    if count > moved.len() {
+        return Err(Errno::MFILE);
+    }
+    for (number, (fd, to)) in all.zip(&mut moved).enumerate() {
+        *to = Some(match number {
+            0..3 => own(*fd, count)?,
+            _ => above(*fd, count)?,
+        });
+    }
+    for (number, from) in moved.iter().flatten().enumerate() {
+        // SAFETY: this copy uses none of these descriptors but through what is put there now.
         if unsafe { libc::dup2(from.as_raw_fd(), number as libc::c_int) } < 0 {
             return Err(errno());
         }
@@ -177,7 +248,7 @@ pub(crate) fn standard(wanted: &[BorrowedFd<'_>; 3]) -> Result<(), Errno> {
     // SAFETY: plain numbers; nothing is closed before exec.
     let result = unsafe {
         libc::close_range(
-            3,
+            count as libc::c_uint,
             libc::c_uint::MAX,
             libc::CLOSE_RANGE_CLOEXEC as libc::c_int,
         )
@@ -185,9 +256,9 @@ pub(crate) fn standard(wanted: &[BorrowedFd<'_>; 3]) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(errno()) }
 }
 
-/// A second descriptor above the standard ones: of the same thing, but of the cell's own /dev/null for the host's, whose
+/// A second descriptor with a number from `least` on: of the same thing, but of the cell's own /dev/null for the host's, whose
 /// mode an account that is root could change through it.
-fn own(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+fn own(fd: BorrowedFd<'_>, least: usize) -> Result<OwnedFd, Errno> {
     let stat = rustix::fs::fstat(fd)?;
     let is_null = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
         && (
@@ -195,11 +266,11 @@ fn own(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
             rustix::fs::minor(stat.st_rdev),
         ) == NULL_DEVICE;
     if !is_null {
-        return above_standard(fd);
+        return above(fd, least);
     }
     let flags = (rustix::fs::fcntl_getfl(fd)? & OFlags::RWMODE) | OFlags::CLOEXEC;
     let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())?;
-    above_standard(null.as_fd())
+    above(null.as_fd(), least)
 }
 
 /// Major and minor number of /dev/null (null(4)).
@@ -286,6 +357,19 @@ pub(crate) fn default_signals() {
 /// Returns only when nothing could be executed. As execvp(3): a candidate without permission is told only when no later
 /// one is there.
 fn execute(ready: &Ready<'_>) -> Failure {
+    if let Role::Helper { file, .. } = ready.program.role {
+        // SAFETY: an empty string and null-terminated arrays that live in `program`.
+        unsafe {
+            libc::execveat(
+                file.as_raw_fd(),
+                c"".as_ptr(),
+                ready.arguments.as_ptr().cast(),
+                ready.environment.as_ptr().cast(),
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        return Failure::at(Stage::Execute)(errno());
+    }
     let mut told = Failure {
         stage: Stage::Execute,
         index: 0,

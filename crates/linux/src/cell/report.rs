@@ -377,10 +377,11 @@ fn word(bytes: &[u8; 16], at: usize) -> u32 {
     u32::from_ne_bytes(word)
 }
 
-/// A second descriptor of the same thing with a number above the standard ones.
-pub(crate) fn above_standard(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+/// A second descriptor of the same thing with a number from `least` on.
+pub(crate) fn above(fd: BorrowedFd<'_>, least: usize) -> Result<OwnedFd, Errno> {
+    let least = libc::c_int::try_from(least).map_err(|_| Errno::MFILE)?;
     // SAFETY: the kernel has just made this descriptor for us.
-    let raw = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    let raw = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
     if raw < 0 {
         return Err(errno());
     }

@@ -43,6 +43,7 @@ pub fn script(script: &str) -> AttemptSpec {
         hold_ms: None,
         alone_ms: None,
         beat_ms: None,
+        dumps: None,
         wanted_on: None,
     }
 }

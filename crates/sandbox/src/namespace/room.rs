@@ -3,13 +3,13 @@
 use super::follow::covers;
 use super::plan::{About, Plan, c_string};
 use crate::PATH;
-use crate::contract::{Launch, Room, Streams};
+use crate::contract::{Dumps, Launch, Room, Streams};
 use crate::error::SandboxError;
 use crate::guest::Guest;
 use crate::machine;
 use crate::search;
 use kumiko_linux::cell::{
-    self, Cell, Cover, Covered, Failure, Filter, Program, Stage, guest_filter,
+    self, Cell, Cover, Covered, Failure, Filter, Program, Role, Stage, Step, guest_filter,
 };
 use kumiko_policy::{
     Access, GuestPath, JOB_DIRECTORY, MechanismKind, Network, Policy, follow, unfollowed,
@@ -22,13 +22,17 @@ const UMASK: u32 = 0o022;
 pub(super) struct NamespaceRoom {
     began: Policy,
     plan: Plan,
-    filter: Filter,
+    /// None: its guest is to be dumped.
+    filter: Option<Filter>,
     network: bool,
     temporary: bool,
-    cell: Option<Cell>,
+    pub(super) cell: Option<Cell>,
     /// What was laid over places, in order.
     covered: Vec<(Cover, Covered)>,
 }
+
+/// Behind these come the numbers of processes of a cell whose guest is to be dumped: what restores it elsewhere has smaller ones.
+const FIRST_NUMBERS: i32 = 999;
 
 /// Places that are not there, or that a link leads to, which is another's name.
 const NOT_THERE: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
@@ -36,6 +40,19 @@ const ELOOP: i32 = 40;
 
 impl NamespaceRoom {
     pub(super) fn new(policy: &Policy, plan: Plan) -> NamespaceRoom {
+        let filter = guest_filter(
+            policy.further_processes(),
+            policy.limits.network_kbyte_s.is_some(),
+        );
+        NamespaceRoom::with(policy, plan, Some(filter))
+    }
+
+    /// One whose guest can be dumped (P94).
+    pub(super) fn dumped(policy: &Policy, plan: Plan) -> NamespaceRoom {
+        NamespaceRoom::with(policy, plan, None)
+    }
+
+    fn with(policy: &Policy, plan: Plan, filter: Option<Filter>) -> NamespaceRoom {
         let temporary = GuestPath::new("/tmp")
             .ok()
             .and_then(|path| policy.rule_for(&path).cloned());
@@ -43,10 +60,7 @@ impl NamespaceRoom {
             began: policy.clone(),
             covered: Vec::new(),
             plan,
-            filter: guest_filter(
-                policy.further_processes(),
-                policy.limits.network_kbyte_s.is_some(),
-            ),
+            filter,
             network: policy.network() == Network::Host,
             temporary: temporary
                 .is_some_and(|rule| matches!(rule.access, Access::Temporary { .. })),
@@ -90,12 +104,36 @@ impl NamespaceRoom {
                 } => cell::Streams::Given([stdin, stdout, stderr]),
                 Streams::Terminal { rows, columns } => cell::Streams::Terminal { rows, columns },
             },
-            filter: &self.filter,
+            role: Role::Guest {
+                filter: self.filter.as_ref(),
+            },
             umask: UMASK,
         })
     }
 
-    fn told(&self, failure: &Failure, launch: &Launch<'_>) -> SandboxError {
+    /// Makes the cell with its first program.
+    pub(super) fn begin(
+        &self,
+        program: &Program<'_>,
+        last: i32,
+    ) -> Result<(Cell, cell::Child), Failure> {
+        let (view, network) = (&self.plan.view, self.network);
+        match self.filter {
+            Some(_) => Cell::start(view, network, program),
+            None => Cell::start_numbered(view, network, program, last),
+        }
+    }
+
+    /// Where the view has places of its own, which are gone with it.
+    pub(super) fn temporary_places(&self) -> impl Iterator<Item = &std::ffi::CStr> {
+        let steps = self.plan.view.steps.iter();
+        steps.filter_map(|step| match step {
+            Step::Temporary { at, .. } => Some(at.as_c_str()),
+            _ => None,
+        })
+    }
+
+    pub(super) fn told(&self, failure: &Failure, launch: &Launch<'_>) -> SandboxError {
         let cause = failure.cause();
         let none = About::default();
         let about = self.plan.about.get(failure.index).unwrap_or(&none);
@@ -149,7 +187,7 @@ impl Room for NamespaceRoom {
         let program = self.program(launch)?;
         let started = match &self.cell {
             Some(cell) => cell.start_more(&program),
-            None => Cell::start(&self.plan.view, self.network, &program).map(|(cell, child)| {
+            None => self.begin(&program, FIRST_NUMBERS).map(|(cell, child)| {
                 self.cell = Some(cell);
                 child
             }),
@@ -206,6 +244,13 @@ impl Room for NamespaceRoom {
             }
         }
         Ok(not)
+    }
+
+    fn dumps(&mut self) -> Option<&mut dyn Dumps> {
+        match self.filter {
+            Some(_) => None,
+            None => Some(self),
+        }
     }
 
     fn kill_all(&mut self) {

@@ -1,0 +1,414 @@
+//! Dumps of an attempt's guest by CRIU, of which a later attempt goes on (spec/checkpoint, K52 to K58): whether there are any, when
+//! one is made, how it becomes one. What blocks is done by a thread. Not here: how CRIU is called (kumiko-sandbox), the folder (`store`).
+
+mod store;
+
+use kumiko_checkpoint::{MARK, OFTEN, interval};
+use kumiko_job::attempt::AttemptSpec;
+use kumiko_job::description::{OutputMode, Stdin};
+use kumiko_linux::poll::{Interest, Poll};
+use kumiko_linux::spooling;
+use kumiko_policy::{Access, GuestPath, Network, Policy};
+use kumiko_sandbox::{
+    Choice, Guest, Machine, Program, Room, SandboxError, Usable, criu, prepare_for_dumps,
+};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+use store::{Manifest, Store};
+
+/// Mean time between failures, if nobody says: K31.
+const FAILURES: Duration = Duration::from_secs(86_400);
+const FAILURES_VARIABLE: &str = "KUMIKO_CHECKPOINT_FAILURES_S";
+/// After one of which nothing came the next is waited for so much longer.
+const LONGER: u32 = 4;
+/// What CRIU executes besides itself, and reads, is of the guest's view.
+const TRUSTED: [&str; 5] = ["/usr", "/lib", "/lib64", "/etc", "/bin"];
+
+/// The dumps of one attempt.
+#[derive(Debug)]
+pub struct Dumps {
+    store: Store,
+    criu: Usable,
+    failures: Duration,
+    /// What the guest was resumed from; and where its outputs lead.
+    pub resumed: Option<Resumed>,
+    pipes: [u64; 2],
+    began: Instant,
+    due: Instant,
+    doing: Doing,
+}
+
+/// A guest that went on from a dump.
+#[derive(Debug)]
+pub struct Resumed {
+    pub number: u64,
+    /// What it had printed, and how much of these files that is.
+    pub printed: [(File, u64); 2],
+}
+
+#[derive(Debug)]
+enum Doing {
+    Nothing,
+    /// CRIU writes.
+    Dump {
+        helper: Guest,
+        since: Instant,
+    },
+    /// A thread makes a dump of it; it closes the pipe when it has.
+    Keep {
+        done: Receiver<io::Result<u64>>,
+        pipe: OwnedFd,
+        since: Instant,
+    },
+}
+
+/// Whether this attempt's guest is dumped. None: nobody asks for that. An error says why not, in words.
+pub fn wanted(
+    attempt: &AttemptSpec,
+    choice: &Choice,
+    machine: &Machine,
+    program: &Program<'_>,
+) -> Option<Result<Dumps, String>> {
+    let given = attempt.dumps.as_ref();
+    let given = given.filter(|_| attempt.policy.dump())?;
+    let dumps = || {
+        suits(attempt, choice)?;
+        if links_library(program) {
+            return Err("its program makes checkpoints itself".to_owned());
+        }
+        let criu = criu(machine, Some(OsStr::new(&given.path)))
+            .map_err(|obstacle| format!("{}: {}", obstacle.why, obstacle.remedy))?;
+        let folder = &given.folder;
+        let store = Store::open(folder);
+        let store = store.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let said = attempt.environment.get(FAILURES_VARIABLE);
+        let said = said.and_then(|said| said.parse().ok());
+        let now = Instant::now();
+        Ok(Dumps {
+            store,
+            criu,
+            failures: said.map_or(FAILURES, Duration::from_secs),
+            resumed: None,
+            pipes: [0; 2],
+            began: now,
+            due: now + OFTEN,
+            doing: Doing::Nothing,
+        })
+    };
+    Some(dumps())
+}
+
+fn suits(attempt: &AttemptSpec, choice: &Choice) -> Result<(), String> {
+    let policy = &attempt.policy;
+    let of_view = || {
+        TRUSTED
+            .into_iter()
+            .find(|path| may_be_changed(policy, path))
+    };
+    let cases = [
+        (choice.mechanism != "namespace", "only namespace can"),
+        (
+            policy.network() != Network::None,
+            "it has the host's network: network = \"none\" is what can be dumped",
+        ),
+        (
+            !policy.further_processes(),
+            "its policy forbids further processes, which without a filter nobody holds it to",
+        ),
+        (
+            attempt.count != 1 || attempt.mpi.is_some(),
+            "it is not one process with what that starts",
+        ),
+        (
+            attempt.terminal.is_some() || attempt.output == OutputMode::Flow,
+            "somebody follows it",
+        ),
+        (
+            attempt.stdin != Stdin::Empty,
+            "its stdin comes from outside",
+        ),
+        (
+            kumiko_linux::is_root(),
+            "the account is root, whose guests have a /proc that is read-only",
+        ),
+    ];
+    if let Some((_, why)) = cases.into_iter().find(|(so, _)| *so) {
+        return Err(why.to_owned());
+    }
+    match of_view() {
+        Some(path) => Err(format!(
+            "its policy lets it change {path}, from which CRIU would be executed"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Could a guest of this policy put something there?
+fn may_be_changed(policy: &Policy, path: &str) -> bool {
+    let Ok(path) = GuestPath::new(path) else {
+        return true;
+    };
+    let changes =
+        |access: &Access| matches!(access, Access::Write { .. } | Access::Temporary { .. });
+    let below = policy
+        .paths
+        .iter()
+        .filter(|rule| rule.path.below(&path).is_some());
+    let above = policy.rule_for(&path);
+    below.chain(above).any(|rule| changes(&rule.access))
+}
+
+fn links_library(program: &Program<'_>) -> bool {
+    let read = |file: PathBuf| {
+        let mut bytes = Vec::new();
+        File::open(file)?.read_to_end(&mut bytes)?;
+        Ok::<_, io::Error>(bytes)
+    };
+    let bytes = program.file().map(read).and_then(Result::ok);
+    let bytes = bytes.unwrap_or_default();
+    bytes.windows(MARK.len()).any(|window| window == MARK)
+}
+
+impl Dumps {
+    /// A room for its guest.
+    ///
+    /// # Errors
+    /// As `Mechanism::prepare`.
+    pub fn prepare(attempt: &AttemptSpec) -> Result<Box<dyn Room>, SandboxError> {
+        prepare_for_dumps(&attempt.policy, &attempt.job_directory)
+    }
+
+    /// Has the guest go on from the newest dump from which it does, in this room, or another where it was of no use for an older
+    /// one. None: there is none. What is of no use is told, and removed.
+    pub fn resume(
+        &mut self,
+        mut room: Box<dyn Room>,
+        attempt: &AttemptSpec,
+        outputs: [&OwnedFd; 2],
+        notes: &mut Vec<String>,
+    ) -> Result<(Box<dyn Room>, Option<Guest>), SandboxError> {
+        let numbers = self.store.numbers().unwrap_or_else(|error| {
+            notes.push(format!("dumps cannot be looked for: {error}"));
+            Vec::new()
+        });
+        for number in numbers {
+            match self.try_resume(number, attempt, outputs, &mut *room) {
+                Ok((guest, resumed)) => {
+                    notes.push(format!("it goes on from its dump {number}"));
+                    self.resumed = Some(resumed);
+                    return Ok((room, Some(guest)));
+                }
+                Err(why) => {
+                    notes.push(format!("its dump {number} is of no use: {why}"));
+                    let _ = self.store.discard(number); // else it is tried again, and told again
+                    room = Dumps::prepare(attempt)?;
+                }
+            }
+        }
+        self.store.clear(); // and what was printed until then
+        Ok((room, None))
+    }
+
+    fn try_resume(
+        &mut self,
+        number: u64,
+        attempt: &AttemptSpec,
+        outputs: [&OwnedFd; 2],
+        room: &mut dyn Room,
+    ) -> Result<(Guest, Resumed), String> {
+        let words = |error: io::Error| error.to_string();
+        let (manifest, images) = self.store.read(number).map_err(words)?;
+        let [stdout, stderr] = self.store.printed(&manifest).map_err(words)?;
+        store::roll_back(&attempt.job_directory, &manifest.still).map_err(words)?;
+        let outputs = outputs.map(AsFd::as_fd);
+        let [out, err] = outputs;
+        let [of_out, of_err] = manifest.pipes;
+        let outputs = [(out, of_out), (err, of_err)];
+        let dumps = room.dumps().ok_or("its room is not made for that")?;
+        let (still, last) = (&manifest.still, manifest.last);
+        let guest = dumps.restore(&self.criu, images.as_fd(), still, last, &outputs);
+        let guest = guest.map_err(|error| format!("{error}; {}", Store::complaint(&images)))?;
+        let [out, err] = manifest.printed;
+        Ok((
+            guest,
+            Resumed {
+                number,
+                printed: [(stdout, out), (stderr, err)],
+            },
+        ))
+    }
+
+    /// The pipes that the guest writes to.
+    pub fn writes_to(&mut self, outputs: [&OwnedFd; 2]) -> io::Result<()> {
+        let [stdout, stderr] = outputs;
+        self.pipes = [spooling::number(stdout)?, spooling::number(stderr)?];
+        Ok(())
+    }
+
+    /// For people.
+    pub fn words(&self) -> String {
+        let version = self.criu.version;
+        match &self.resumed {
+            None => format!("it is dumped by CRIU {version}"),
+            Some(Resumed { number, .. }) => {
+                format!("it is dumped by CRIU {version}, and goes on from its dump {number}")
+            }
+        }
+    }
+
+    /// When one is to be made next.
+    pub fn due(&self) -> Option<Instant> {
+        matches!(self.doing, Doing::Nothing).then_some(self.due)
+    }
+
+    pub fn begin(
+        &mut self,
+        room: &mut dyn Room,
+        guest: &Guest,
+        poll: &Poll,
+        token: u64,
+    ) -> Result<(), String> {
+        let words = |error: io::Error| error.to_string();
+        let since = Instant::now();
+        let mut begun = || -> Result<Guest, String> {
+            let images = self.store.fresh().map_err(words)?;
+            let dumps = room.dumps().ok_or("its room is not made for that")?;
+            let helper = dumps.dump(&self.criu, guest, images.as_fd());
+            let helper = helper.map_err(|error| error.to_string())?;
+            poll.add(helper.pidfd(), token, Interest::Read)
+                .map_err(words)?;
+            Ok(helper)
+        };
+        match begun() {
+            Ok(helper) => {
+                self.doing = Doing::Dump { helper, since };
+                Ok(())
+            }
+            Err(why) => {
+                self.later(since);
+                Err(why)
+            }
+        }
+    }
+
+    /// Something has come of it, of which the poll told. Some: the guest stands still, and it is to be [`Dumps::keep`]ed.
+    pub fn written(&mut self, poll: &Poll) -> Result<Option<Instant>, String> {
+        let Doing::Dump { helper, since } = &mut self.doing else {
+            return Ok(None);
+        };
+        let Some(ended) = helper.try_wait() else {
+            return Ok(None);
+        };
+        let since = *since;
+        let _ = poll.remove(helper.pidfd()); // it is closed at once
+        self.doing = Doing::Nothing;
+        if ended == kumiko_sandbox::Ended::Exited(0) {
+            return Ok(Some(since));
+        }
+        self.later(since);
+        let why = self.store.complaint_of_new();
+        let _ = self.store.abandon(); // else the next one does
+        Err(why)
+    }
+
+    /// Of a guest that stands still: a thread makes a dump of what was written. `files`: of the outputs, to read.
+    pub fn keep(
+        &mut self,
+        room: &mut dyn Room,
+        guest: &Guest,
+        printed: [(File, u64); 2],
+        since: Instant,
+        (poll, token): (&Poll, u64),
+    ) -> Result<(), String> {
+        let words = |error: io::Error| error.to_string();
+        let keep = || -> Result<Doing, String> {
+            let dumps = room.dumps().ok_or("its room is not made for that")?;
+            let still = dumps.still(guest).map_err(|error| error.to_string())?;
+            let written = self.store.written().map_err(words)?;
+            if let Some(left) = &still.left {
+                return Err(format!(
+                    "{left} would not be there: it lies in a temporary place"
+                ));
+            }
+            let outside = still.processes.iter().find(|one| !written.contains(one));
+            if outside.is_some() {
+                return Err(
+                    "a process of it has left its parents (a daemon), and would be missing"
+                        .to_owned(),
+                );
+            }
+            let [(stdout, out), (stderr, err)] = printed;
+            let manifest = Manifest {
+                still,
+                last: written.into_iter().max().unwrap_or(0),
+                pipes: self.pipes,
+                printed: [out, err],
+                images: Vec::new(),
+            };
+            let (pipe, theirs) = spooling::pipe().map_err(words)?;
+            let store = self.store.again().map_err(words)?;
+            let (told, done) = sync_channel(1);
+            let work = move || {
+                let _ = told.send(store.keep(manifest, [stdout, stderr])); // the runner may be over
+                drop(theirs);
+            };
+            std::thread::Builder::new().spawn(work).map_err(words)?;
+            poll.add(&pipe, token, Interest::Read).map_err(words)?;
+            Ok(Doing::Keep { done, pipe, since })
+        };
+        match keep() {
+            Ok(doing) => {
+                self.doing = doing;
+                Ok(())
+            }
+            Err(why) => {
+                self.later(since);
+                let _ = self.store.abandon(); // else the next one does
+                Err(why)
+            }
+        }
+    }
+
+    /// The thread is done. Tells the dump's number, and what it took.
+    pub fn kept(&mut self, poll: &Poll) -> Result<Option<(u64, Duration)>, String> {
+        let Doing::Keep { done, pipe, since } = &self.doing else {
+            return Ok(None);
+        };
+        let (since, done) = (*since, done.recv());
+        let _ = poll.remove(pipe); // it is closed at once
+        self.doing = Doing::Nothing;
+        match done {
+            Ok(Ok(number)) => {
+                let cost = since.elapsed();
+                self.due = Instant::now() + interval(cost, self.failures, self.began.elapsed());
+                Ok(Some((number, cost)))
+            }
+            Ok(Err(error)) => {
+                self.later(since);
+                Err(error.to_string())
+            }
+            Err(_) => {
+                self.later(since);
+                Err("the thread that keeps it is gone".to_owned())
+            }
+        }
+    }
+
+    /// Nothing came of the one that was begun then.
+    fn later(&mut self, since: Instant) {
+        let next = interval(since.elapsed(), self.failures, self.began.elapsed());
+        self.due = Instant::now() + next.saturating_mul(LONGER);
+    }
+
+    /// The attempt has come to an end after which nobody goes on from any.
+    pub fn clear(&self) {
+        if !matches!(self.doing, Doing::Keep { .. }) {
+            self.store.clear();
+        }
+    }
+}

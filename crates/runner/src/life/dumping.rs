@@ -1,0 +1,83 @@
+//! When a life's guest is dumped, and what it does then (spec/checkpoint, K53 and K54).
+
+use super::{Life, token};
+use crate::output::{Output, Pumped};
+use std::io;
+use std::time::Instant;
+
+impl Life {
+    /// None for a guest that is to end, or is made to stand still by somebody else.
+    pub(super) fn dump_due(&self) -> Option<Instant> {
+        let goes_on = self.running() && self.cause.is_none() && !self.facts.suspended;
+        self.dumps.as_ref().filter(|_| goes_on)?.due()
+    }
+
+    pub(super) fn dump(&mut self) {
+        let (Some(dumps), Some(room), [guest]) =
+            (&mut self.dumps, &mut self.room, &self.guests[..])
+        else {
+            return;
+        };
+        if let Err(why) = dumps.begin(&mut **room, guest, &self.poll, token::DUMP) {
+            self.spool.log(&format!("it could not be dumped: {why}"));
+        }
+    }
+
+    /// The guest stands still, unless nothing came of it.
+    pub(super) fn dump_written(&mut self) -> io::Result<()> {
+        let Some(dumps) = &mut self.dumps else {
+            return Ok(());
+        };
+        match dumps.written(&self.poll) {
+            Ok(Some(since)) => {
+                for stream in [0, 1] {
+                    while self.pump(stream)? == Pumped::More {}
+                }
+                if let Err(why) = self.keep_dump(since) {
+                    self.spool.log(&format!("it could not be dumped: {why}"));
+                }
+            }
+            Ok(None) => return Ok(()),
+            Err(why) => self.spool.log(&format!("it could not be dumped: {why}")),
+        }
+        // One that was suspended meanwhile was so by somebody else.
+        if let Some(dumps) = self.room.as_mut().and_then(|room| room.dumps()) {
+            if !self.facts.suspended {
+                dumps.go_on();
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_dump(&mut self, since: Instant) -> Result<(), String> {
+        let printed = [0, 1].map(|stream| {
+            let output: &Output = &self.outputs[stream];
+            let file = self.spool.printed(output.stream);
+            file.map(|file| (file, output.length()))
+        });
+        let [stdout, stderr] = printed;
+        let words = |error: io::Error| error.to_string();
+        let printed = [stdout.map_err(words)?, stderr.map_err(words)?];
+        match (&mut self.dumps, &mut self.room, &self.guests[..]) {
+            (Some(dumps), Some(room), [guest]) => {
+                let told = (&self.poll, token::KEPT);
+                dumps.keep(&mut **room, guest, printed, since, told)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn dump_kept(&mut self) {
+        let Some(dumps) = &mut self.dumps else {
+            return;
+        };
+        match dumps.kept(&self.poll) {
+            Ok(Some((number, cost))) => {
+                let ms = cost.as_millis();
+                self.spool.log(&format!("dump {number} took {ms} ms"));
+            }
+            Ok(None) => (),
+            Err(why) => self.spool.log(&format!("it could not be dumped: {why}")),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Jobs whose program links nothing and that go on where they were, from a dump by CRIU (spec/checkpoint, K52 to K58).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[allow(dead_code, unused_imports, unused_macros)]
+mod engines;
+
+use engines::directory;
+use kumiko_e2e::{Person, finish, has_program, kill, kumiko, runner_of, skip, told, until};
+use kumiko_linux::is_root;
+use kumiko_testkit::engine::Engine;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Prints a line at each step, and writes it to a file that stays open. It has a thread, and a child that hears of each step by a pipe; both
+/// of its processes count steps all over a megabyte. Told to (`go`), it ends, and says whether all that is right.
+const COUNTS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+enum { WORDS = 1 << 18 };
+static const struct timespec pause_2_ms = {0, 2000000};
+static volatile long beats, over;
+static void *beat(void *unused) {
+    for (; !over; beats++)
+        nanosleep(&pause_2_ms, 0);
+    return unused;
+}
+static void step(unsigned *memory) {
+    for (int i = 0; i < WORDS; i++)
+        memory[i]++;
+    nanosleep(&pause_2_ms, 0);
+}
+static int is_right(unsigned *memory, unsigned steps) {
+    for (int i = 0; i < WORDS; i++)
+        if (memory[i] != steps)
+            return 0;
+    return 1;
+}
+int main(void) {
+    unsigned *memory = calloc(WORDS, sizeof *memory);
+    FILE *out = fopen("counted", "w");
+    int pair[2];
+    if (!memory || !out || pipe(pair))
+        return 1;
+    pid_t child = fork();
+    if (!child) {
+        char told;
+        unsigned steps = 0;
+        close(pair[1]);
+        for (; read(pair[0], &told, 1) == 1; steps++)
+            step(memory);
+        _exit(is_right(memory, steps) ? 5 : 6);
+    }
+    close(pair[0]);
+    pthread_t thread;
+    if (pthread_create(&thread, 0, beat, 0))
+        return 4;
+    long i = 1;
+    for (; access("go", F_OK); i++) {
+        step(memory);
+        if (write(pair[1], "", 1) != 1)
+            return 2;
+        printf("%ld\n", i);
+        fflush(stdout);
+        fprintf(out, "%ld\n", i);
+        fflush(out);
+    }
+    close(pair[1]);
+    int status;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return 3;
+    long before = beats;
+    while (beats < before + 5)
+        nanosleep(&pause_2_ms, 0);
+    over = 1;
+    pthread_join(thread, 0);
+    printf("the end %d\n", is_right(memory, i - 1) ? WEXITSTATUS(status) : 8);
+    return 7;
+}
+"#;
+
+/// A site of an account that is not root, whose policy lets jobs be dumped.
+struct Place {
+    person: Person,
+    criu: &'static Engine,
+}
+
+impl Place {
+    fn new(test: &str) -> Option<Place> {
+        if !has_program("cc") {
+            skip(test, "cc");
+            return None;
+        }
+        let criu = Engine::shared("criu", test)?;
+        let mut person = Person::new();
+        person.variables.push(criu.environment().pop().unwrap());
+        let place = Place { person, criu };
+        place.policy("dump = true");
+        place.person.file("program/counts.c", COUNTS);
+        let cc = [
+            "-O1",
+            "-pthread",
+            "-o",
+            "program/counts",
+            "program/counts.c",
+        ];
+        let compiled = finish(&mut place.person.program("cc", cc));
+        assert!(compiled.status.success(), "{}", told(&compiled));
+        place.start();
+        Some(place)
+    }
+
+    /// CRIU is executed by the loader and the libraries of the guest's view.
+    fn policy(&self, says: &str) {
+        let link = self.criu.directory.path().join("bin/criu");
+        let program = std::fs::canonicalize(link).unwrap();
+        let tree = program.ancestors().nth(3).unwrap().display();
+        let text = format!("network = \"none\"\n{says}\n[paths]\n\"{tree}\" = \"read\"\n");
+        self.person.file("kumiko/policy.toml", &text);
+    }
+
+    /// Root is another account in a user namespace.
+    fn start(&self) {
+        let words = ["site", "start", "--listen", "127.0.0.1:0"];
+        let mut command = match is_root() {
+            false => self.person.kumiko(words),
+            true => {
+                let map = ["--user", "--map-user=5", "--map-group=60", "--"];
+                let mut command = self.person.program("unshare", map);
+                command.arg(kumiko()).args(words);
+                command
+            }
+        };
+        let started = finish(command.stdin(Stdio::null()));
+        assert!(started.status.success(), "{}", told(&started));
+    }
+
+    fn submit(&self, words: &[&str]) -> String {
+        let line = ["job", "submit", "--rerun", "--dir", "program"];
+        let line = [&line[..], words].concat();
+        self.person.ok(line).trim().to_owned()
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.person.kumiko_home().join("state").join(name)
+    }
+
+    fn dumps(&self, job: &str) -> Vec<u64> {
+        let entries = std::fs::read_dir(self.state("dumps").join(job));
+        let names = entries.into_iter().flatten().flatten();
+        let numbers = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn log(&self, attempt: &str) -> String {
+        let log = self.state("spool").join(attempt).join("log");
+        std::fs::read_to_string(log).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn until_dumped(&self, job: &str, least: u64) {
+        until("it is dumped", || {
+            self.dumps(job)
+                .last()
+                .is_some_and(|newest| *newest >= least)
+        });
+    }
+
+    #[track_caller]
+    fn until_resumed(&self, attempt: &str) {
+        until("it goes on", || {
+            self.log(attempt).contains("it goes on from its dump")
+        });
+    }
+
+    /// Each step stands once where it was printed and where it was written.
+    #[track_caller]
+    fn ends_well(&self, job: &str) {
+        let counted = directory(&self.person, job).join("counted");
+        let lines = || std::fs::read_to_string(&counted).unwrap().lines().count();
+        let begun = lines();
+        until("it counts", || lines() > begun + 20);
+        std::fs::write(counted.with_file_name("go"), "").unwrap();
+        let waited = self.person.run(["job", "wait", job]);
+        assert_eq!(waited.status.code(), Some(7), "{}", told(&waited));
+        let printed = self.person.ok(["job", "log", job]);
+        let mut printed: Vec<&str> = printed.lines().collect();
+        assert_eq!(printed.pop(), Some("the end 5"));
+        let steps: Vec<String> = (1..=printed.len()).map(|step| step.to_string()).collect();
+        assert_eq!(printed, steps);
+        let counted = std::fs::read_to_string(counted).unwrap();
+        assert_eq!(counted.lines().collect::<Vec<_>>(), steps);
+        until("its dumps are removed", || {
+            !self.state("dumps").join(job).exists()
+        });
+    }
+}
+
+#[test]
+fn a_job_that_links_nothing_migrates_with_what_it_printed_wrote_and_started() {
+    let test = "a_job_that_links_nothing_migrates_with_what_it_printed_wrote_and_started";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    for attempt in 1..4 {
+        place.until_dumped(&job, attempt);
+        place.person.ok(["job", "migrate", &job]);
+        place.until_resumed(&format!("{job}.{}", attempt + 1));
+    }
+    let why = place.person.ok(["job", "explain", &job]);
+    assert!(why.contains("it is dumped by CRIU "), "{why}");
+    assert!(why.contains(", and goes on from its dump "), "{why}");
+    place.ends_well(&job);
+}
+
+#[test]
+fn a_job_whose_runner_is_killed_goes_on_from_a_dump_that_is_whole() {
+    let test = "a_job_whose_runner_is_killed_goes_on_from_a_dump_that_is_whole";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    place.until_dumped(&job, 2);
+    let runner = runner_of(&place.state("spool").join(format!("{job}.1")));
+    // No site sees to it before the newest dump is torn.
+    place.person.kill_site();
+    kill(runner, "KILL");
+    let all = place.dumps(&job);
+    let newest = place.state("dumps").join(&job).join(all[1].to_string());
+    let pages = newest.join("pages-1.img");
+    let bytes = std::fs::read(&pages).unwrap();
+    std::fs::write(&pages, &bytes[..bytes.len() - 1]).unwrap();
+    place.start();
+    place.until_resumed(&format!("{job}.2"));
+    let log = place.log(&format!("{job}.2"));
+    let torn = format!(
+        "its dump {} is of no use: pages-1.img is not as it was written",
+        all[1]
+    );
+    assert!(log.contains(&torn), "{log}");
+    assert!(
+        log.contains(&format!("it goes on from its dump {}", all[0])),
+        "{log}"
+    );
+    place.ends_well(&job);
+}
+
+/// Says what it has, then is as dead as can be.
+const LOOKS: &str = "grep Seccomp: /proc/self/status; unshare --user true 2>&1; sleep 1000";
+
+#[test]
+fn a_guest_does_without_its_filter_only_where_it_is_dumped_and_makes_no_namespaces() {
+    let test = "a_guest_does_without_its_filter_only_where_it_is_dumped_and_makes_no_namespaces";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let said = |job: &str, expected: &[&str]| {
+        let stdout = place.state("spool").join(format!("{job}.1/stdout"));
+        let looked = || std::fs::read_to_string(&stdout).unwrap_or_default();
+        until("it has looked", || looked().contains("unshare"));
+        let said = looked();
+        for expected in expected {
+            assert!(said.contains(expected), "{said}");
+        }
+        let why = place.person.ok(["job", "explain", job]);
+        place.person.ok(["job", "cancel", job, "--grace", "0"]);
+        why
+    };
+    let dumped = place.submit(&["--", "sh", "-c", LOOKS]);
+    place.until_dumped(&dumped, 1);
+    said(
+        &dumped,
+        &["Seccomp:\t0", "unshare failed: No space left on device"],
+    );
+    until("its dumps are removed", || {
+        !place.state("dumps").join(&dumped).exists()
+    });
+
+    let filtered = ["Seccomp:\t2", "unshare failed: Operation not permitted"];
+    let back = place.person.file("back.toml", "dump = false\n");
+    let back = back.to_str().unwrap();
+    let asked = place.submit(&["--policy", back, "--", "sh", "-c", LOOKS]);
+    let why = said(&asked, &filtered);
+    assert!(!why.contains("CRIU"), "{why}");
+    let other = place.submit(&["--mechanism", "notify", "--", "sh", "-c", LOOKS]);
+    let why = said(&other, &["Seccomp:\t2"]);
+    assert!(
+        why.contains("it is not dumped by CRIU: only namespace can"),
+        "{why}"
+    );
+    place.policy("");
+    let unsaid = place.submit(&["--", "sh", "-c", LOOKS]);
+    said(&unsaid, &filtered);
+    let given = place.person.file("given.toml", "dump = true\n");
+    let given = given.to_str().unwrap();
+    let asked = place.submit(&["--policy", given, "--", "sh", "-c", LOOKS]);
+    said(&asked, &filtered);
+}
+
+#[test]
+fn what_a_dump_would_not_hold_is_told_and_nothing_is_dumped() {
+    let test = "what_a_dump_would_not_hold_is_told_and_nothing_is_dumped";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let check = |script: &str, expected: &str| {
+        let job = place.submit(&["--", "sh", "-c", script]);
+        let attempt = format!("{job}.1");
+        until("it is told", || place.log(&attempt).contains(expected));
+        assert_eq!(place.dumps(&job), [0; 0], "{}", place.log(&attempt));
+        // It goes on all the same.
+        std::fs::write(directory(&place.person, &job).join("go"), "").unwrap();
+        let waited = place.person.run(["job", "wait", &job]);
+        assert_eq!(waited.status.code(), Some(4), "{}", told(&waited));
+    };
+    let wait = "until test -e go; do sleep 0.05; done; exit 4";
+    check(
+        &format!("echo lost >/tmp/left; {wait}"),
+        "it could not be dumped: /tmp/left would not be there",
+    );
+    check(
+        &format!("(setsid sleep 1000 &) ; {wait}"),
+        "it could not be dumped: a process of it has left its parents",
+    );
+}
+
+#[test]
+fn a_file_that_became_shorter_has_the_job_begin_again() {
+    let test = "a_file_that_became_shorter_has_the_job_begin_again";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    place.until_dumped(&job, 1);
+    let runner = runner_of(&place.state("spool").join(format!("{job}.1")));
+    place.person.kill_site();
+    kill(runner, "KILL");
+    let counted: &Path = &directory(&place.person, &job).join("counted");
+    std::fs::write(counted, "").unwrap();
+    place.start();
+    let log = || place.log(&format!("{job}.2"));
+    until("it is told", || {
+        log().contains("counted is shorter than it was")
+    });
+    place.ends_well(&job);
+}
