@@ -357,7 +357,10 @@ impl Life {
                 self.signal(signal);
                 match signal {
                     SIGSTOP => self.facts.suspended = self.running(),
-                    SIGCONT => self.facts.suspended = false,
+                    SIGCONT => {
+                        self.facts.suspended = false;
+                        self.go_on();
+                    }
                     _ => (),
                 }
             }

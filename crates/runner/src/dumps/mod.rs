@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use store::{Manifest, Store};
@@ -83,6 +83,7 @@ pub fn wanted(
         }
         let criu = criu(machine, Some(OsStr::new(&given.path)))
             .map_err(|obstacle| format!("{}: {}", obstacle.why, obstacle.remedy))?;
+        trusted(&attempt.policy, &criu)?;
         let folder = &given.folder;
         let store = Store::open(folder);
         let store = store.map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -105,11 +106,6 @@ pub fn wanted(
 
 fn suits(attempt: &AttemptSpec, choice: &Choice) -> Result<(), String> {
     let policy = &attempt.policy;
-    let of_view = || {
-        TRUSTED
-            .into_iter()
-            .find(|path| may_be_changed(policy, path))
-    };
     let cases = [
         (choice.mechanism != "namespace", "only namespace can"),
         (
@@ -137,10 +133,17 @@ fn suits(attempt: &AttemptSpec, choice: &Choice) -> Result<(), String> {
             "the account is root, whose guests have a /proc that is read-only",
         ),
     ];
-    if let Some((_, why)) = cases.into_iter().find(|(so, _)| *so) {
-        return Err(why.to_owned());
+    match cases.into_iter().find(|(so, _)| *so) {
+        Some((_, why)) => Err(why.to_owned()),
+        None => Ok(()),
     }
-    match of_view() {
+}
+
+/// What CRIU is executed from is not the guest's to change.
+fn trusted(policy: &Policy, criu: &Usable) -> Result<(), String> {
+    let own = criu.program.parent().and_then(Path::to_str);
+    let mut all = TRUSTED.into_iter().chain([own.unwrap_or("/")]);
+    match all.find(|path| may_be_changed(policy, path)) {
         Some(path) => Err(format!(
             "its policy lets it change {path}, from which CRIU would be executed"
         )),
@@ -390,6 +393,7 @@ impl Dumps {
             }
             Ok(Err(error)) => {
                 self.later(since);
+                let _ = self.store.abandon(); // else the next one does
                 Err(error.to_string())
             }
             Err(_) => {

@@ -40,13 +40,19 @@ impl Life {
             Ok(None) => return Ok(()),
             Err(why) => self.spool.log(&format!("it could not be dumped: {why}")),
         }
-        // One that was suspended meanwhile was so by somebody else.
-        if let Some(dumps) = self.room.as_mut().and_then(|room| room.dumps()) {
-            if !self.facts.suspended {
-                dumps.go_on();
-            }
+        // One that was suspended meanwhile goes on when whoever did that says so.
+        if !self.facts.suspended {
+            self.go_on();
         }
         Ok(())
+    }
+
+    /// CRIU has left all processes stopped, and not only those of the guest's group.
+    pub(super) fn go_on(&mut self) {
+        let of_dumps = self.room.as_mut().filter(|_| self.dumps.is_some());
+        if let Some(dumps) = of_dumps.and_then(|room| room.dumps()) {
+            dumps.go_on();
+        }
     }
 
     fn keep_dump(&mut self, since: Instant) -> Result<(), String> {
