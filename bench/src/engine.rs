@@ -6,6 +6,8 @@ use crate::site::{Place, Site};
 use crate::wait;
 use kumiko_client::Client;
 use kumiko_testkit::engine::Engine;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const WITHIN: Duration = Duration::from_secs(120);
@@ -19,6 +21,16 @@ impl Own {
         Engine::own(name, testbed, "bench")
             .map(Own)
             .ok_or_else(|| Failure::unexpected(format!("{name} cannot be brought up here")))
+    }
+
+    /// What its commands need.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        self.0.environment()
+    }
+
+    /// A file of its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.directory.path().join(name)
     }
 
     /// What one of the engine's commands printed.
@@ -47,9 +59,9 @@ impl OnEngine {
         let mut start = vec!["--batch", name];
         start.extend(options);
         let place = Place {
-            before: &[],
             start: &start,
-            environment: &engine.0.environment(),
+            environment: &engine.environment(),
+            ..Place::default()
         };
         let site = Site::at(bench, &place)?;
         let client = bench.runtime.block_on(site.connect())?;

@@ -25,7 +25,9 @@ const DOWN_WITHIN: Duration = Duration::from_secs(120);
 pub struct Place<'a> {
     /// As for [`Site::prepared`].
     pub before: &'a [&'a str],
-    /// After `kumiko site start`.
+    /// Before `kumiko site start`: a program that starts it.
+    pub through: &'a [&'a str],
+    /// After it.
     pub start: &'a [&'a str],
     pub environment: &'a [(&'static str, OsString)],
 }
@@ -93,11 +95,15 @@ impl Site {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             wait::output(&mut command(&bench.kumiko, &home, &words), UP_WITHIN)?;
         }
-        let mut start = command(
-            &bench.kumiko,
-            &home,
-            &["site", "start", "--listen", "127.0.0.1:0"],
-        );
+        let own = ["site", "start", "--listen", "127.0.0.1:0"];
+        let mut start = match place.through {
+            [] => command(&bench.kumiko, &home, &own),
+            [program, words @ ..] => {
+                let mut start = command(Path::new(program), &home, words);
+                start.arg(&bench.kumiko).args(own);
+                start
+            }
+        };
         let start = start
             .args(place.start)
             .envs(place.environment.iter().map(|(name, value)| (name, value)))

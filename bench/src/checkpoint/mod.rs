@@ -1,10 +1,11 @@
 //! `bench checkpoint`: how long a program stands still for a checkpoint, what one takes by its memory (paper 001's figures 3 and 4), and
-//! what kernels lose by them (its table 1).
+//! what kernels lose by them (its table 1). And how soon what links nothing goes on from a dump.
 //!
 //! Not here: calls that go on from checkpoints (`rpc`).
 
 mod kernels;
 mod memory;
+mod moved;
 
 use crate::bench::Bench;
 use crate::fail::{Failure, While};
@@ -20,9 +21,10 @@ use tempfile::TempDir;
 
 type Measure = fn(&Bench) -> Row;
 
-const ROWS: [(&str, Measure); 3] = [
+const ROWS: [(&str, Measure); 4] = [
     ("freeze", memory::freeze),
     ("sizes", memory::sizes),
+    ("moved", moved::moved),
     ("kernels", kernels::kernels),
 ];
 const COMPILED_WITHIN: Duration = Duration::from_secs(60);

@@ -97,6 +97,7 @@ impl World {
             .map(|(name, _)| ["--batch", name, "--pilots", "1"]);
         let environment = engine.as_ref().map(|(_, engine)| engine.environment());
         let place = Place {
+            through: &[],
             before: &[],
             start: start.as_ref().map_or(&[], |words| words),
             environment: environment.as_deref().unwrap_or_default(),

@@ -232,7 +232,8 @@ pub enum Job {
         #[arg(long, value_parser = duration)]
         grace: Option<Duration>,
     },
-    /// Have a job that was submitted with --rerun end and run again, from its newest checkpoint if its program links the library.
+    /// Have a job that was submitted with --rerun end and run again, from its newest checkpoint if its program links the library, or from its newest dump
+    /// where the site has it dumped.
     Migrate {
         #[command(flatten)]
         select: Select,

@@ -11,13 +11,14 @@ use kumiko_job::id::AttemptId;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
-/// Before a runner is tried a second time that lets us go, or that cannot be reached for want of our own: neither passes
-/// in a moment.
-const REACH_AGAIN: Duration = Duration::from_secs(1);
+/// Before a runner is tried a second time that lets us go: one that dies closes one socket after the other.
+const REACH_AGAIN: Duration = Duration::from_millis(2);
+/// From time to time longer, up to this: that it lets us go, or cannot be reached for want of our own, may not pass in a moment.
+const REACH_AT_LAST: Duration = Duration::from_secs(1);
 
 pub struct Live {
     id: AttemptId,
@@ -137,8 +138,9 @@ impl Live {
 
     /// Passes on what the runner reports, on one connection after the other, until it is gone; true: the last was `Ended`.
     async fn hear_out(&self, shared: &Arc<Shared>, leash: &mut Option<Leash>) -> bool {
-        let mut let_go = false;
+        let mut pause = Duration::ZERO;
         loop {
+            let connected = Instant::now();
             if let Some(stream) = self.link.connection() {
                 let pass = |report| {
                     *leash = None; // it began
@@ -156,10 +158,13 @@ impl Live {
                     return true;
                 }
             }
-            if let_go {
-                tokio::time::sleep(REACH_AGAIN).await;
+            if connected.elapsed() > REACH_AT_LAST {
+                pause = Duration::ZERO;
             }
-            let_go = true;
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            pause = (2 * pause).clamp(REACH_AGAIN, REACH_AT_LAST);
             // A runner that let us go is asked again; one that is gone refuses (R6).
             match spool::connect(&shared.spool(self.id)) {
                 Ok(stream) => self.link.connected(Ok(stream)),

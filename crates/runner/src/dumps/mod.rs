@@ -139,9 +139,11 @@ fn suits(attempt: &AttemptSpec, choice: &Choice) -> Result<(), String> {
     }
 }
 
-/// What CRIU is executed from is not the guest's to change.
+/// What CRIU is executed from is not the guest's to change; libraries of its own may lie where it does.
 fn trusted(policy: &Policy, criu: &Usable) -> Result<(), String> {
-    let own = criu.program.parent().and_then(Path::to_str);
+    let own = std::fs::canonicalize(&criu.program);
+    let own = own.map_err(|error| format!("{}: {error}", criu.program.display()))?;
+    let own = own.parent().and_then(Path::to_str);
     let mut all = TRUSTED.into_iter().chain([own.unwrap_or("/")]);
     match all.find(|path| may_be_changed(policy, path)) {
         Some(path) => Err(format!(
