@@ -234,14 +234,14 @@ fn a_job_whose_runner_is_killed_goes_on_from_a_dump_that_is_whole() {
     kill(runner, "KILL");
     let all = place.dumps(&job);
     let newest = place.state("dumps").join(&job).join(all[1].to_string());
-    let pages = newest.join("pages-1.img");
+    let pages = newest.join("pages-1.img.lz4");
     let bytes = std::fs::read(&pages).unwrap();
     std::fs::write(&pages, &bytes[..bytes.len() - 1]).unwrap();
     place.start();
     place.until_resumed(&format!("{job}.2"));
     let log = place.log(&format!("{job}.2"));
     let torn = format!(
-        "its dump {} is of no use: pages-1.img is not as it was written",
+        "its dump {} is of no use: pages-1.img.lz4 is not as it was written",
         all[1]
     );
     assert!(log.contains(&torn), "{log}");

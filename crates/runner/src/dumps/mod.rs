@@ -238,6 +238,7 @@ impl Dumps {
         let (still, last) = (&manifest.still, manifest.last);
         let guest = dumps.restore(&self.criu, images.as_fd(), still, last, &outputs);
         let guest = guest.map_err(|error| format!("{error}; {}", Store::complaint(&images)))?;
+        let _ = self.store.read_over(); // else it is when the next one is read
         let [out, err] = manifest.printed;
         Ok((
             guest,

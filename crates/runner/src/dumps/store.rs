@@ -5,6 +5,7 @@ use kumiko_checkpoint::sum_of;
 use kumiko_linux::Dir;
 use kumiko_linux::dir::Kind;
 use kumiko_sandbox::Still;
+use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,6 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// A dump that is being written.
 const NEW: &str = "new";
+/// The images of one, as CRIU reads them.
+const PLAIN: &str = "plain";
+const PACKED: &str = "lz4";
 const MANIFEST: &str = "dump.json";
 /// What CRIU says of its way, beside the images.
 const LOG: &str = "log";
@@ -43,9 +47,10 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
+    /// CRIU's, in bytes; what lies here is packed (LZ4 frame), and has that ending.
     name: String,
     bytes: u64,
-    /// CRC-32 of all of it.
+    /// CRC-32 of the file that lies here.
     sum: u32,
 }
 
@@ -143,10 +148,16 @@ impl Store {
             if name == LOG {
                 continue;
             }
-            let mut image = new.open_file(&name)?;
-            let (bytes, sum) = sum_of(&mut image)?;
-            image.sync_all()?;
+            let mut plain = new.open_file(&name)?;
+            let packed = packed(&name);
+            let mut packs = FrameEncoder::new(new.create_file(&packed, 0o600)?);
+            let bytes = io::copy(&mut plain, &mut packs)?;
+            packs.finish().map_err(io::Error::other)?.sync_all()?;
+            let (_, sum) = sum_of(&mut new.open_file(&packed)?)?;
             manifest.images.push(Image { name, bytes, sum });
+        }
+        for image in &manifest.images {
+            new.remove_file(&image.name)?;
         }
         let mut file = new.create_file(MANIFEST, 0o600)?;
         file.write_all(&serde_json::to_vec(&manifest)?)?;
@@ -174,7 +185,7 @@ impl Store {
         }
     }
 
-    /// A dump of which every byte is as it was written.
+    /// A dump of which every byte is as it was written, and its images for CRIU, until [`Store::read_over`].
     pub fn read(&self, number: u64) -> io::Result<(Manifest, Dir)> {
         let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         let images = self.folder.open_dir(number.to_string())?;
@@ -182,13 +193,29 @@ impl Store {
         let file = images.open_file(MANIFEST)?;
         file.take(MANIFEST_MOST_BYTES).read_to_end(&mut text)?;
         let manifest: Manifest = serde_json::from_slice(&text)?;
+        self.folder.remove_all(PLAIN)?;
+        self.folder.mkdir(PLAIN, 0o700)?;
+        let plain = self.folder.open_dir(PLAIN)?;
         for image in &manifest.images {
-            let found = sum_of(&mut images.open_file(&image.name)?)?;
-            if found != (image.bytes, image.sum) {
-                return Err(invalid(format!("{} is not as it was written", image.name)));
+            let packed = packed(&image.name);
+            let (_, sum) = sum_of(&mut images.open_file(&packed)?)?;
+            if sum != image.sum {
+                return Err(invalid(format!("{packed} is not as it was written")));
+            }
+            let unpacks = FrameDecoder::new(images.open_file(&packed)?);
+            let mut to = plain.create_file(&image.name, 0o600)?;
+            // Never more than it was, and one more would be seen.
+            let bytes = io::copy(&mut unpacks.take(image.bytes.saturating_add(1)), &mut to)?;
+            if bytes != image.bytes {
+                return Err(invalid(format!("{packed} is not what was packed")));
             }
         }
-        Ok((manifest, images))
+        Ok((manifest, plain))
+    }
+
+    /// What was read is of no more use.
+    pub fn read_over(&self) -> io::Result<()> {
+        self.folder.remove_all(PLAIN)
     }
 
     /// What was printed until then, to read. What was printed later is forgotten: the guest goes on from here.
@@ -205,6 +232,10 @@ impl Store {
         let open = |name| self.folder.open_file(name);
         Ok([open(stdout)?, open(stderr)?])
     }
+}
+
+fn packed(name: &str) -> String {
+    format!("{name}.{PACKED}")
 }
 
 /// Files that the guest wrote to have the length again that they had.
@@ -273,7 +304,11 @@ mod tests {
         }
         assert_eq!(store.numbers().unwrap(), [3, 2]);
         let (manifest, images) = store.read(2).unwrap();
-        assert_eq!(images.list().unwrap().len(), 2);
+        let mut image = String::new();
+        let mut core = images.open_file("core-1000.img").unwrap();
+        core.read_to_string(&mut image).unwrap();
+        assert_eq!((image.as_str(), images.list().unwrap().len()), ("core", 1));
+        store.read_over().unwrap();
         assert_eq!(manifest.printed, [2, 0]);
         let [stdout, _] = store.printed(&manifest).unwrap();
         let mut text = String::new();
@@ -311,15 +346,17 @@ mod tests {
             assert!(error.contains(why), "{error}");
             std::fs::write(&file, before).unwrap();
         };
-        refused("pages-1.img", b"page", "pages-1.img is not as it was");
-        refused("pages-1.img", b"pageS", "pages-1.img is not as it was");
+        let packed = std::fs::read(dump.join("pages-1.img.lz4")).unwrap();
+        let torn = &packed[..packed.len() - 1];
+        refused("pages-1.img.lz4", torn, "pages-1.img.lz4 is not as it was");
+        refused("pages-1.img.lz4", b"", "pages-1.img.lz4 is not as it was");
         refused(MANIFEST, b"", "EOF");
         refused(MANIFEST, b"{\"still\": 1}", "invalid type");
         refused(MANIFEST, b"{\"more\": 1}", "unknown field");
         store.read(1).unwrap();
         std::fs::write(folder.path().join("dumps/stdout"), "ou").unwrap();
         assert!(store.printed(&manifest).is_err());
-        std::fs::remove_file(dump.join("pages-1.img")).unwrap();
+        std::fs::remove_file(dump.join("pages-1.img.lz4")).unwrap();
         assert!(store.read(1).is_err());
     }
 

@@ -8,6 +8,7 @@ pub mod changer;
 use kumiko_policy::Policy;
 use kumiko_sandbox::{
     Choice, Ended, Guest, Launch, Machine, Room, SandboxError, Streams, choose, open,
+    prepare_for_dumps,
 };
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -63,8 +64,16 @@ pub fn mechanism() -> String {
 /// Has a room namespaces of its own, and so what only they can give: sizes of temporary places, a loopback, numbers of
 /// terminals, an account that is nobody else's?
 pub fn has_namespaces() -> bool {
-    mechanism() == "namespace"
+    ["namespace", DUMPED].contains(&mechanism().as_str())
 }
+
+/// Has a guest what only a filter of its system calls gives?
+pub fn has_filter() -> bool {
+    mechanism() != DUMPED
+}
+
+/// `namespace` as it is for guests that CRIU may dump: with no filter of system calls.
+pub const DUMPED: &str = "dumped";
 
 /// None, said on stderr: what the mechanism needs is missing here.
 pub fn machine(test: &str) -> Option<Machine> {
@@ -73,6 +82,10 @@ pub fn machine(test: &str) -> Option<Machine> {
 
 pub fn machine_for(test: &str, mechanism: &str) -> Option<Machine> {
     let machine = Machine::probe();
+    let mechanism = match mechanism {
+        DUMPED => "namespace",
+        other => other,
+    };
     let kind = kumiko_policy::MechanismKind::from_name(mechanism).unwrap();
     match machine.admits(kind) {
         Ok(()) => Some(machine),
@@ -121,6 +134,10 @@ pub fn room_under(
     policy: &Policy,
     job: &Path,
 ) -> Result<Box<dyn Room>, SandboxError> {
+    if mechanism == DUMPED {
+        choose(policy, Some("namespace"), &Machine::assume())?;
+        return prepare_for_dumps(policy, job);
+    }
     let choice: Choice = choose(policy, Some(mechanism), &Machine::assume())?;
     open(&choice).prepare(policy, job)
 }

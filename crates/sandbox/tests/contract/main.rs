@@ -143,6 +143,12 @@ fn all_of_it_holds_under_ptrace() {
     again("all_of_it_holds_under_ptrace", "ptrace");
 }
 
+/// But for what a filter alone gives (P94).
+#[test]
+fn all_of_it_holds_for_guests_that_are_dumped() {
+    again("all_of_it_holds_for_guests_that_are_dumped", DUMPED);
+}
+
 /// The other tests, as an account that is not root, where they ran as root.
 #[test]
 fn all_of_it_holds_for_an_ordinary_account() {
