@@ -87,18 +87,42 @@ int main(void) {
 struct Place {
     person: Person,
     criu: &'static Engine,
+    /// Of HTCondor, whose testbed runs jobs by such an account.
+    is_condors: bool,
 }
 
 impl Place {
     fn new(test: &str) -> Option<Place> {
+        Place::of(Person::new(), false, test)
+    }
+
+    fn on_condor(test: &str) -> Option<Place> {
+        Place::of(engines::user("condor", test)?, true, test)
+    }
+
+    fn of(mut person: Person, is_condors: bool, test: &str) -> Option<Place> {
         if !has_program("cc") {
             skip(test, "cc");
             return None;
         }
         let criu = Engine::shared("criu", test)?;
-        let mut person = Person::new();
-        person.variables.push(criu.environment().pop().unwrap());
-        let place = Place { person, criu };
+        let (_, mut path) = criu.environment().pop().unwrap();
+        let of_engine = person
+            .variables
+            .iter_mut()
+            .find(|(name, _)| *name == "PATH");
+        if let Some((_, own)) = of_engine {
+            path.push(":");
+            path.push(&own);
+            *own = path;
+        } else {
+            person.variables.push(("PATH", path));
+        }
+        let place = Place {
+            person,
+            criu,
+            is_condors,
+        };
         place.policy("dump = true");
         place.person.file("program/counts.c", COUNTS);
         let cc = [
@@ -125,6 +149,10 @@ impl Place {
 
     /// Root is another account in a user namespace.
     fn start(&self) {
+        if self.is_condors {
+            self.person.ok(engines::start("condor"));
+            return;
+        }
         let words = ["site", "start", "--listen", "127.0.0.1:0"];
         let mut command = match is_root() {
             false => self.person.kumiko(words),
@@ -349,5 +377,18 @@ fn a_file_that_became_shorter_has_the_job_begin_again() {
     until("it is told", || {
         log().contains("counted is shorter than it was")
     });
+    place.ends_well(&job);
+}
+
+#[test]
+fn a_job_that_htcondor_takes_from_its_host_goes_on_from_its_newest_dump() {
+    let test = "a_job_that_htcondor_takes_from_its_host_goes_on_from_its_newest_dump";
+    let Some(place) = Place::on_condor(test) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    place.until_dumped(&job, 1);
+    engines::said(&place.person, "condor_vacate_job", &["-all"]);
+    place.until_resumed(&format!("{job}.2"));
     place.ends_well(&job);
 }
