@@ -208,6 +208,11 @@ impl<B: BatchSystem> Actor<B> {
                 .entry("KUMIKO_CHECKPOINT".to_owned())
                 .or_insert_with(|| format!("{JOB_DIRECTORY}/{CHECKPOINT}"));
         }
+        let dumped = may_checkpoint(job) && policy.dump();
+        let dumps = dumped.then(|| Dumps {
+            folder: self.files.dumps_of(job.id),
+            path: std::env::var("PATH").unwrap_or_default(),
+        });
         let asked_ms = description
             .time_limit_s
             .map(|limit| limit.saturating_mul(1000));
@@ -242,10 +247,7 @@ impl<B: BatchSystem> Actor<B> {
                 .map(|hold_s| hold_s.saturating_mul(1000)),
             alone_ms: None,
             beat_ms: None,
-            dumps: may_checkpoint(job).then(|| Dumps {
-                folder: self.files.dumps_of(job.id),
-                path: std::env::var("PATH").unwrap_or_default(),
-            }),
+            dumps,
             wanted_on: job.wanted_on(attempt.epoch).map(str::to_owned),
         })
     }

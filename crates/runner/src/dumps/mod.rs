@@ -74,6 +74,7 @@ pub fn wanted(
     machine: &Machine,
     program: &Program<'_>,
 ) -> Option<Result<Dumps, String>> {
+    // Another policy may hold by now.
     let given = attempt.dumps.as_ref();
     let given = given.filter(|_| attempt.policy.dump())?;
     let dumps = || {
