@@ -292,7 +292,7 @@ fn a_guest_does_without_its_filter_only_where_it_is_dumped_and_makes_no_namespac
     let said = |job: &str, expected: &[&str]| {
         let stdout = place.state("spool").join(format!("{job}.1/stdout"));
         let looked = || std::fs::read_to_string(&stdout).unwrap_or_default();
-        until("it has looked", || looked().contains("unshare"));
+        until("it has looked", || looked().matches('\n').count() == 2);
         let said = looked();
         for expected in expected {
             assert!(said.contains(expected), "{said}");
