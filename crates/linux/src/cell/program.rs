@@ -376,15 +376,16 @@ fn execute(ready: &Ready<'_>) -> Failure {
         errno: libc::ENOENT,
     };
     for (index, candidate) in ready.program.candidates.iter().enumerate() {
-        // SAFETY: zero-terminated strings and null-terminated arrays that live in `program`.
-        unsafe {
-            libc::execve(
-                candidate.as_ptr(),
-                ready.arguments.as_ptr(),
-                ready.environment.as_ptr(),
-            )
-        };
-        let errno = errno();
+        let errno = until_written(|| {
+            // SAFETY: zero-terminated strings and null-terminated arrays that live in `program`.
+            unsafe {
+                libc::execve(
+                    candidate.as_ptr(),
+                    ready.arguments.as_ptr(),
+                    ready.environment.as_ptr(),
+                )
+            };
+        });
         let failure = Failure::step(Stage::Execute, index)(errno);
         match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG => {
@@ -400,6 +401,26 @@ fn execute(ready: &Ready<'_>) -> Failure {
         }
     }
     told
+}
+
+/// Why nothing was executed. Whoever wrote the program may have forked while it wrote: until that copy executes it has the file open
+/// as well, and nobody may execute it (ETXTBSY). That is a moment, which is waited for.
+pub(crate) fn until_written(execute: impl Fn()) -> Errno {
+    const TRIES: u32 = 1000;
+    static PAUSE: libc::timespec = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    for _ in 0..TRIES {
+        execute();
+        let errno = errno();
+        if errno != Errno::TXTBSY {
+            return errno;
+        }
+        // SAFETY: a constant is read, and what is left of it asked for by nobody.
+        unsafe { libc::nanosleep(&raw const PAUSE, std::ptr::null_mut()) };
+    }
+    Errno::TXTBSY
 }
 
 fn is_there(path: &CStr) -> bool {

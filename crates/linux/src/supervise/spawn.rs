@@ -222,9 +222,11 @@ fn become_guest(
     }
     cell::program::default_signals();
     let path: &CStr = &program.path;
-    // SAFETY: a zero-terminated string and null-terminated arrays of such, which live in the caller.
-    unsafe { libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
-    cell::Failure::at(cell::Stage::Execute)(report::errno())
+    let errno = cell::program::until_written(|| {
+        // SAFETY: a zero-terminated string and null-terminated arrays of such, which live in the caller.
+        unsafe { libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+    });
+    cell::Failure::at(cell::Stage::Execute)(errno)
 }
 
 fn prepare(program: &GuestProgram<'_>, reports: BorrowedFd<'_>) -> Result<(), cell::Failure> {

@@ -141,3 +141,26 @@ fn what_is_not_executed_is_told_by_one_rule() {
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
+
+/// A copy of whoever wrote it, in which another program is about to be executed, has it open still.
+#[test]
+fn a_program_that_is_being_written_for_a_moment_more_is_executed() {
+    if machine("a_program_that_is_being_written_for_a_moment_more_is_executed").is_none() {
+        return;
+    }
+    let host = Scratch::new();
+    executable(&host.put("job/program", "#!/bin/sh\necho began\n"));
+    // Another process: what this one has open its guests have as well, until they execute.
+    let writer = "exec 3>>job/program; echo; exec >&-; sleep 0.05";
+    let mut writer = Command::new("sh")
+        .args(["-c", writer])
+        .current_dir(&host.0)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::copy(writer.stdout.as_mut().unwrap(), &mut std::io::sink()).unwrap();
+    let mut room = room(&site(""), &host.0.join("job")).unwrap();
+    let ran = run(&mut *room, "/job/program", &[], &[]).unwrap();
+    assert_eq!(ran.stdout, "began\n", "{}", ran.stderr);
+    assert!(writer.wait().unwrap().success());
+}
