@@ -21,6 +21,8 @@ const FORK: &str = "fork";
 const CONDOR: &str = "pilots in HTCondor";
 const MIB: &str = "100";
 const WITHIN: Duration = Duration::from_secs(60);
+/// So long after the kill a process of the program may still be seen at work; none goes on so soon.
+const DYING_NS: u64 = 30_000_000;
 const LOOK: Duration = Duration::from_millis(1);
 /// Another account, for root: whose guests CRIU does not dump.
 const ANOTHER: [&str; 5] = ["unshare", "--user", "--map-user=5", "--map-group=60", "--"];
@@ -88,7 +90,7 @@ impl Dumping {
         until("another beat", || {
             let told = std::fs::read(&beat).unwrap_or_default();
             again = told.try_into().map_or(0, u64::from_ne_bytes);
-            again > killed
+            again > killed + DYING_NS
         })?;
         self.said(&["job", "cancel", &job, "--grace", "0"])?;
         Ok((again - killed) as f64 / 1e9)
