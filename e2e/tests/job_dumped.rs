@@ -392,3 +392,21 @@ fn a_job_that_htcondor_takes_from_its_host_goes_on_from_its_newest_dump() {
     place.until_resumed(&format!("{job}.2"));
     place.ends_well(&job);
 }
+
+#[test]
+fn a_job_that_is_not_dumped_any_more_begins_again_and_leaves_no_dump_behind() {
+    let test = "a_job_that_is_not_dumped_any_more_begins_again_and_leaves_no_dump_behind";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    place.until_dumped(&job, 1);
+    place.policy("");
+    place.person.ok(["job", "migrate", &job]);
+    until("its dumps are removed", || place.dumps(&job).is_empty());
+    place.policy("dump = true");
+    place.person.ok(["job", "migrate", &job]);
+    place.until_dumped(&job, 1);
+    assert!(!place.log(&format!("{job}.3")).contains("it goes on from"));
+    place.ends_well(&job);
+}

@@ -16,3 +16,8 @@ pub use interval::{MOST, OFTEN, interval};
 
 /// A program that links the library has these bytes (spec/checkpoint, K40).
 pub const MARK: [u8; 28] = *b"kumiko checkpoint library 1\n";
+
+/// Whether these are the bytes of such a program.
+pub fn links_library(program: &[u8]) -> bool {
+    program.windows(MARK.len()).any(|window| window == MARK)
+}

@@ -209,6 +209,12 @@ impl<B: BatchSystem> Actor<B> {
                 .or_insert_with(|| format!("{JOB_DIRECTORY}/{CHECKPOINT}"));
         }
         let dumped = may_checkpoint(job) && policy.dump();
+        if may_checkpoint(job) && !dumped {
+            // It begins at its start, if another policy had it dumped before.
+            if let Err(error) = self.files.remove_dumps(job.id) {
+                tracing::warn!(job = %job.id, %error, "dumps that are of no use any more stay");
+            }
+        }
         let dumps = dumped.then(|| Dumps {
             folder: self.files.dumps_of(job.id),
             path: std::env::var("PATH").unwrap_or_default(),

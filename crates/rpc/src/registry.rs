@@ -114,8 +114,7 @@ impl Registry {
             });
         }
         // It is the program that tells, whatever was said when it was made.
-        let mut inside = bytes.windows(kumiko_checkpoint::MARK.len());
-        signature.checkpoint = inside.any(|window| window == kumiko_checkpoint::MARK);
+        signature.checkpoint = kumiko_checkpoint::links_library(&bytes);
         let digest: String = Sha256::digest(&bytes)
             .iter()
             .map(|byte| format!("{byte:02x}"))

@@ -4,7 +4,7 @@
 //! `kumiko-run --pilot PLACE`: what starts such programs in a slot of an engine (spec/jobs/pilots.md).
 //!
 //! It starts them in their sandbox, owns their streams, keeps what they write and how they ended in the spool, and
-//! tells the site that is connected. One thread, one poll, no runtime: it has to cost little and outlive its site.
+//! tells the site that is connected. One thread (and one to write a dump), one poll, no runtime: it has to cost little and outlive its site.
 //! Not here: who starts it (kumiko-batch), the walls (kumiko-sandbox), the frames (kumiko-wire).
 
 mod alone;

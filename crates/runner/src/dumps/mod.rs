@@ -3,7 +3,7 @@
 
 mod store;
 
-use kumiko_checkpoint::{MARK, OFTEN, interval};
+use kumiko_checkpoint::{OFTEN, interval};
 use kumiko_job::attempt::AttemptSpec;
 use kumiko_job::description::{OutputMode, Stdin};
 use kumiko_linux::poll::{Interest, Poll};
@@ -74,9 +74,7 @@ pub fn wanted(
     machine: &Machine,
     program: &Program<'_>,
 ) -> Option<Result<Dumps, String>> {
-    // Another policy may hold by now.
-    let given = attempt.dumps.as_ref();
-    let given = given.filter(|_| attempt.policy.dump())?;
+    let given = attempt.dumps.as_ref()?;
     let dumps = || {
         suits(attempt, choice)?;
         if links_library(program) {
@@ -102,7 +100,15 @@ pub fn wanted(
             doing: Doing::Nothing,
         })
     };
-    Some(dumps())
+    // Another policy may hold by now than that by which they were given.
+    let made = attempt.policy.dump().then(dumps);
+    if !matches!(made, Some(Ok(_))) {
+        // It begins at its start, and changes what dumps go by: nobody is to go on from them later.
+        if let Ok(store) = Store::open(&given.folder) {
+            store.clear();
+        }
+    }
+    made
 }
 
 fn suits(attempt: &AttemptSpec, choice: &Choice) -> Result<(), String> {
@@ -177,7 +183,7 @@ fn links_library(program: &Program<'_>) -> bool {
     };
     let bytes = program.file().map(read).and_then(Result::ok);
     let bytes = bytes.unwrap_or_default();
-    bytes.windows(MARK.len()).any(|window| window == MARK)
+    kumiko_checkpoint::links_library(&bytes)
 }
 
 impl Dumps {
