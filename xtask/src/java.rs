@@ -1,4 +1,4 @@
-//! `./x test java`: what is below java/, built by javac and run by its own runner, once on each JVM that counts.
+//! `./x test java`: what is below java/, built by javac and run by its own runner, once on each JVM that counts, at the same time.
 //!
 //! Not in it: how it is compiled (java/build), what a test is (`silf.jojo.testkit.Run`, which prints as cargo does).
 
@@ -38,10 +38,19 @@ pub fn parts(shell: &Shell) -> Result<Vec<Part>, Failure> {
         eprintln!("{skip}");
         parts[0].line(&skip);
     }
-    for (feature, program) in ends(jvms) {
-        parts.push(run(shell, &format!("java {feature}"), program)?);
-    }
-    Ok(parts)
+    // These tests mostly wait: beside one another they take little longer than one.
+    std::thread::scope(|scope| {
+        let runs = ends(jvms).into_iter().map(|(feature, program)| {
+            scope.spawn(move || run(shell, &format!("java {feature}"), program))
+        });
+        for run in runs.collect::<Vec<_>>() {
+            parts.push(
+                run.join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            );
+        }
+        Ok(parts)
+    })
 }
 
 /// Builds the jars and puts them beside `kumiko`: `KUMIKO_JOJO_JAR`, and the other beside it. Nothing where there is no JDK: all else does without.
