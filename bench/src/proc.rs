@@ -4,6 +4,7 @@ use crate::fail::{Failure, While};
 use crate::wait;
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -34,6 +35,18 @@ pub fn all() -> Result<Vec<Process>, Failure> {
             parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
         })
         .collect())
+}
+
+/// One that has this file open.
+pub fn holding(file: &Path) -> Option<u32> {
+    let holds = |pid: &u32| {
+        let open = fs::read_dir(format!("/proc/{pid}/fd"));
+        let mut open = open.into_iter().flatten().flatten();
+        open.any(|fd| fs::read_link(fd.path()).is_ok_and(|path| path == file))
+    };
+    let numbers = fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.find(holds)
 }
 
 /// "7 (some name) S 1 ...": the name may hold blanks and brackets.

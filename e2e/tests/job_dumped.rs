@@ -1,15 +1,14 @@
 //! Jobs whose program links nothing and that go on where they were, from a dump by CRIU (spec/checkpoint, K52 to K58).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod dumping;
 #[allow(dead_code, unused_imports, unused_macros)]
 mod engines;
 
+use dumping::Dumping;
 use engines::directory;
-use kumiko_e2e::{Person, finish, has_program, kill, kumiko, runner_of, skip, told, until};
-use kumiko_linux::is_root;
-use kumiko_testkit::engine::Engine;
+use kumiko_e2e::{Person, finish, kill, runner_of, told, until};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 /// Prints a line at each step, and writes it to a file that stays open. It has a thread, and a child that hears of each step by a pipe; both
 /// of its processes count steps all over a megabyte. Told to (`go`), it ends, and says whether all that is right.
@@ -83,47 +82,23 @@ int main(void) {
 }
 "#;
 
-/// A site of an account that is not root, whose policy lets jobs be dumped.
+/// Such a site, and a program.
 struct Place {
     person: Person,
-    criu: &'static Engine,
-    /// Of HTCondor, whose testbed runs jobs by such an account.
-    is_condors: bool,
+    dumping: Dumping,
 }
 
 impl Place {
     fn new(test: &str) -> Option<Place> {
-        Place::of(Person::new(), false, test)
+        dumping::new(test).map(Place::of)
     }
 
     fn on_condor(test: &str) -> Option<Place> {
-        Place::of(engines::user("condor", test)?, true, test)
+        dumping::on_condor(test).map(Place::of)
     }
 
-    fn of(mut person: Person, is_condors: bool, test: &str) -> Option<Place> {
-        if !has_program("cc") {
-            skip(test, "cc");
-            return None;
-        }
-        let criu = Engine::shared("criu", test)?;
-        let (_, mut path) = criu.environment().pop().unwrap();
-        let of_engine = person
-            .variables
-            .iter_mut()
-            .find(|(name, _)| *name == "PATH");
-        if let Some((_, own)) = of_engine {
-            path.push(":");
-            path.push(&own);
-            *own = path;
-        } else {
-            person.variables.push(("PATH", path));
-        }
-        let place = Place {
-            person,
-            criu,
-            is_condors,
-        };
-        place.policy("dump = true");
+    fn of((person, dumping): (Person, Dumping)) -> Place {
+        let place = Place { person, dumping };
         place.person.file("program/counts.c", COUNTS);
         let cc = [
             "-O1",
@@ -135,40 +110,22 @@ impl Place {
         let compiled = finish(&mut place.person.program("cc", cc));
         assert!(compiled.status.success(), "{}", told(&compiled));
         place.start();
-        Some(place)
+        place
     }
 
-    /// CRIU is executed by the loader and the libraries of the guest's view.
-    fn policy(&self, says: &str) {
-        let link = self.criu.directory.path().join("bin/criu");
-        let program = std::fs::canonicalize(link).unwrap();
-        let tree = program.ancestors().nth(3).unwrap().display();
-        let text = format!("network = \"none\"\n{says}\n[paths]\n\"{tree}\" = \"read\"\n");
-        self.person.file("kumiko/policy.toml", &text);
-    }
-
-    /// Root is another account in a user namespace.
     fn start(&self) {
-        if self.is_condors {
-            self.person.ok(engines::start("condor"));
-            return;
-        }
-        let words = ["site", "start", "--listen", "127.0.0.1:0"];
-        let mut command = match is_root() {
-            false => self.person.kumiko(words),
-            true => {
-                let map = ["--user", "--map-user=5", "--map-group=60", "--"];
-                let mut command = self.person.program("unshare", map);
-                command.arg(kumiko()).args(words);
-                command
-            }
-        };
-        let started = finish(command.stdin(Stdio::null()));
-        assert!(started.status.success(), "{}", told(&started));
+        self.dumping.start(&self.person);
+    }
+
+    fn policy(&self, says: &str) {
+        self.dumping.policy(&self.person, says);
     }
 
     fn submit(&self, words: &[&str]) -> String {
-        let line = ["job", "submit", "--rerun", "--dir", "program"];
+        let often = "KUMIKO_CHECKPOINT_FAILURES_S=1";
+        let line = [
+            "job", "submit", "--rerun", "--dir", "program", "--env", often,
+        ];
         let line = [&line[..], words].concat();
         self.person.ok(line).trim().to_owned()
     }

@@ -68,7 +68,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             for epoch in 0..4 {
                 let attempt = known.attempt_id(epoch);
                 for message in [
-                    FromHost::Beat { attempt },
+                    FromHost::Beat {
+                        attempt,
+                        recovery: None,
+                    },
                     FromHost::Checkpoint {
                         attempt,
                         number: u64::MAX,

@@ -1,4 +1,5 @@
-//! The row of a program that links nothing and is dumped by CRIU: killed with its runner, and how soon it goes on elsewhere.
+//! The row of what links nothing and is dumped by CRIU, a job's program and a call's: killed with its runner, and how soon it goes on
+//! elsewhere.
 
 use super::{compiled, folder};
 use crate::bench::Bench;
@@ -6,6 +7,7 @@ use crate::engine::Own;
 use crate::fail::{Failure, While};
 use crate::goal::{Goal, Reach, Row};
 use crate::guard;
+use crate::proc;
 use crate::rounds::{self, Contender};
 use crate::rows::or_missing;
 use crate::site::{Place, Site};
@@ -14,11 +16,13 @@ use crate::wait;
 use std::ffi::OsString;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const FORK: &str = "fork";
 const CONDOR: &str = "pilots in HTCondor";
+const CALL: &str = "a call, fork";
+const CALL_CONDOR: &str = "a call, pilots in HTCondor";
 const MIB: &str = "100";
 const WITHIN: Duration = Duration::from_secs(60);
 /// So long after the kill a process of the program may still be seen at work; none goes on so soon.
@@ -78,23 +82,71 @@ impl Dumping {
         let runner = story.split("its runner is process ").nth(1);
         let runner = runner.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
         let runner = runner.ok_or_else(|| Failure::unexpected(story.clone()))?;
-        let killed = now_ns();
-        wait::output(Command::new("kill").args(["-KILL", runner]), WITHIN)?;
-        let gone = Path::new("/proc").join(runner);
-        until("the end of the runner", || !gone.exists())?;
-        // What it did in its last moment is not what it does again. The file is never shorter than the dump has it.
-        let file = std::fs::File::options().write(true).open(&beat);
-        let taken = file.and_then(|file| file.write_all_at(&[0; 8], 0));
-        taken.doing(|| "taking a beat back")?;
-        let mut again = 0;
-        until("another beat", || {
-            let told = std::fs::read(&beat).unwrap_or_default();
-            again = told.try_into().map_or(0, u64::from_ne_bytes);
-            again > killed + DYING_NS
-        })?;
+        let seconds = moved_after(runner, || Some(beat.clone()))?;
         self.said(&["job", "cancel", &job, "--grace", "0"])?;
-        Ok((again - killed) as f64 / 1e9)
+        Ok(seconds)
     }
+
+    fn register(&self) -> Result<(), Failure> {
+        let idl = Path::new(env!("CARGO_MANIFEST_DIR")).join("checkpoint/beats.idl");
+        let (idl, into) = (idl.to_string_lossy(), self.programs.to_string_lossy());
+        let made = self.said(&["rpc", "gen", &idl, "--into", &into])?;
+        self.said(&["rpc", "register", &made]).map(drop)
+    }
+
+    /// As [`Dumping::killed`], of a call.
+    fn call_killed(&self) -> Result<f64, Failure> {
+        let mut call = self.site.command(&["rpc", "call", "beats/beat", MIB]);
+        call.stdin(Stdio::null()).stdout(Stdio::null());
+        let call = call.spawn().doing(|| "calling a routine")?;
+        let _call = guard::process(call);
+        let calls = self.site.home().join("state/rpc");
+        let in_a_worker = |name: &str| {
+            let workers = std::fs::read_dir(calls.join("workers"));
+            let paths = workers.into_iter().flatten().flatten();
+            let mut paths = paths.map(|worker| worker.path().join(name));
+            paths.find(|path| path.exists())
+        };
+        let mut dump = None;
+        until("the first dump", || {
+            dump = in_a_worker("dumps/1");
+            dump.is_some()
+        })?;
+        let worker = dump.as_deref().and_then(|dump| dump.ancestors().nth(2));
+        let number = worker.and_then(Path::file_name).unwrap_or_default();
+        let spool = calls.join("spool");
+        let spool = spool.join(format!("{}.1", number.to_string_lossy()));
+        let runner = proc::holding(&spool.join("status.new"))
+            .ok_or_else(|| Failure::unexpected("a call's runner is not found".to_owned()))?;
+        let seconds = moved_after(&runner.to_string(), || in_a_worker("job/beat"))?;
+        // The one that goes on has all of the first one's files.
+        let beat = in_a_worker("job/beat").unwrap_or_default();
+        std::fs::write(beat.with_file_name("enough"), "").doing(|| "ending a call")?;
+        until("the end of the call", || in_a_worker("dumps/1").is_none())?;
+        Ok(seconds)
+    }
+}
+
+/// From the kill of this runner to the next beat that is told there, in seconds.
+fn moved_after(runner: &str, beat: impl Fn() -> Option<PathBuf>) -> Result<f64, Failure> {
+    let first = beat().ok_or_else(|| Failure::unexpected("no beat is told".to_owned()))?;
+    let file = std::fs::File::options().write(true).open(first);
+    let file = file.doing(|| "opening what is told")?;
+    let killed = now_ns();
+    wait::output(Command::new("kill").args(["-KILL", runner]), WITHIN)?;
+    let gone = Path::new("/proc").join(runner);
+    until("the end of the runner", || !gone.exists())?;
+    // What it did in its last moment is not what it does again. The file is never shorter than the dump has it.
+    let taken = file.write_all_at(&[0; 8], 0);
+    taken.doing(|| "taking a beat back")?;
+    let mut again = 0;
+    until("another beat", || {
+        let told = beat().and_then(|beat| std::fs::read(beat).ok());
+        let told = told.and_then(|told| told.try_into().ok());
+        again = told.map_or(0, u64::from_ne_bytes);
+        again > killed + DYING_NS
+    })?;
+    Ok((again - killed) as f64 / 1e9)
 }
 
 fn now_ns() -> u64 {
@@ -125,8 +177,8 @@ pub fn moved(bench: &Bench) -> Row {
     };
     let row = Row::new(
         "moved",
-        "A program of 100 MiB that links nothing, killed with its runner, until it goes on elsewhere",
-        vec![goal(FORK), goal(CONDOR)],
+        "A program of 100 MiB that links nothing, a job's or a routine's, killed with its runner, until it goes on elsewhere",
+        vec![goal(FORK), goal(CONDOR), goal(CALL), goal(CALL_CONDOR)],
     );
     or_missing(row, |row| {
         let criu = Own::up("criu", &[])?;
@@ -155,12 +207,23 @@ pub fn moved(bench: &Bench) -> Row {
             let up = Dumping::up(bench, &place, &criu, folder.path());
             up.map_err(|failure| failure.to_string())
         });
-        let mut contenders = vec![Contender::new(FORK, Unit::Seconds, || fork.killed())];
+        fork.register()?;
+        let mut contenders = vec![
+            Contender::new(FORK, Unit::Seconds, || fork.killed()),
+            Contender::new(CALL, Unit::Seconds, || fork.call_killed()),
+        ];
         match &there {
             Ok(there) => {
+                there.register()?;
                 contenders.push(Contender::new(CONDOR, Unit::Seconds, || there.killed()));
+                let call = || there.call_killed();
+                contenders.push(Contender::new(CALL_CONDOR, Unit::Seconds, call));
             }
-            Err(failure) => row.lacks(Some(CONDOR), failure),
+            Err(failure) => {
+                for one in [CONDOR, CALL_CONDOR] {
+                    row.lacks(Some(one), failure);
+                }
+            }
         }
         rounds::take(row, bench.rounds(10), contenders);
         row.note("The clock runs from the kill to the program's own word; its processes end, the site sees it, CRIU makes it again. Hosts on one machine.");

@@ -188,7 +188,7 @@ pub fn apply(id: CallId, call: Option<&Call>, event: &CallEvent) -> Result<Call,
         }
         (Stage::Computing(attempt), event) => match event {
             CallEvent::CancelRequested if !call.cancelled => next.cancelled = true,
-            CallEvent::Started { epoch } => {
+            CallEvent::Started { epoch, .. } => {
                 living(attempt, *epoch)?;
                 if std::mem::replace(&mut attempt.started, true) {
                     return Err("an attempt starts once");

@@ -32,8 +32,12 @@ pub enum CallEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint: Option<CheckpointId>,
     },
-    /// The routine computes.
-    Started { epoch: u32 },
+    /// The routine computes; and what would become of that if its process died, in words.
+    Started {
+        epoch: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recovery: Option<String>,
+    },
     /// This checkpoint is whole and on the disk.
     Checkpointed { checkpoint: CheckpointId },
     /// The host was silent for a while.

@@ -136,8 +136,11 @@ impl Refusal {
 /// From a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromHost {
-    /// It computes; said regularly, as a heartbeat.
-    Beat { attempt: AttemptId },
+    /// It computes; said regularly, as a heartbeat. `recovery`: how it would be recovered, in words for the record.
+    Beat {
+        attempt: AttemptId,
+        recovery: Option<String>,
+    },
     /// The attempt's checkpoint of this number is whole and on the disk. Numbers go upwards; a report that is lost is made
     /// good by the next one.
     Checkpoint { attempt: AttemptId, number: u64 },
@@ -148,7 +151,7 @@ pub enum FromHost {
 impl FromHost {
     pub fn attempt(&self) -> AttemptId {
         match self {
-            FromHost::Beat { attempt }
+            FromHost::Beat { attempt, .. }
             | FromHost::Checkpoint { attempt, .. }
             | FromHost::Ended { attempt, .. } => *attempt,
         }

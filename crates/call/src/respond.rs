@@ -243,7 +243,11 @@ pub fn to_host(ledger: &Ledger, message: &FromHost) -> Answer<ToHost> {
     }
     // Whatever a routine says, it has started; an end may be all that is heard of it.
     if !attempt.started && !matches!(message, FromHost::Ended { .. }) {
-        events.push(event(CallEvent::Started { epoch }));
+        let recovery = match message {
+            FromHost::Beat { recovery, .. } => recovery.clone(),
+            _ => None,
+        };
+        events.push(event(CallEvent::Started { epoch, recovery }));
     }
     match message {
         FromHost::Beat { .. } => {}
@@ -326,7 +330,10 @@ pub fn to_loss(call: &Call, epoch: u32, made: &[u64]) -> Vec<Event> {
     };
     let newer = made.iter().filter(|number| **number > attempt.made);
     // Whatever it made, it has started.
-    let started = (!attempt.started && !made.is_empty()).then_some(CallEvent::Started { epoch });
+    let started = (!attempt.started && !made.is_empty()).then_some(CallEvent::Started {
+        epoch,
+        recovery: None,
+    });
     let made = newer.map(|number| CallEvent::Checkpointed {
         checkpoint: CheckpointId {
             epoch,

@@ -260,6 +260,7 @@ fn an_older_attempt_is_fenced_and_nothing_of_it_counts() {
     let mut server = Server::computing();
     let beat = |epoch| FromHost::Beat {
         attempt: attempt(epoch),
+        recovery: None,
     };
     assert_eq!(server.hears_host(&beat(1)).0, 1);
     let lost = respond::to_silence(server.call(), LOST_MS).unwrap();
@@ -387,6 +388,7 @@ fn silence_makes_a_host_suspect_then_lost_and_a_word_makes_it_trusted() {
     ));
     server.hears_host(&FromHost::Beat {
         attempt: attempt(1),
+        recovery: None,
     });
     assert!(matches!(
         server.status(),

@@ -70,7 +70,7 @@ fn one() -> MutexGuard<'static, One> {
 fn begin(path: &Path) -> One {
     // A site looks for it in a program.
     std::hint::black_box(&MARK);
-    let failures = std::env::var("KUMIKO_CHECKPOINT_FAILURES_S").ok();
+    let failures = std::env::var(kumiko_checkpoint::FAILURES_VARIABLE).ok();
     let failures = failures.and_then(|text| text.parse().ok());
     let failures = failures.map_or(FAILURES, Duration::from_secs);
     // SAFETY: the header asks it of the program.

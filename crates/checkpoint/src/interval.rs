@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+/// Says the mean time between failures, in seconds.
+pub const FAILURES_VARIABLE: &str = "KUMIKO_CHECKPOINT_FAILURES_S";
 /// More often than this the time of day is what is computed.
 pub const OFTEN: Duration = Duration::from_secs(1);
 /// So much work is lost at most, however reliable the host is said to be.

@@ -64,6 +64,29 @@ pub struct Dumps {
     pub folder: PathBuf,
     /// Where criu is looked for: the site's PATH.
     pub path: String,
+    #[serde(default)]
+    pub guest: Dumped,
+}
+
+/// How the reason begins that tells whether a guest is dumped (spec/checkpoint K52).
+pub const DUMPED: &str = "it is dumped by CRIU";
+pub const NOT_DUMPED: &str = "it is not dumped by CRIU";
+
+/// [`Dumped::AskedRoutine`] found nothing to go on from: a row of spec/errors.toml.
+pub const NO_DUMP: &str = "no_dump";
+
+/// What it is that is dumped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dumped {
+    /// A job's program; it goes on from a dump if there is one.
+    #[default]
+    Job,
+    /// A routine's process, which is asked by its stdin and answers by its stdout (spec/rpc P60 to P62): dumped is what it does in
+    /// between. It begins at its start.
+    Routine,
+    /// One that goes on in the midst of that, or does not start.
+    AskedRoutine,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

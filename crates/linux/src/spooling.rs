@@ -20,6 +20,11 @@ pub fn number(file: impl AsFd) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_ino)
 }
 
+/// Bytes that lie in a pipe, and nobody has read (FIONREAD). Of either end.
+pub fn unread(pipe: impl AsFd) -> io::Result<u64> {
+    Ok(rustix::io::ioctl_fionread(pipe)?)
+}
+
 /// Makes this pipe hold more; returns what it holds now. Refused over /proc/sys/fs/pipe-max-size, and over
 /// pipe-user-pages-soft of the account (pipe(7)).
 pub fn set_pipe_size(pipe: impl AsFd, bytes: usize) -> io::Result<usize> {

@@ -8,7 +8,7 @@ use crate::files::Files;
 use crate::keeper::{Act, Ask};
 use crate::setup::{self, Closed, Effective};
 use kumiko_job::admission::Capacity;
-use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Dumps, Outcome};
+use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Dumped, Dumps, Outcome};
 use kumiko_job::contract::{BatchError, BatchSystem, Refusal};
 use kumiko_job::decide::Action;
 use kumiko_job::description::Stdin;
@@ -218,6 +218,7 @@ impl<B: BatchSystem> Actor<B> {
         let dumps = dumped.then(|| Dumps {
             folder: self.files.dumps_of(job.id),
             path: std::env::var("PATH").unwrap_or_default(),
+            guest: Dumped::Job,
         });
         let asked_ms = description
             .time_limit_s

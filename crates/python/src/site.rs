@@ -6,8 +6,7 @@ use crate::routine::Routine;
 use crate::runtime::{self, Process, wait};
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, ClientError, SiteAddress};
-use kumiko_idl::Signature;
-use kumiko_rpc_client::{Calls, Contact, Notes, RpcError, Settings, call_id};
+use kumiko_rpc_client::{Calls, Contact, Notes, Offered, RpcError, Settings, call_id};
 use kumiko_wire::rpc::Durability;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -138,7 +137,7 @@ impl Site {
     fn routines(&self, py: Python<'_>) -> PyResult<Vec<Routine>> {
         let shared = self.shared()?;
         let all = wait(py, shared.calls.routines())?.map_err(|error| errors::rpc(py, &error))?;
-        let routine = |one: Signature| Routine::new(Arc::clone(shared), one);
+        let routine = |one: Offered| Routine::new(Arc::clone(shared), one.signature);
         Ok(all.into_iter().map(routine).collect())
     }
 

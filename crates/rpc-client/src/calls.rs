@@ -56,6 +56,14 @@ impl Default for Settings {
     }
 }
 
+/// A routine that a site has.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    pub signature: Signature,
+    /// A call whose process dies may go on from a dump of it (spec/rpc P85).
+    pub dumped: bool,
+}
+
 /// What is called at one site. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Calls {
@@ -149,41 +157,41 @@ impl Calls {
     ///
     /// # Errors
     /// The site's refusal, or the link is lost.
-    pub async fn routines(&self) -> Result<Vec<Signature>, RpcError> {
-        self.signatures("").await
+    pub async fn routines(&self) -> Result<Vec<Offered>, RpcError> {
+        self.offered("").await
     }
 
     /// # Errors
     /// There is none of this name, or the link is lost.
     pub async fn signature(&self, routine: &str) -> Result<Signature, RpcError> {
-        self.signatures(routine)
-            .await?
-            .pop()
-            .ok_or(RpcError::Unexpected)
+        let offered = self.offered(routine).await?.pop();
+        let offered = offered.ok_or(RpcError::Unexpected)?;
+        Ok(offered.signature)
     }
 
     /// Not for long: another site may be asked.
-    async fn signatures(&self, routine: &str) -> Result<Vec<Signature>, RpcError> {
-        again(ANEW_WITHIN, || self.signatures_once(routine)).await
+    async fn offered(&self, routine: &str) -> Result<Vec<Offered>, RpcError> {
+        again(ANEW_WITHIN, || self.offered_once(routine)).await
     }
 
-    async fn signatures_once(&self, routine: &str) -> Result<Vec<Signature>, RpcError> {
+    async fn offered_once(&self, routine: &str) -> Result<Vec<Offered>, RpcError> {
         let mut stream = self.inner.streams.get().await?;
         let routine = routine.to_owned();
         say(&mut stream.sender, ToSite::Signature { routine }).await?;
-        let mut signatures = Vec::new();
+        let mut offered = Vec::new();
         loop {
             match stream.hear(None).await? {
-                FromSite::Routine { signature } if signature.is_empty() => break,
-                FromSite::Routine { signature } => {
-                    signatures.push(Signature::from_text(&signature)?);
+                FromSite::Routine { signature, .. } if signature.is_empty() => break,
+                FromSite::Routine { dumped, signature } => {
+                    let signature = Signature::from_text(&signature)?;
+                    offered.push(Offered { signature, dumped });
                 }
                 FromSite::Refused { refusal, .. } => return Err(refusal.into()),
                 _ => return Err(RpcError::Unexpected),
             }
         }
         self.inner.streams.keep(stream);
-        Ok(signatures)
+        Ok(offered)
     }
 
     /// What the site has recorded of a call, in order; nothing, if that was not to be.

@@ -20,7 +20,7 @@ mod taken;
 mod told;
 
 pub use arguments::{Argument, Arguments, Content, Lender, heads, pack, plan, unpack};
-pub use calls::{Calls, Settings};
+pub use calls::{Calls, Offered, Settings};
 pub use carrier::Carrier;
 pub use contact::{Contact, ContactError, durability, home};
 pub use error::RpcError;

@@ -155,6 +155,7 @@ async fn a_question_is_not_answered_by_what_is_said_of_a_call() {
         } => vec![refused(call, "rpc_no_call")],
         ToSite::Signature { .. } => [ROUTINE, ""]
             .map(|signature| FromSite::Routine {
+                dumped: false,
                 signature: signature.to_owned(),
             })
             .into(),

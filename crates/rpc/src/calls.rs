@@ -16,7 +16,7 @@ use crate::registry::{Registry, Routine};
 use crate::store::{Arriving, Held, Store};
 use crate::talk::goes_without_saying;
 pub use crate::worker::Reports;
-use crate::worker::{Order, Shop};
+use crate::worker::{Order, Recovery, Shop};
 use bytes::Bytes;
 use kumiko_call::call::{Call, Outcome, Stage};
 use kumiko_call::decide::Action;
@@ -66,6 +66,8 @@ pub struct Setup {
     pub time_limit_ms: Option<u64>,
     /// `batch` runs them on other hosts, which may fall silent.
     pub elsewhere: bool,
+    /// What runs them can be dumped, or that is not known.
+    pub may_dump: bool,
 }
 
 impl Setup {
@@ -187,7 +189,7 @@ impl<B: BatchSystem> Calls<B> {
         });
         let inner = Arc::new(Inner {
             registry: setup.registry.clone(),
-            orders: Orders::default(),
+            orders: Orders::new(setup.may_dump),
             logged,
             volatile: Book::volatile(chance),
             shop,
@@ -306,9 +308,19 @@ impl<B: BatchSystem> Inner<B> {
         lock(&self.live).get(&call).cloned()
     }
 
+    /// Would a call of this caller's go on from a dump? One that would be refused does not.
+    pub(crate) fn is_dumped(&self, subject: &str, routine: Arc<Routine>) -> bool {
+        let order = self.order_of(subject, routine);
+        order.is_ok_and(|order| order.recovery() == Recovery::Dump)
+    }
+
     /// What the caller's call would be computed by.
     fn order(&self, subject: &str, routine: &str) -> Result<Order, Refusal> {
         let routine = self.routine(routine)?;
+        self.order_of(subject, routine)
+    }
+
+    fn order_of(&self, subject: &str, routine: Arc<Routine>) -> Result<Order, Refusal> {
         self.orders.order(subject, routine, || {
             let caller = Caller {
                 subject: subject.to_owned(),
@@ -599,7 +611,7 @@ impl Live {
     /// Another attempt begins where the one before it was, and not anew.
     pub(crate) fn goes_on(&self) -> bool {
         let order = self.order.as_ref();
-        order.is_some_and(|order| order.routine.signature.checkpoint)
+        order.is_some_and(|order| order.recovery() != Recovery::Restart)
     }
 
     /// Neither arguments nor a result, answers of callbacks or checkpoints.

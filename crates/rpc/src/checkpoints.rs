@@ -50,7 +50,7 @@ fn told(bad: &[(Name, BadCheckpoint)]) -> String {
 }
 
 /// In a call's folder the digest of the program whose state is in its checkpoints.
-const PROGRAM: &str = "program";
+pub const PROGRAM: &str = "program";
 /// How many safe points were passed (spec/checkpoint K1).
 const POINTS: &str = "points";
 /// No checkpoint's name: what takes the place of another file.
@@ -179,7 +179,7 @@ impl Checkpoints {
     }
 }
 
-fn made_by(dir: &Dir) -> io::Result<String> {
+pub fn made_by(dir: &Dir) -> io::Result<String> {
     let mut made_by = String::new();
     let file = dir.open_file(PROGRAM)?;
     file.take(PROGRAM_MOST_BYTES).read_to_string(&mut made_by)?;

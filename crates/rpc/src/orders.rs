@@ -14,8 +14,9 @@ pub(crate) const POLICY_FOR: Duration = Duration::from_millis(100);
 /// Then all are forgotten: more than a site has routines and busy callers.
 const KEPT_MOST: usize = 1024;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Orders {
+    may_dump: bool,
     routines: Mutex<HashMap<String, (Stamp, Arc<Routine>)>>,
     policies: Mutex<HashMap<String, (Instant, Arc<Policy>)>>,
 }
@@ -25,6 +26,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Orders {
+    pub fn new(may_dump: bool) -> Orders {
+        Orders {
+            may_dump,
+            routines: Mutex::default(),
+            policies: Mutex::default(),
+        }
+    }
+
     /// None: it is not registered.
     ///
     /// # Errors
@@ -81,6 +90,10 @@ impl Orders {
                 policy
             }
         };
-        Ok(Order { routine, policy })
+        Ok(Order {
+            routine,
+            policy,
+            may_dump: self.may_dump,
+        })
     }
 }

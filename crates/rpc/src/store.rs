@@ -2,6 +2,7 @@
 
 use crate::callbacks::Callbacks;
 use crate::checkpoints::Checkpoints;
+use crate::dumps::Dumps;
 use bytes::Bytes;
 use kumiko_call::id::{AttemptId, CallId};
 use kumiko_linux::Dir;
@@ -32,10 +33,11 @@ enum To {
     File(Arc<File>, PathBuf),
 }
 
-/// The folders: `arguments`, `results`, `checkpoints` and `callbacks`, of all calls.
+/// The folders: `arguments`, `results`, `checkpoints`, `dumps` and `callbacks`, of all calls.
 #[derive(Debug)]
 pub struct Store {
     pub checkpoints: Checkpoints,
+    pub dumps: Dumps,
     pub callbacks: Callbacks,
     arguments: PathBuf,
     results: PathBuf,
@@ -45,6 +47,7 @@ impl Store {
     pub fn open(root: &Path) -> io::Result<Store> {
         let store = Store {
             checkpoints: Checkpoints::open(root.join("checkpoints"))?,
+            dumps: Dumps::open(root.join("dumps"))?,
             callbacks: Callbacks::open(root.join("callbacks"))?,
             arguments: root.join("arguments"),
             results: root.join("results"),
@@ -91,17 +94,19 @@ impl Store {
         Ok(Held::File(path))
     }
 
-    /// Takes the file that a routine has made in its own folder. A guest made it: it may be anything.
+    /// Takes the file that a routine has made in its own folder, under the name of the attempt that it was told. A guest made it: it
+    /// may be anything.
     pub fn take_result(
         &self,
         attempt: AttemptId,
+        told: AttemptId,
         folder: &Path,
         bytes: u64,
         sync: bool,
     ) -> io::Result<Held> {
         let results = Dir::open(&self.results)?;
         let name = attempt.to_string();
-        match Dir::open(folder)?.rename(&name, &results, &name) {
+        match Dir::open(folder)?.rename(told.to_string(), &results, &name) {
             // An older process of the site may have taken it, and have been killed before that was recorded.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             moved => moved?,
@@ -139,6 +144,9 @@ impl Store {
         if let Err(error) = self.checkpoints.erase(&call.to_string()) {
             tracing::warn!(%call, %error, "checkpoints of a call are not removed");
         }
+        if let Err(error) = self.dumps.erase(&call.to_string()) {
+            tracing::warn!(%call, %error, "dumps of a call are not removed");
+        }
     }
 
     /// Files of calls that are not `known`.
@@ -164,6 +172,11 @@ impl Store {
         for call in self.checkpoints.calls().unwrap_or_default() {
             if !known(&call) {
                 let _ = self.checkpoints.erase(&call);
+            }
+        }
+        for call in self.dumps.calls().unwrap_or_default() {
+            if !known(&call) {
+                let _ = self.dumps.erase(&call);
             }
         }
     }
@@ -266,12 +279,12 @@ mod tests {
         let of = |epoch| AttemptId { call, epoch };
         std::fs::write(job.join("7-3.1"), "result").unwrap();
         for sync in [true, false] {
-            let held = store.take_result(of(1), &job, 6, sync).unwrap();
+            let held = store.take_result(of(1), of(1), &job, 6, sync).unwrap();
             assert_eq!(held.read(0, 6).unwrap(), Bytes::from_static(b"result"));
         }
-        let none = store.take_result(of(2), &job, 6, false);
+        let none = store.take_result(of(2), of(2), &job, 6, false);
         assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
-        let short = store.take_result(of(1), &job, 7, false);
+        let short = store.take_result(of(1), of(1), &job, 7, false);
         assert_eq!(short.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

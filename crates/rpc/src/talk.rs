@@ -148,10 +148,14 @@ impl<B: BatchSystem> Talk<B> {
         };
         for one in routines {
             let signature = one.signature.to_text();
-            self.say(FromSite::Routine { signature }).await?;
+            let dumped = self.calls.is_dumped(&self.peer.subject, one);
+            self.say(FromSite::Routine { dumped, signature }).await?;
         }
-        let signature = String::new();
-        self.say(FromSite::Routine { signature }).await
+        let end = FromSite::Routine {
+            dumped: false,
+            signature: String::new(),
+        };
+        self.say(end).await
     }
 
     async fn record(&mut self, call: CallId) -> Result<(), SessionError> {
@@ -228,7 +232,7 @@ impl<B: BatchSystem> Talk<B> {
             return Err(Refusal::new(
                 "rpc_no_checkpoints",
                 format!(
-                    "call {id} cannot migrate: its routine makes no checkpoints, so it would begin anew; make it by `kumiko rpc gen --checkpoint`"
+                    "call {id} cannot migrate: its routine makes no checkpoints and is not dumped, so it would begin anew; make it by `kumiko rpc gen --checkpoint`"
                 ),
             ));
         }

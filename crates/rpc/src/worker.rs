@@ -1,52 +1,50 @@
 //! One process of a routine, from its start to its end: it is an attempt of a batch system, so that a runner stands beside it, its
 //! policy holds, and it outlives the site (spec/rpc P60 to P67). It owns no socket: words go in by its stdin, answers come by its
 //! stdout, arguments and results lie in files that it maps. `answers`: what it says;
-//! `checkpoints`: what it leaves; `given`: what it is given to do, and whom it tells of it. Not here: which worker computes what (`pool`), what follows (`calls`).
+//! `checkpoints`: what it leaves; `given`: what it is given to do, and whom it tells of it; `prepare`: what it begins with. Not here: which worker computes what (`pool`), what follows (`calls`).
 
 mod answers;
 mod checkpoints;
 mod given;
+mod prepare;
 mod silence;
 mod words;
 
 use self::answers::Heard;
-pub use self::given::{Done, Follow, Order, Over, Run, Seen, unheard};
+pub use self::given::{Done, Follow, Order, Over, Recovery, Run, Seen, unheard};
 use self::given::{is_cancelled, next_said};
-use self::silence::{BEAT_MS, LOOK, Silence};
+use self::prepare::Unprepared;
+pub(crate) use self::prepare::with_arguments;
+use self::silence::{LOOK, Silence};
 use self::words::Words;
+use crate::dumps::{JOB, told_in};
 use crate::pool::{Ask, Pool};
 use crate::store::{Held, Store, call_file};
 use kumiko_call::event::End;
+use kumiko_call::id::AttemptId as CallAttempt;
 use kumiko_idl::Placed;
-use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Outcome, OutputStream};
+use kumiko_job::attempt::{
+    AttemptCommand, AttemptReport, DUMPED, NOT_DUMPED, Outcome, OutputStream,
+};
 use kumiko_job::contract::{AttemptSink, BatchError, BatchSystem};
-use kumiko_job::description::{OutputMode, Resources, Stdin};
 use kumiko_job::id::{AttemptId, JobId};
 use kumiko_linux::{Dir, spooling};
-use kumiko_policy::{Access, GuestPath, Origin, Policy, Real, Rule};
 use kumiko_wire::routine::{self, SMALL_BYTES};
-use std::collections::{BTreeMap, HashMap};
-use std::fs::{DirBuilder, File};
+use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-/// Where a routine's program sees arguments: read-only, so that those of a call that is tried again are those that were sent.
-const ARGUMENTS: &str = "/arguments";
 /// In a worker's folder, where its guest cannot reach: the digest of its program.
 const PROGRAM: &str = "program";
 /// A process that had nothing to do for so long ends.
 const IDLE: Duration = Duration::from_secs(60);
 /// For a process to end by itself when no more calls come.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// For a process that a site has left alone: as long as it waits for another call by itself (spec/rpc P64).
-const ALONE_MS: u64 = 600_000;
-/// Of what a routine prints and nobody has taken, a runner keeps so much: sixteen times what is taken at once.
-const QUOTA_BYTES: u64 = 4 << 20;
 /// A call that computes for longer is recorded as started: shorter ones need no event more.
 const STARTED_AFTER: Duration = Duration::from_millis(200);
 
@@ -126,6 +124,8 @@ pub fn begin<B: BatchSystem>(shop: &Arc<Shop<B>>, number: u64, begin: Begin) {
         silence: Silence::default(),
         lost: false,
         waiting: Vec::new(),
+        told: None,
+        dumps: None,
     };
     tokio::spawn(worker.live(begin));
 }
@@ -150,7 +150,7 @@ pub fn attempt(number: u64) -> AttemptId {
 /// Whether it asks for the end of this call here, which goes on elsewhere then.
 fn is_to_leave(ask: &Ask, run: &Run) -> bool {
     match ask {
-        Ask::Leave { any } => *any || run.checkpoints,
+        Ask::Leave { any } => *any || run.recovery != Recovery::Restart,
         Ask::Migrate(attempt) => *attempt == run.attempt,
         Ask::Run(_) | Ask::End => false,
     }
@@ -175,6 +175,10 @@ struct Worker<B> {
     lost: bool,
     /// Answers that are not complete.
     waiting: Vec<u8>,
+    /// Of a process that went on from a dump: it answers this attempt, that before.
+    told: Option<CallAttempt>,
+    /// What its runner says of dumps.
+    dumps: Option<String>,
 }
 
 impl<B: BatchSystem> Worker<B> {
@@ -188,16 +192,31 @@ impl<B: BatchSystem> Worker<B> {
 
     /// The process's own.
     fn job(&self) -> PathBuf {
-        self.folder().join("job")
+        self.folder().join(JOB)
+    }
+
+    /// The attempt that the process was told, and answers.
+    fn told(&self, run: &Run) -> CallAttempt {
+        let told = self.told.filter(|told| told.call == run.attempt.call);
+        told.unwrap_or(run.attempt)
+    }
+
+    /// Its process went on from a dump, and was told the call before.
+    fn goes_on(&self, run: &Run) -> bool {
+        self.told.is_some_and(|told| told.call == run.attempt.call)
     }
 
     async fn live(mut self, begin: Begin) {
         match begin {
-            Begin::New(order, mut run) => match self.start(&order, run.wanted_on.clone()).await {
+            Begin::New(order, mut run) => match self.start(&order, &run).await {
                 Ok(()) => self.compute(*run).await,
                 Err(end) => {
                     self.ended = Some(Outcome::Cancelled);
-                    run.over(Done::ended(end), None);
+                    let done = match run.recovery {
+                        Recovery::Dump => self.unfinished(&run, end).await,
+                        _ => Done::ended(end),
+                    };
+                    run.over(done, None);
                 }
             },
             Begin::Adopt(run, told) => self.adopt(*run, told).await,
@@ -239,10 +258,14 @@ impl<B: BatchSystem> Worker<B> {
         self.shop.batch.command(self.id(), command).await;
     }
 
-    async fn start(&mut self, order: &Order, wanted_on: Option<String>) -> Result<(), End> {
-        let spec = self
-            .prepare(order, wanted_on)
-            .map_err(|error| ended_by("its folder cannot be made", &error))?;
+    async fn start(&mut self, order: &Order, run: &Run) -> Result<(), End> {
+        let spec = self.prepare(order, run).map_err(|error| match error {
+            Unprepared::Folder(error) => ended_by("its folder cannot be made", &error),
+            Unprepared::Dump(error) => {
+                tracing::warn!(attempt = %run.attempt, %error, "a dump cannot be gone on from");
+                End::BadCheckpoint
+            }
+        })?;
         self.shop
             .batch
             .start(spec)
@@ -253,42 +276,6 @@ impl<B: BatchSystem> Worker<B> {
                     cause: error.to_string(),
                 },
             })
-    }
-
-    fn prepare(&self, order: &Order, wanted_on: Option<String>) -> io::Result<AttemptSpec> {
-        let folder = self.folder();
-        let job_directory = self.job();
-        let arguments = folder.join("arguments");
-        for one in [&job_directory, &arguments] {
-            DirBuilder::new().recursive(true).mode(0o700).create(one)?;
-        }
-        std::fs::write(folder.join(PROGRAM), &order.routine.digest)?;
-        // A copy: the routine may write to its own folder.
-        std::fs::copy(&order.routine.program, job_directory.join("routine"))?;
-        Ok(AttemptSpec {
-            id: self.id(),
-            executable: format!("{}/routine", kumiko_policy::JOB_DIRECTORY),
-            arguments: vec![ARGUMENTS.to_owned()],
-            environment: BTreeMap::new(),
-            directory: None,
-            job_directory,
-            stdin: Stdin::Live,
-            output: OutputMode::Flow,
-            terminal: None,
-            count: 1,
-            mpi: None,
-            time_limit_ms: self.shop.time_limit_ms,
-            resources: Resources::default(),
-            grace_ms: self.shop.grace_ms,
-            output_quota_bytes: QUOTA_BYTES,
-            policy: with_arguments(&order.policy, &arguments)?,
-            mechanism: None,
-            hold_ms: None,
-            alone_ms: Some(ALONE_MS),
-            beat_ms: self.shop.elsewhere.then_some(BEAT_MS),
-            dumps: None,
-            wanted_on,
-        })
     }
 
     /// Tells the process, and waits for its answer or its end.
@@ -310,8 +297,9 @@ impl<B: BatchSystem> Worker<B> {
             let _ = std::fs::remove_file(linked);
         }
         if let Some((run, done)) = end {
-            let over =
-                (run.checkpoints && matches!(done, Done::Finished(..))).then_some(run.attempt);
+            let makes_some = run.recovery == Recovery::Checkpoint;
+            let is_over = makes_some && matches!(done, Done::Finished(..));
+            let over = is_over.then_some(run.attempt);
             self.done(run, done);
             if let Some(attempt) = over {
                 self.drop_checkpoints(attempt).await;
@@ -342,7 +330,9 @@ impl<B: BatchSystem> Worker<B> {
             std::fs::hard_link(path, &link)?;
             linked = Some(link);
         }
-        self.words.add(said);
+        if !self.goes_on(run) {
+            self.words.add(said);
+        }
         Ok(linked)
     }
 
@@ -373,7 +363,11 @@ impl<B: BatchSystem> Worker<B> {
                 Err(end) => {
                     self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
                     self.until_ended().await;
-                    let done = self.unfinished(&run, end).await;
+                    let done = match run.recovery {
+                        // It may have gone on from another call's: nobody does again.
+                        Recovery::Dump => Done::ended(end),
+                        _ => self.unfinished(&run, end).await,
+                    };
                     return Some((run, done));
                 }
                 Ok(Some(Heard::Result(result))) => {
@@ -423,7 +417,7 @@ impl<B: BatchSystem> Worker<B> {
                 }
                 () = &mut started, if !told && self.words.are_taken() => {
                     told = true;
-                    run.follower.see(Seen::Started);
+                    run.follower.see(Seen::Started(self.recovery(&run)));
                 }
             }
             let is_to_end = leaving || *run.cancelled.borrow();
@@ -447,6 +441,7 @@ impl<B: BatchSystem> Worker<B> {
     /// One that was told its call by an older process of the site, or was not.
     async fn adopt(&mut self, mut run: Run, told: bool) {
         self.shop.batch.adopt(self.id()).await;
+        self.told = told_in(&self.folder(), run.attempt.call);
         // The offsets of its words are not known any more: it takes no other call.
         let spool = self.shop.batch.spool(self.id()).join("stdout");
         let from = File::open(&spool).and_then(spooling::first_data);
@@ -513,6 +508,16 @@ impl<B: BatchSystem> Worker<B> {
         self.command(AttemptCommand::Cancel { grace_ms: 0 }).await;
     }
 
+    /// For the call's record.
+    fn recovery(&self, run: &Run) -> String {
+        let of_dumps = self.dumps.clone();
+        match run.recovery {
+            Recovery::Checkpoint => "it makes checkpoints".to_owned(),
+            Recovery::Dump => of_dumps.unwrap_or_else(|| "it may be dumped".to_owned()),
+            Recovery::Restart => "it would begin anew".to_owned(),
+        }
+    }
+
     fn note(&mut self, report: Option<AttemptReport>) {
         if let Some(report) = &report {
             self.silence.hear(report);
@@ -524,7 +529,12 @@ impl<B: BatchSystem> Worker<B> {
                     *printed = length.max(*printed);
                 }
             }
-            Some(AttemptReport::Started { .. }) => self.words.doubt(),
+            Some(AttemptReport::Started { why, .. }) => {
+                let of_dumps =
+                    |one: &String| one.starts_with(DUMPED) || one.starts_with(NOT_DUMPED);
+                self.dumps = why.into_iter().find(of_dumps);
+                self.words.doubt();
+            }
             Some(AttemptReport::StdinTaken { offset }) => self.words.take(offset),
             Some(AttemptReport::Ended(outcome)) => self.ended = Some(outcome),
             Some(_) => {}
@@ -581,33 +591,4 @@ impl<B: BatchSystem> Worker<B> {
             tracing::warn!(worker = self.number, %error, "a routine's folder is not removed");
         }
     }
-}
-
-/// The policy, with the folder of arguments to be read.
-pub(crate) fn with_arguments(policy: &Policy, folder: &Path) -> io::Result<Policy> {
-    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
-    let path = GuestPath::new(ARGUMENTS).map_err(|error| wrong(&error.to_string()))?;
-    let root = folder
-        .to_str()
-        .ok_or_else(|| wrong("the site's folder has a name that is no text"))?;
-    let root = GuestPath::new(root).map_err(|error| wrong(&error.to_string()))?;
-    let mut policy = policy.clone();
-    policy.paths.retain(|rule| rule.path != path);
-    policy.paths.push(Rule {
-        path,
-        access: Access::Read {
-            real: Real::Host {
-                root,
-                beneath: String::new(),
-            },
-            optional: false,
-        },
-        execute: true,
-        origin: Origin {
-            source: "arguments of calls".to_owned(),
-            line: 0,
-        },
-    });
-    policy.paths.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(policy)
 }

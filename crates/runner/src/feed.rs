@@ -4,7 +4,7 @@ use crate::input::Input;
 use crate::start::Stdin;
 use kumiko_job::description::WindowSize;
 use kumiko_linux::poll::{Interest, Poll};
-use kumiko_linux::terminal;
+use kumiko_linux::{spooling, terminal};
 use std::io::{self, ErrorKind, Write};
 
 /// Closed until it is opened: without live stdin it stays so.
@@ -23,6 +23,14 @@ impl Feed {
         self.token = token;
         self.stdin = Some(stdin);
         Ok(())
+    }
+
+    /// Bytes that were handed over and that the guest has not read; of a terminal that is not known.
+    pub fn unread(&self) -> u64 {
+        match &self.stdin {
+            Some(Stdin::Pipe(pipe)) => spooling::unread(pipe).unwrap_or(0),
+            _ => 0,
+        }
     }
 
     /// More is of no use.

@@ -164,8 +164,8 @@ impl Life {
                 output.watch(&self.poll)?;
             }
         }
-        if let Some(resumed) = resumed {
-            for (stream, (file, length)) in resumed.printed.iter().enumerate() {
+        if let Some(printed) = resumed.and_then(|resumed| resumed.printed) {
+            for (stream, (file, length)) in printed.iter().enumerate() {
                 let output = &mut self.outputs[stream];
                 if let Err(error) = output.begin_with(file, *length) {
                     let what = name(output.stream);
@@ -331,7 +331,7 @@ impl Life {
             }
             token::SITE => self.hear()?,
             token::STDIN if event.closed => self.feed.close(),
-            token::STDIN => self.feed.hand_over(&self.poll)?,
+            token::STDIN => self.hand_over()?,
             token::STDOUT => drop(self.pump(0)?),
             token::STDERR => drop(self.pump(1)?),
             token::DUMP => self.dump_written()?,
@@ -368,7 +368,7 @@ impl Life {
             AttemptCommand::Cancel { grace_ms } => self.stop(Cause::Cancelled, grace_ms),
             AttemptCommand::Stdin { offset, data } => {
                 self.feed.input.receive(offset, &data);
-                self.feed.hand_over(&self.poll)?;
+                self.hand_over()?;
             }
             AttemptCommand::StdinEnd { offset } => {
                 self.feed.input.end(offset);
@@ -651,7 +651,10 @@ impl Life {
     fn pump(&mut self, stream: usize) -> io::Result<Pumped> {
         let output = &mut self.outputs[stream];
         let pumped = output.pump();
-        self.facts.lengths[stream] = output.length();
+        let before = std::mem::replace(&mut self.facts.lengths[stream], output.length());
+        if output.length() > before && output.stream == OutputStream::Stdout {
+            self.dumps.as_mut().map(Dumps::answered);
+        }
         match pumped {
             Ok(Pumped::OverQuota) => {
                 let stream = output.stream;

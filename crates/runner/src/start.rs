@@ -4,7 +4,7 @@ use crate::dumps::{self, Dumps};
 use crate::hosts::{self, Other};
 use crate::mpi::{self, Launcher, Library, NoLauncher};
 use crate::output::Source;
-use kumiko_job::attempt::{AttemptReport, AttemptSpec};
+use kumiko_job::attempt::{AttemptReport, AttemptSpec, Dumped, NO_DUMP, NOT_DUMPED};
 use kumiko_job::description::{self, Mpi, WindowSize};
 use kumiko_linux::{Dir, spooling};
 use kumiko_policy::choice::Profile;
@@ -58,6 +58,8 @@ pub enum StartError {
     Partly { rank: u32, cause: SandboxError },
     #[error("there is no program {program} in the guest's view that could be held")]
     NoProgram { program: String },
+    #[error("it was to go on from a dump, and does not: {why}")]
+    NoDump { why: String },
     #[error(transparent)]
     NotReleased(#[from] NotReleased),
     #[error("cannot make {what}: {cause}")]
@@ -89,6 +91,7 @@ impl StartError {
             Self::Terminal { .. } => "terminal_with_count",
             Self::NoNetwork { .. } | Self::NoNetworkOfSites => "host_count_refused",
             Self::NoProgram { .. } => "no_such_executable",
+            Self::NoDump { .. } => NO_DUMP,
             Self::NotReleased(_) => "not_released",
             Self::Kernel { .. } | Self::FirstHost { .. } => "runner_kernel",
         }
@@ -325,6 +328,10 @@ fn start_on(
         Some(Err(why)) => (None, Some(why)),
         None => (None, None),
     };
+    if dumps.is_none() && is_to_go_on(attempt) {
+        let why = not_dumped.unwrap_or_else(|| "its policy has nothing dumped".to_owned());
+        return Err(failed(StartError::NoDump { why }));
+    }
     let mut room = match dumps {
         Some(_) => Dumps::prepare(attempt),
         None => kumiko_sandbox::open(&choice).prepare(&attempt.policy, &attempt.job_directory),
@@ -377,7 +384,7 @@ fn start_on(
     });
     let mut why = choice.why(&attempt.policy, wanted);
     why.extend(dumps.as_ref().map(Dumps::words));
-    why.extend(not_dumped.map(|why| format!("it is not dumped by CRIU: {why}")));
+    why.extend(not_dumped.map(|why| format!("{NOT_DUMPED}: {why}")));
     Ok(Started {
         dumps,
         notes,
@@ -495,14 +502,7 @@ fn on_pipes(room: &mut dyn Room, attempt: &AttemptSpec) -> Result<Running, Start
     };
     let (stdout_ours, stdout) = spooling::pipe().map_err(kernel)?;
     let (stderr_ours, stderr) = spooling::pipe().map_err(kernel)?;
-    let (mut stdin, ours) = match attempt.stdin {
-        description::Stdin::Live => {
-            let (theirs, ours) = spooling::pipe().map_err(kernel)?;
-            spooling::set_nonblocking(&ours, true).map_err(kernel)?;
-            (theirs, Some(Stdin::Pipe(File::from(ours))))
-        }
-        _ => (stdin_of_others(attempt)?, None),
-    };
+    let (mut stdin, ours) = stdin_of_first(attempt)?;
     let mut guests = Vec::new();
     for rank in 0..attempt.count {
         if rank > 0 {
@@ -543,12 +543,20 @@ fn dumped(
     };
     let (stdout_ours, stdout) = spooling::pipe().map_err(kernel)?;
     let (stderr_ours, stderr) = spooling::pipe().map_err(kernel)?;
-    dumps.writes_to([&stdout, &stderr]).map_err(kernel)?;
-    let (mut room, resumed) = dumps.resume(room, attempt, [&stdout, &stderr], notes)?;
+    let (stdin, ours) = stdin_of_first(attempt)?;
+    let told = ours.is_some().then_some(&stdin);
+    dumps.has_pipes([&stdout, &stderr], told).map_err(kernel)?;
+    let (mut room, resumed) = dumps.resume(room, attempt, [&stdout, &stderr], &stdin, notes)?;
     let guest = match resumed {
         Some(guest) => guest,
+        None if is_to_go_on(attempt) => {
+            let why = match notes.is_empty() {
+                true => "none is there".to_owned(),
+                false => notes.join("; "),
+            };
+            return Err(StartError::NoDump { why });
+        }
         None => {
-            let stdin = empty()?;
             let streams = Streams::Given {
                 stdin: stdin.as_fd(),
                 stdout: stdout.as_fd(),
@@ -559,13 +567,33 @@ fn dumped(
     };
     let running = Running {
         guests: vec![guest],
-        stdin: None,
+        stdin: ours,
         sources: [
             Some(Source::Pipe(stdout_ours)),
             Some(Source::Pipe(stderr_ours)),
         ],
     };
     Ok((room, running))
+}
+
+/// It goes on in the midst of what it was asked, or does not start.
+fn is_to_go_on(attempt: &AttemptSpec) -> bool {
+    let dumps = attempt.dumps.as_ref();
+    dumps.is_some_and(|dumps| dumps.guest == Dumped::AskedRoutine)
+}
+
+/// With our end of it, if it is live.
+fn stdin_of_first(attempt: &AttemptSpec) -> Result<(OwnedFd, Option<Stdin>), StartError> {
+    if attempt.stdin != description::Stdin::Live {
+        return Ok((stdin_of_others(attempt)?, None));
+    }
+    let kernel = |cause| StartError::Kernel {
+        what: "a pipe",
+        cause,
+    };
+    let (theirs, ours) = spooling::pipe().map_err(kernel)?;
+    spooling::set_nonblocking(&ours, true).map_err(kernel)?;
+    Ok((theirs, Some(Stdin::Pipe(File::from(ours)))))
 }
 
 /// The stdin file, opened anew; an empty one for everything else.

@@ -71,15 +71,14 @@ pub trait Dumps {
     fn still(&mut self, guest: &Guest) -> Result<Still, SandboxError>;
     fn go_on(&mut self);
     /// In place of [`Room::start`]: the guest is there again, and runs. `last`: the highest number that a process or thread of it
-    /// has. `outputs`: pipes to write to, in the place of those that had these numbers (st_ino). After an error the room is of
-    /// no use.
+    /// has. `pipes`: stand in the place of those that had these numbers (st_ino). After an error the room is of no use.
     fn restore(
         &mut self,
         criu: &Usable,
         images: BorrowedFd<'_>,
         still: &Still,
         last: i32,
-        outputs: &[(BorrowedFd<'_>, u64)],
+        pipes: &[(BorrowedFd<'_>, u64)],
     ) -> Result<Guest, SandboxError>;
 }
 
@@ -92,17 +91,20 @@ pub struct Still {
     /// Those of all in the room; a dump holds what comes from the guest.
     pub processes: Vec<i32>,
     pub files: Vec<Open>,
-    /// Something that lies in a temporary place, and goes with the room.
+    /// Why it could not go on from a dump: what would not be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left: Option<String>,
+    pub obstacle: Option<String>,
 }
 
-/// A file below the job's own directory that is open to write to.
+/// A file below the job's own directory that is open to write to, or mapped so.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
     pub path: String,
     pub bytes: u64,
+    /// It is some process's memory (shared, to be written to): what it holds is in no image.
+    #[serde(default)]
+    pub mapped: bool,
 }
 
 /// What a mechanism has done for the guests of a room.

@@ -95,8 +95,9 @@ pub enum FromSite {
     Registered {
         client: u64,
     },
-    /// A signature as text (spec/idl I30). After all of them one that is empty.
+    /// A signature as text (spec/idl I30), and whether its processes may be dumped (P85). After all of them one that is empty.
     Routine {
+        dumped: bool,
         signature: String,
     },
     Status {
@@ -320,8 +321,9 @@ impl FromSite {
     pub fn encode(self) -> Pieces {
         match self {
             FromSite::Registered { client } => one(kind::REGISTERED, head(&[client])),
-            FromSite::Routine { signature } => {
-                (kind::ROUTINE, [Bytes::from(signature), Bytes::new()])
+            FromSite::Routine { dumped, signature } => {
+                let flag = Bytes::copy_from_slice(&[u8::from(dumped)]);
+                (kind::ROUTINE, [flag, Bytes::from(signature)])
             }
             FromSite::Status { call, status } => {
                 let mut out = head(&[call.client, call.sequence]);
@@ -372,6 +374,7 @@ impl FromSite {
                 Ok(FromSite::Registered { client })
             }
             kind::ROUTINE => Ok(FromSite::Routine {
+                dumped: input.flag("mark of dumps")?,
                 signature: input.text("signature")?,
             }),
             kind::STATUS => Ok(FromSite::Status {

@@ -176,7 +176,10 @@ fn messages_of_sites_are_the_bytes_of_the_vectors() {
     let started = Recorded {
         number: 12,
         at_ms: Some(1_700_000_000_000),
-        event: CallEvent::Started { epoch: 2 },
+        event: CallEvent::Started {
+            epoch: 2,
+            recovery: None,
+        },
     };
     let recorded = |one| FromSite::Recorded { call: CALL, one };
     let result = Status::Result {
@@ -188,12 +191,21 @@ fn messages_of_sites_are_the_bytes_of_the_vectors() {
         (
             "routine",
             FromSite::Routine {
+                dumped: false,
+                signature: "Module m;".to_owned(),
+            },
+        ),
+        (
+            "routine-dumped",
+            FromSite::Routine {
+                dumped: true,
                 signature: "Module m;".to_owned(),
             },
         ),
         (
             "routines-end",
             FromSite::Routine {
+                dumped: false,
                 signature: String::new(),
             },
         ),
@@ -297,6 +309,12 @@ fn what_is_no_message_is_refused_by_the_field_where_it_fails() {
     }
     all_are_named("invalid", ".to-site", &names);
     let site = [
+        ("routine-short", vec![0x61], "ends before its mark"),
+        (
+            "routine-flag",
+            [&[0x61, 2][..], b"Module m;"].concat(),
+            "mark of dumps of a message of kind 0x61 is out of range",
+        ),
         ("state", numbers(0x62, &[7, 3], &[6]), "state of a message"),
         (
             "flag",

@@ -244,7 +244,7 @@ impl Caller {
     /// No bytes of calls lie at the site, nor words of them here.
     #[track_caller]
     pub fn nothing_is_left(&self) {
-        for folder in ["arguments", "results", "checkpoints"] {
+        for folder in ["arguments", "results", "checkpoints", "dumps"] {
             until(&format!("no {folder} of calls are left"), || {
                 let entries = std::fs::read_dir(self.state().join(folder));
                 entries.map_or(true, |mut entries| entries.next().is_none())

@@ -190,7 +190,13 @@ impl Host {
             }
             if now % 2 == 0 {
                 said.push(match &run.ended {
-                    None => (FromHost::Beat { attempt }, None),
+                    None => (
+                        FromHost::Beat {
+                            attempt,
+                            recovery: None,
+                        },
+                        None,
+                    ),
                     Some((end, made)) => {
                         let end = end.clone();
                         (FromHost::Ended { attempt, end }, made.clone())

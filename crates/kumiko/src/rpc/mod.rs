@@ -131,7 +131,11 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
                 Ok(calls.routines().await?)
             })
             .await?;
-            output::many(format, &views(&routines))?;
+            let offered = routines.iter();
+            let all: Vec<View> = offered
+                .map(|one| view(&one.signature, one.dumped))
+                .collect();
+            output::many(format, &all)?;
             Ok(0)
         }
         Rpc::Show { call, target } => {
@@ -184,21 +188,27 @@ struct View {
     routine: String,
     documentation: Option<String>,
     signature: String,
-    /// After the death of its process: `checkpoint`, it is resumed; `restart`, it begins anew from the kept arguments.
+    /// After the death of its process: `checkpoint`, it is resumed; `dump`, it goes on from a dump by CRIU; `restart`, it begins
+    /// anew from the kept arguments.
     recovery: &'static str,
 }
 
+/// Of routines as they are made: what becomes of them at a site is not known.
 fn views(routines: &[Signature]) -> Vec<View> {
-    let view = |one: &Signature| View {
+    routines.iter().map(|one| view(one, false)).collect()
+}
+
+fn view(one: &Signature, dumped: bool) -> View {
+    View {
         routine: format!("{}/{}", one.module, one.name),
         documentation: one.doc.clone(),
         signature: one.to_text(),
-        recovery: match one.checkpoint {
-            true => "checkpoint",
-            false => "restart",
+        recovery: match (one.checkpoint, dumped) {
+            (true, _) => "checkpoint",
+            (false, true) => "dump",
+            (false, false) => "restart",
         },
-    };
-    routines.iter().map(view).collect()
+    }
 }
 
 impl Show for View {

@@ -49,7 +49,10 @@ fn words(event: &CallEvent) -> String {
             None => format!("attempt {epoch} goes to {host}, from the beginning"),
             Some(one) => format!("attempt {epoch} goes to {host}, from {}", named(one)),
         },
-        CallEvent::Started { epoch } => format!("attempt {epoch} computes"),
+        CallEvent::Started { epoch, recovery } => match recovery {
+            None => format!("attempt {epoch} computes"),
+            Some(words) => format!("attempt {epoch} computes: {words}"),
+        },
         CallEvent::Checkpointed { checkpoint } => format!("{} is kept", named(checkpoint)),
         CallEvent::Suspected { epoch } => format!("attempt {epoch}: its host is silent"),
         CallEvent::Trusted { epoch } => format!("attempt {epoch}: its host is heard again"),

@@ -16,6 +16,7 @@ use kumiko_job::description::JobDescription;
 use kumiko_linux::this_process;
 use kumiko_rpc::registry::Registry;
 use kumiko_rpc::{Calls, Setup};
+use kumiko_sandbox::Machine;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,6 +70,7 @@ pub async fn open(
         grace_ms: settings.grace_ms,
         time_limit_ms: None,
         elsewhere: batch != Name::Fork,
+        may_dump: batch != Name::Fork || is_dumping_host(),
     };
     let spools = setup.spools();
     let prepared = Prepared::new(batch, spools.clone(), runner, pilots)
@@ -79,6 +81,12 @@ pub async fn open(
         .await
         .doing(|| "opening the site's calls of routines".to_owned())?;
     Ok(Arc::new(calls))
+}
+
+/// This host has what a runner needs to dump (spec/checkpoint K50 to K52); it says so itself, of other hosts too.
+fn is_dumping_host() -> bool {
+    let path = std::env::var_os("PATH");
+    !kumiko_linux::is_root() && kumiko_sandbox::criu(&Machine::glance(), path.as_deref()).is_ok()
 }
 
 /// Calls leave drained hosts and slots that are taken back; `now` are hosts that all leave.

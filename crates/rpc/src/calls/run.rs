@@ -5,7 +5,7 @@ use crate::book::{Book, Unrecorded};
 use crate::pool::Ask;
 use crate::registry::Routine;
 use crate::store::Arriving;
-use crate::worker::{self, Begin, Done, Follow, Order, Over, Run, Seen};
+use crate::worker::{self, Begin, Done, Follow, Order, Over, Recovery, Run, Seen};
 use kumiko_call::call::Call;
 use kumiko_call::event::{End, Event};
 use kumiko_call::id::AttemptId;
@@ -81,7 +81,10 @@ impl<B: BatchSystem> Inner<B> {
         match self.live(call.id)?.order.as_ref() {
             Some(order) => {
                 let batch = &self.shop.batch;
+                let is_dumped = order.recovery() == Recovery::Dump && !call.checkpoints.is_empty();
                 let number = match &call.wanted_on {
+                    // It goes on as a process of its own.
+                    _ if is_dumped => self.shop.pool.pick(order, |_| false),
                     Some(host) => {
                         let is_there = |number| batch.is_on(worker::attempt(number), host);
                         self.shop.pool.pick_there(order, is_there)
@@ -145,7 +148,10 @@ impl<B: BatchSystem> Inner<B> {
         // None: the site goes down, and the next one finds the worker again.
         while let Some(seen) = all.recv().await {
             match seen {
-                Seen::Started => self.host(&FromHost::Beat { attempt }).await,
+                Seen::Started(recovery) => {
+                    let recovery = Some(recovery);
+                    self.host(&FromHost::Beat { attempt, recovery }).await;
+                }
                 Seen::Doubt(doubt) => self.doubt(attempt, doubt).await,
                 Seen::Asks(asked) => self.asks(attempt, asked).await,
                 Seen::Over(over) => return self.over(attempt, over).await,
@@ -309,7 +315,7 @@ impl<B: BatchSystem> Inner<B> {
             attempt,
             program: order.routine.digest.clone(),
             arguments: live.arriving.held(),
-            checkpoints: order.routine.signature.checkpoint,
+            recovery: order.recovery(),
             checkpoint: living.and_then(|one| one.checkpoint),
             leaving: living.is_some_and(|one| one.leaving),
             wanted_on: living.and_then(|one| one.wanted_on.clone()),

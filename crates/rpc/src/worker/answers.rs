@@ -5,7 +5,7 @@ use crate::callbacks::Asked;
 use crate::store::Held;
 use bytes::Bytes;
 use kumiko_call::event::End;
-use kumiko_job::attempt::{AttemptCommand, EngineCause, NOT_BEGUN, Outcome, OutputStream};
+use kumiko_job::attempt::{AttemptCommand, EngineCause, NO_DUMP, NOT_BEGUN, Outcome, OutputStream};
 use kumiko_job::contract::BatchSystem;
 use kumiko_linux::spooling;
 use kumiko_wire::routine::{self as words, SMALL_BYTES, Said};
@@ -133,7 +133,7 @@ impl<B: BatchSystem> Worker<B> {
             cause: format!("its answer cannot be read: {error}"),
         };
         self.read_more().map_err(unreadable)?;
-        let said = words::hear(&self.waiting, run.attempt, &run.plan);
+        let said = words::hear(&self.waiting, self.told(run), &run.plan);
         let (heard, whole) = match said {
             Ok(None) => return Ok(None),
             Ok(Some(said)) => Heard::of(said),
@@ -151,13 +151,14 @@ impl<B: BatchSystem> Worker<B> {
     /// Among answers to calls before, of which there may be pieces.
     pub(super) fn find_answer(&mut self, run: &Run) -> Option<Heard> {
         self.read_more().ok()?;
-        let begins = [words::answer_to(run.attempt), words::error_of(run.attempt)];
+        let told = self.told(run);
+        let begins = [words::answer_to(told), words::error_of(told)];
         let at = self
             .waiting
             .windows(begins[0].len())
             .position(|window| begins.iter().any(|begin| window == begin))?;
         let answer = self.waiting.get(at..)?;
-        let said = words::hear(answer, run.attempt, &run.plan).ok()??;
+        let said = words::hear(answer, told, &run.plan).ok()??;
         Some(Heard::of(said).0)
     }
 
@@ -168,11 +169,11 @@ impl<B: BatchSystem> Worker<B> {
             return Done::Finished(Held::Memory(small), out_bytes);
         }
         let store = Arc::clone(&self.shop.store);
-        let (attempt, sync) = (run.attempt, run.sync);
+        let (attempt, told, sync) = (run.attempt, self.told(run), run.sync);
         let folder = self.job();
         let kept = tokio::task::spawn_blocking(move || match beside {
             true => store.put_result(attempt, &small, sync),
-            false => store.take_result(attempt, &folder, out_bytes, sync),
+            false => store.take_result(attempt, told, &folder, out_bytes, sync),
         });
         match kept.await {
             Ok(Ok(held)) => Done::Finished(held, out_bytes),
@@ -211,6 +212,7 @@ impl<B: BatchSystem> Worker<B> {
             Outcome::OutputQuota { .. } => crashed("it prints too much".to_owned()),
             Outcome::Cancelled => End::Cancelled,
             Outcome::TimeLimit => End::TimeLimit,
+            Outcome::NeverStarted { code, .. } if code == NO_DUMP => End::BadCheckpoint,
             Outcome::NeverStarted { code, message } if PASSING.contains(&code.as_str()) => {
                 End::Killed {
                     cause: message.clone(),

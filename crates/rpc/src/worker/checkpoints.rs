@@ -1,7 +1,7 @@
-//! Checkpoints of the call that a worker computes: given to its process before, taken from it after (spec/rpc P80 to P83). What is looked
-//! at is `crate::checkpoints`.
+//! Checkpoints and dumps of the call that a worker computes: given to its process before, taken from it after (spec/rpc P80 to P88). What is looked
+//! at is `crate::checkpoints` and `crate::dumps`.
 
-use super::{Done, PROGRAM, Run, Worker};
+use super::{Done, PROGRAM, Recovery, Run, Worker};
 use crate::checkpoints::{Checkpoints, Left, Unreadable};
 use kumiko_call::event::End;
 use kumiko_call::id::{AttemptId as CallAttempt, CallId, CheckpointId};
@@ -14,8 +14,10 @@ use std::sync::Arc;
 type Bring = fn(&Checkpoints, CallId, &Path, u64, &str) -> io::Result<Left>;
 
 impl<B: BatchSystem> Worker<B> {
+    /// A dump was given before the process began.
     pub(super) async fn give_checkpoint(&self, run: &Run) -> Result<(), Unreadable> {
-        let Some(CheckpointId { number, .. }) = run.checkpoint else {
+        let Some(CheckpointId { number, .. }) = run.checkpoint.filter(|_| !self.goes_on(run))
+        else {
             return Ok(());
         };
         let (store, job) = (Arc::clone(&self.shop.store), self.job());
@@ -25,11 +27,14 @@ impl<B: BatchSystem> Worker<B> {
         given.unwrap_or_else(|error| Err(io::Error::other(error).into()))
     }
 
-    /// An end without a result: what there is of checkpoints goes to the site.
+    /// An end without a result: what there is of checkpoints, or dumps, goes to the site.
     pub(super) async fn unfinished(&self, run: &Run, end: End) -> Done {
-        let left = self.left(run, Checkpoints::take).await;
+        let left = match run.recovery {
+            Recovery::Dump => self.dumped(run).await,
+            _ => self.left(run, Checkpoints::take).await,
+        };
         match end {
-            End::Crashed { cause, .. } if run.checkpoints => {
+            End::Crashed { cause, .. } if run.recovery == Recovery::Checkpoint => {
                 let point = left.points;
                 Done::Ended(End::Crashed { cause, point }, left.made)
             }
@@ -42,8 +47,29 @@ impl<B: BatchSystem> Worker<B> {
         self.left(run, Checkpoints::keep).await.made
     }
 
+    /// It has ended; of one that may live still nothing is taken, for it may go on.
+    async fn dumped(&self, run: &Run) -> Left {
+        if self.ended.is_none() {
+            return Left::default();
+        }
+        let (store, told, folder) = (Arc::clone(&self.shop.store), self.told(run), self.folder());
+        let given = run.checkpoint.map_or(0, |checkpoint| checkpoint.number);
+        let taken = move || {
+            let program = std::fs::read_to_string(folder.join(PROGRAM))?;
+            store.dumps.take(told, &folder, given, &program)
+        };
+        let taken = tokio::task::spawn_blocking(taken).await;
+        let made = taken
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
+            .unwrap_or_else(|error| {
+                tracing::warn!(attempt = %run.attempt, %error, "dumps cannot be kept");
+                Vec::new()
+            });
+        Left { made, points: 0 }
+    }
+
     async fn left(&self, run: &Run, bring: Bring) -> Left {
-        if !run.checkpoints {
+        if run.recovery != Recovery::Checkpoint {
             return Left::default();
         }
         let (store, job) = (Arc::clone(&self.shop.store), self.job());

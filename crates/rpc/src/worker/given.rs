@@ -6,7 +6,7 @@ use crate::store::Held;
 use bytes::Bytes;
 use kumiko_call::event::End;
 use kumiko_call::id::{AttemptId, CheckpointId};
-use kumiko_idl::Plan;
+use kumiko_idl::{Formal, Plan};
 use kumiko_policy::Policy;
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +18,35 @@ use tokio::sync::watch;
 pub struct Order {
     pub routine: Arc<Routine>,
     pub policy: Arc<Policy>,
+    pub may_dump: bool,
+}
+
+/// What becomes of a call that is half-way when its process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// The program makes checkpoints, from which it is resumed.
+    Checkpoint,
+    /// Its process may be dumped, and goes on from that.
+    Dump,
+    /// It begins anew from the kept arguments.
+    Restart,
+}
+
+impl Order {
+    /// By what is known before it runs: the host may have no CRIU, and its runner then says so.
+    pub fn recovery(&self) -> Recovery {
+        let signature = &self.routine.signature;
+        // An answer to a function's question would have to be given to the process that asked.
+        let asks = signature
+            .formals
+            .iter()
+            .any(|one| matches!(one, Formal::Callback(_)));
+        match signature.checkpoint {
+            true => Recovery::Checkpoint,
+            false if self.may_dump && self.policy.dump() && !asks => Recovery::Dump,
+            false => Recovery::Restart,
+        }
+    }
 }
 
 /// One call to compute.
@@ -28,8 +57,8 @@ pub struct Run {
     pub program: String,
     pub plan: Plan,
     pub arguments: Held,
-    /// Its routine makes checkpoints; and the one to begin at.
-    pub checkpoints: bool,
+    /// With the checkpoint, or the dump, to begin at.
+    pub recovery: Recovery,
     pub checkpoint: Option<CheckpointId>,
     /// It was told to go on elsewhere: by an older process of the site, or before its worker heard of it.
     pub leaving: bool,
@@ -53,8 +82,8 @@ pub trait Follow: fmt::Debug + Send + Sync {
 
 #[derive(Debug)]
 pub enum Seen {
-    /// It has computed for a while.
-    Started,
+    /// It has computed for a while; and how it would be recovered, for the record.
+    Started(String),
     /// Its host is suspect (true), or no longer.
     Doubt(bool),
     /// The routine asks its caller's functions.

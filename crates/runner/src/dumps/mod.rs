@@ -3,8 +3,8 @@
 
 mod store;
 
-use kumiko_checkpoint::{OFTEN, interval};
-use kumiko_job::attempt::AttemptSpec;
+use kumiko_checkpoint::{FAILURES_VARIABLE, OFTEN, interval};
+use kumiko_job::attempt::{AttemptSpec, DUMPED, Dumped};
 use kumiko_job::description::{OutputMode, Stdin};
 use kumiko_linux::poll::{Interest, Poll};
 use kumiko_linux::spooling;
@@ -17,13 +17,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use store::{Manifest, Store};
 
 /// Mean time between failures, if nobody says: K31.
 const FAILURES: Duration = Duration::from_secs(86_400);
-const FAILURES_VARIABLE: &str = "KUMIKO_CHECKPOINT_FAILURES_S";
 /// After one of which nothing came the next is waited for so much longer.
 const LONGER: u32 = 4;
 /// What CRIU executes besides itself, and reads, is of the guest's view.
@@ -32,23 +33,29 @@ const TRUSTED: [&str; 5] = ["/usr", "/lib", "/lib64", "/etc", "/bin"];
 /// The dumps of one attempt.
 #[derive(Debug)]
 pub struct Dumps {
+    guest: Dumped,
+    job_directory: PathBuf,
     store: Store,
     criu: Usable,
     failures: Duration,
     /// What the guest was resumed from; and where its outputs lead.
     pub resumed: Option<Resumed>,
     pipes: [u64; 2],
-    began: Instant,
+    stdin: Option<u64>,
+    /// Since when it does what is dumped. None: there is nothing to go on with.
+    busy: Option<Instant>,
     due: Instant,
     doing: Doing,
+    /// What a thread makes a dump of is over.
+    unwanted: Arc<AtomicBool>,
 }
 
 /// A guest that went on from a dump.
 #[derive(Debug)]
 pub struct Resumed {
     pub number: u64,
-    /// What it had printed, and how much of these files that is.
-    pub printed: [(File, u64); 2],
+    /// What it had printed, and how much of these files that is, if that belongs to the dump.
+    pub printed: Option<[(File, u64); 2]>,
 }
 
 #[derive(Debug)]
@@ -64,6 +71,7 @@ enum Doing {
         done: Receiver<io::Result<u64>>,
         pipe: OwnedFd,
         since: Instant,
+        unwanted: Arc<AtomicBool>,
     },
 }
 
@@ -90,14 +98,18 @@ pub fn wanted(
         let said = said.and_then(|said| said.parse().ok());
         let now = Instant::now();
         Ok(Dumps {
+            guest: given.guest,
+            job_directory: attempt.job_directory.clone(),
             store,
             criu,
             failures: said.map_or(FAILURES, Duration::from_secs),
             resumed: None,
             pipes: [0; 2],
-            began: now,
+            stdin: None,
+            busy: (given.guest != Dumped::Routine).then_some(now),
             due: now + OFTEN,
             doing: Doing::Nothing,
+            unwanted: Arc::default(),
         })
     };
     // Another policy may hold by now than that by which they were given.
@@ -113,6 +125,8 @@ pub fn wanted(
 
 fn suits(attempt: &AttemptSpec, choice: &Choice) -> Result<(), String> {
     let policy = &attempt.policy;
+    let guest = attempt.dumps.as_ref().map(|dumps| dumps.guest);
+    let is_job = guest == Some(Dumped::Job);
     let cases = [
         (choice.mechanism != "namespace", "only namespace can"),
         (
@@ -128,11 +142,11 @@ fn suits(attempt: &AttemptSpec, choice: &Choice) -> Result<(), String> {
             "it is not one process with what that starts",
         ),
         (
-            attempt.terminal.is_some() || attempt.output == OutputMode::Flow,
+            attempt.terminal.is_some() || is_job && attempt.output == OutputMode::Flow,
             "somebody follows it",
         ),
         (
-            attempt.stdin != Stdin::Empty,
+            is_job && attempt.stdin != Stdin::Empty,
             "its stdin comes from outside",
         ),
         (
@@ -196,20 +210,25 @@ impl Dumps {
     }
 
     /// Has the guest go on from the newest dump from which it does, in this room, or another where it was of no use for an older
-    /// one. None: there is none. What is of no use is told, and removed.
+    /// one. None: there is none. What is of no use is told, and removed. `stdin`: to read.
     pub fn resume(
         &mut self,
         mut room: Box<dyn Room>,
         attempt: &AttemptSpec,
         outputs: [&OwnedFd; 2],
+        stdin: &OwnedFd,
         notes: &mut Vec<String>,
     ) -> Result<(Box<dyn Room>, Option<Guest>), SandboxError> {
+        if self.guest == Dumped::Routine {
+            self.store.clear();
+            return Ok((room, None));
+        }
         let numbers = self.store.numbers().unwrap_or_else(|error| {
             notes.push(format!("dumps cannot be looked for: {error}"));
             Vec::new()
         });
         for number in numbers {
-            match self.try_resume(number, attempt, outputs, &mut *room) {
+            match self.try_resume(number, outputs, stdin, &mut *room) {
                 Ok((guest, resumed)) => {
                     notes.push(format!("it goes on from its dump {number}"));
                     self.resumed = Some(resumed);
@@ -229,54 +248,86 @@ impl Dumps {
     fn try_resume(
         &mut self,
         number: u64,
-        attempt: &AttemptSpec,
         outputs: [&OwnedFd; 2],
+        stdin: &OwnedFd,
         room: &mut dyn Room,
     ) -> Result<(Guest, Resumed), String> {
         let words = |error: io::Error| error.to_string();
         let (manifest, images) = self.store.read(number).map_err(words)?;
-        let [stdout, stderr] = self.store.printed(&manifest).map_err(words)?;
-        store::roll_back(&attempt.job_directory, &manifest.still).map_err(words)?;
-        let outputs = outputs.map(AsFd::as_fd);
-        let [out, err] = outputs;
-        let [of_out, of_err] = manifest.pipes;
-        let outputs = [(out, of_out), (err, of_err)];
+        let printed = match self.guest {
+            Dumped::Job => {
+                let [stdout, stderr] = self.store.printed(&manifest).map_err(words)?;
+                let [out, err] = manifest.printed;
+                Some([(stdout, out), (stderr, err)])
+            }
+            Dumped::Routine | Dumped::AskedRoutine => None,
+        };
+        store::roll_back(&self.job_directory, &manifest.still, &images).map_err(words)?;
+        let stdin = manifest.stdin.map(|of| (stdin.as_fd(), of));
+        let outputs = outputs.iter().map(AsFd::as_fd).zip(manifest.pipes);
+        let pipes: Vec<_> = outputs.chain(stdin).collect();
         let dumps = room.dumps().ok_or("its room is not made for that")?;
         let (still, last) = (&manifest.still, manifest.last);
-        let guest = dumps.restore(&self.criu, images.as_fd(), still, last, &outputs);
+        let guest = dumps.restore(&self.criu, images.as_fd(), still, last, &pipes);
         let guest = guest.map_err(|error| format!("{error}; {}", Store::complaint(&images)))?;
         let _ = self.store.read_over(); // else it is when the next one is read
-        let [out, err] = manifest.printed;
-        Ok((
-            guest,
-            Resumed {
-                number,
-                printed: [(stdout, out), (stderr, err)],
-            },
-        ))
+        Ok((guest, Resumed { number, printed }))
     }
 
-    /// The pipes that the guest writes to.
-    pub fn writes_to(&mut self, outputs: [&OwnedFd; 2]) -> io::Result<()> {
+    /// The pipes that the guest has; stdin only if somebody speaks to it.
+    pub fn has_pipes(&mut self, outputs: [&OwnedFd; 2], stdin: Option<&OwnedFd>) -> io::Result<()> {
         let [stdout, stderr] = outputs;
         self.pipes = [spooling::number(stdout)?, spooling::number(stderr)?];
+        self.stdin = stdin.map(spooling::number).transpose()?;
         Ok(())
+    }
+
+    /// Is this what a job prints, and goes with its dumps?
+    pub fn keep_printed(&self) -> bool {
+        self.guest == Dumped::Job
+    }
+
+    /// A routine is asked something.
+    pub fn asked(&mut self) {
+        if self.busy.is_none() {
+            self.busy = Some(Instant::now());
+            self.due = Instant::now() + OFTEN;
+        }
+    }
+
+    /// A routine says something: what it was asked is over, and nobody goes on from its dumps.
+    pub fn answered(&mut self) {
+        if self.guest != Dumped::Job && self.busy.take().is_some() {
+            self.unwanted.store(true, Ordering::Relaxed);
+            self.unwanted = Arc::default();
+            self.store.clear_old();
+        }
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.busy.is_some()
+    }
+
+    /// Not now.
+    pub fn put_off(&mut self) {
+        self.due = Instant::now() + OFTEN;
     }
 
     /// For people.
     pub fn words(&self) -> String {
         let version = self.criu.version;
         match &self.resumed {
-            None => format!("it is dumped by CRIU {version}"),
+            None => format!("{DUMPED} {version}"),
             Some(Resumed { number, .. }) => {
-                format!("it is dumped by CRIU {version}, and goes on from its dump {number}")
+                format!("{DUMPED} {version}, and goes on from its dump {number}")
             }
         }
     }
 
     /// When one is to be made next.
     pub fn due(&self) -> Option<Instant> {
-        matches!(self.doing, Doing::Nothing).then_some(self.due)
+        let free = matches!(self.doing, Doing::Nothing) && self.is_busy();
+        free.then_some(self.due)
     }
 
     pub fn begin(
@@ -329,12 +380,13 @@ impl Dumps {
         Err(why)
     }
 
-    /// Of a guest that stands still: a thread makes a dump of what was written. `files`: of the outputs, to read.
+    /// Of a guest that stands still: a thread makes a dump of what was written. `printed`: the files of the outputs, to read, if they
+    /// belong to it.
     pub fn keep(
         &mut self,
         room: &mut dyn Room,
         guest: &Guest,
-        printed: [(File, u64); 2],
+        printed: Option<[(File, u64); 2]>,
         since: Instant,
         (poll, token): (&Poll, u64),
     ) -> Result<(), String> {
@@ -343,10 +395,8 @@ impl Dumps {
             let dumps = room.dumps().ok_or("its room is not made for that")?;
             let still = dumps.still(guest).map_err(|error| error.to_string())?;
             let written = self.store.written().map_err(words)?;
-            if let Some(left) = &still.left {
-                return Err(format!(
-                    "{left} would not be there: it lies in a temporary place"
-                ));
+            if let Some(obstacle) = &still.obstacle {
+                return Err(obstacle.clone());
             }
             let outside = still.processes.iter().find(|one| !written.contains(one));
             if outside.is_some() {
@@ -355,24 +405,37 @@ impl Dumps {
                         .to_owned(),
                 );
             }
-            let [(stdout, out), (stderr, err)] = printed;
+            let copied = self.store.copy_mapped(&self.job_directory, &still);
+            copied.map_err(words)?;
+            let (printed, lengths) = match printed {
+                Some([(stdout, out), (stderr, err)]) => (Some([stdout, stderr]), [out, err]),
+                None => (None, [0; 2]),
+            };
             let manifest = Manifest {
                 still,
                 last: written.into_iter().max().unwrap_or(0),
                 pipes: self.pipes,
-                printed: [out, err],
+                stdin: self.stdin,
+                printed: lengths,
                 images: Vec::new(),
             };
+            let unwanted = Arc::clone(&self.unwanted);
+            let is_unwanted = Arc::clone(&unwanted);
             let (pipe, theirs) = spooling::pipe().map_err(words)?;
             let store = self.store.again().map_err(words)?;
             let (told, done) = sync_channel(1);
             let work = move || {
-                let _ = told.send(store.keep(manifest, [stdout, stderr])); // the runner may be over
+                let _ = told.send(store.keep(manifest, printed, &is_unwanted)); // the runner may be over
                 drop(theirs);
             };
             std::thread::Builder::new().spawn(work).map_err(words)?;
             poll.add(&pipe, token, Interest::Read).map_err(words)?;
-            Ok(Doing::Keep { done, pipe, since })
+            Ok(Doing::Keep {
+                done,
+                pipe,
+                since,
+                unwanted,
+            })
         };
         match keep() {
             Ok(doing) => {
@@ -381,7 +444,7 @@ impl Dumps {
             }
             Err(why) => {
                 self.later(since);
-                let _ = self.store.abandon(); // else the next one does
+                self.abandon();
                 Err(why)
             }
         }
@@ -389,16 +452,27 @@ impl Dumps {
 
     /// The thread is done. Tells the dump's number, and what it took.
     pub fn kept(&mut self, poll: &Poll) -> Result<Option<(u64, Duration)>, String> {
-        let Doing::Keep { done, pipe, since } = &self.doing else {
+        let Doing::Keep {
+            done,
+            pipe,
+            since,
+            unwanted,
+        } = &self.doing
+        else {
             return Ok(None);
         };
         let (since, done) = (*since, done.recv());
+        let unwanted = unwanted.load(Ordering::Relaxed);
         let _ = poll.remove(pipe); // it is closed at once
         self.doing = Doing::Nothing;
         match done {
+            Ok(Ok(number)) if unwanted => {
+                let _ = self.store.discard(number); // else with the next answer
+                Ok(None)
+            }
             Ok(Ok(number)) => {
                 let cost = since.elapsed();
-                self.due = Instant::now() + interval(cost, self.failures, self.began.elapsed());
+                self.due = Instant::now() + interval(cost, self.failures, self.computed());
                 Ok(Some((number, cost)))
             }
             Ok(Err(error)) => {
@@ -413,15 +487,24 @@ impl Dumps {
         }
     }
 
+    fn computed(&self) -> Duration {
+        self.busy.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// The guest stands still, and nobody wants to go on from that.
+    pub fn abandon(&self) {
+        let _ = self.store.abandon(); // else the next one does
+    }
+
     /// Nothing came of the one that was begun then.
     fn later(&mut self, since: Instant) {
-        let next = interval(since.elapsed(), self.failures, self.began.elapsed());
+        let next = interval(since.elapsed(), self.failures, self.computed());
         self.due = Instant::now() + next.saturating_mul(LONGER);
     }
 
-    /// The attempt has come to an end after which nobody goes on from any.
+    /// The attempt has come to an end after which nobody goes on from any; of a routine's process its site decides that.
     pub fn clear(&self) {
-        if !matches!(self.doing, Doing::Keep { .. }) {
+        if self.guest == Dumped::Job && !matches!(self.doing, Doing::Keep { .. }) {
             self.store.clear();
         }
     }

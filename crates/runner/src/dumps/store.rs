@@ -4,13 +4,14 @@
 use kumiko_checkpoint::sum_of;
 use kumiko_linux::Dir;
 use kumiko_linux::dir::Kind;
-use kumiko_sandbox::Still;
+use kumiko_sandbox::{Open, Still};
 use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A dump that is being written.
 const NEW: &str = "new";
@@ -26,6 +27,10 @@ const LOG_MOST_BYTES: u64 = 1 << 20;
 const MANIFEST_MOST_BYTES: u64 = 16 << 20;
 /// Dumps that are kept: the newest, and the one before, should that be torn.
 const KEPT: usize = 2;
+/// Of a mapped file what it held, with its place among the files of `still`.
+const MAPPED: &str = "mapped-";
+/// They are copied while the guest stands still.
+const MAPPED_MOST_BYTES: u64 = 1 << 30;
 /// What was printed until a dump lies here, under the names of the streams.
 pub const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
@@ -38,6 +43,9 @@ pub struct Manifest {
     pub last: i32,
     /// Numbers (st_ino) that the pipes of stdout and stderr had.
     pub pipes: [u64; 2],
+    /// And that of stdin, if somebody speaks to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<u64>,
     /// How much was printed to each.
     pub printed: [u64; 2],
     /// Empty until they are written.
@@ -132,8 +140,33 @@ impl Store {
         }
     }
 
-    /// Makes a dump of what was written, that outlasts the host; older ones go. `printed`: the files of the streams, to read.
-    pub fn keep(&self, mut manifest: Manifest, printed: [File; 2]) -> io::Result<u64> {
+    /// Puts beside the images what files hold that are memory of the guest, which stands still.
+    pub fn copy_mapped(&self, job_directory: &Path, still: &Still) -> io::Result<()> {
+        let (from, new) = (Dir::open(job_directory)?, self.folder.open_dir(NEW)?);
+        let bytes: u64 = mapped(still).map(|(_, open)| open.bytes).sum();
+        if bytes > MAPPED_MOST_BYTES {
+            let why = format!(
+                "its mapped files have {bytes} bytes, and are copied up to {MAPPED_MOST_BYTES}"
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        }
+        for (name, open) in mapped(still) {
+            let file = from.open_file(&open.path)?;
+            let mut to = new.create_file(name, 0o600)?;
+            io::copy(&mut file.take(open.bytes), &mut to)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a dump of what was written, that outlasts the host; older ones go. `printed`: the files of the streams, to read, if what
+    /// was printed belongs to it. `unwanted`: nothing is made any more.
+    pub fn keep(
+        &self,
+        mut manifest: Manifest,
+        printed: Option<[File; 2]>,
+        unwanted: &AtomicBool,
+    ) -> io::Result<u64> {
+        let printed = printed.into_iter().flatten();
         for ((name, mut from), length) in STREAMS.iter().zip(printed).zip(manifest.printed) {
             let mut to = self.folder.append_file(name, 0o600)?;
             let have = to.metadata()?.len().min(length);
@@ -163,6 +196,9 @@ impl Store {
         file.write_all(&serde_json::to_vec(&manifest)?)?;
         file.sync_all()?;
         new.sync()?;
+        if unwanted.load(Ordering::Relaxed) {
+            return Err(io::Error::other("what it was asked, it has answered"));
+        }
         let numbers = self.numbers()?;
         let number = numbers.first().map_or(1, |newest| newest + 1);
         self.folder.rename(NEW, &self.folder, number.to_string())?;
@@ -175,6 +211,13 @@ impl Store {
 
     pub fn discard(&self, number: u64) -> io::Result<()> {
         self.folder.remove_all(number.to_string())
+    }
+
+    /// Nobody will go on from those that are whole.
+    pub fn clear_old(&self) {
+        for number in self.numbers().unwrap_or_default() {
+            let _ = self.discard(number); // what stays is of an answer that nobody waits for
+        }
     }
 
     /// Nobody will go on from any.
@@ -238,11 +281,32 @@ fn packed(name: &str) -> String {
     format!("{name}.{PACKED}")
 }
 
-/// Files that the guest wrote to have the length again that they had.
-pub fn roll_back(job_directory: &Path, still: &Still) -> io::Result<()> {
+/// Mapped files, under the names of their copies.
+fn mapped(still: &Still) -> impl Iterator<Item = (String, &Open)> {
+    let all = still.files.iter().enumerate();
+    let mapped = all.filter(|(_, open)| open.mapped);
+    mapped.map(|(at, open)| (format!("{MAPPED}{at}"), open))
+}
+
+/// Files that the guest wrote to have the length again that they had, and those that are its memory what they held, which lies beside
+/// these images.
+pub fn roll_back(job_directory: &Path, still: &Still, images: &Dir) -> io::Result<()> {
     let folder = Dir::open(job_directory)?;
+    let named = |open: &Open, error: io::Error| {
+        io::Error::new(error.kind(), format!("{}: {error}", open.path))
+    };
+    for (name, open) in mapped(still) {
+        let of = |error| named(open, error);
+        let mut held = images.open_file(name).map_err(of)?;
+        if folder.stat(&open.path).map_err(of)?.kind != Kind::File {
+            return Err(of(io::Error::other("it is no file any more")));
+        }
+        let mut file = folder.append_file(&open.path, 0o600).map_err(of)?;
+        file.set_len(0).map_err(of)?;
+        io::copy(&mut held, &mut file).map_err(of)?;
+    }
     for open in &still.files {
-        let of = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", open.path));
+        let of = |error| named(open, error);
         let now = folder.stat(&open.path).map_err(of)?;
         if now.kind != Kind::File || now.size_bytes < open.bytes {
             let why = format!("{} is shorter than it was", open.path);
@@ -267,10 +331,11 @@ mod tests {
                 number: 1000,
                 processes: vec![1000],
                 files: Vec::new(),
-                left: None,
+                obstacle: None,
             },
             last: 1000,
             pipes: [1, 2],
+            stdin: None,
             printed,
             images: Vec::new(),
         }
@@ -290,7 +355,8 @@ mod tests {
             std::fs::write(file, text).unwrap();
         }
         let files = files.map(|file| File::open(file).unwrap());
-        store.keep(manifest(lengths), files).unwrap()
+        let wanted = AtomicBool::new(false);
+        store.keep(manifest(lengths), Some(files), &wanted).unwrap()
     }
 
     #[test]
@@ -360,30 +426,81 @@ mod tests {
         assert!(store.read(1).is_err());
     }
 
+    fn still(path: &str, bytes: u64, mapped: bool) -> Still {
+        let path = path.to_owned();
+        Still {
+            files: vec![Open {
+                path,
+                bytes,
+                mapped,
+            }],
+            ..manifest([0, 0]).still
+        }
+    }
+
     #[test]
     fn files_get_their_lengths_back_and_no_link_leads_elsewhere() {
         let folder = tempfile::tempdir().unwrap();
-        let job = folder.path().join("job");
+        let (job, images) = (folder.path().join("job"), Dir::open(folder.path()).unwrap());
         std::fs::create_dir(&job).unwrap();
-        let still = |path: &str, bytes| Still {
-            files: vec![kumiko_sandbox::Open {
-                path: path.to_owned(),
-                bytes,
-            }],
-            ..manifest([0, 0]).still
-        };
+        let roll_back = |path, bytes| roll_back(&job, &still(path, bytes, false), &images);
         std::fs::write(job.join("grown"), "abcdef").unwrap();
-        roll_back(&job, &still("grown", 4)).unwrap();
-        roll_back(&job, &still("grown", 4)).unwrap();
+        roll_back("grown", 4).unwrap();
+        roll_back("grown", 4).unwrap();
         assert_eq!(std::fs::read(job.join("grown")).unwrap(), b"abcd");
-        assert!(roll_back(&job, &still("grown", 5)).is_err());
-        assert!(roll_back(&job, &still("gone", 0)).is_err());
+        assert!(roll_back("grown", 5).is_err());
+        assert!(roll_back("gone", 0).is_err());
         std::fs::write(folder.path().join("outside"), "abcdef").unwrap();
         std::os::unix::fs::symlink("../outside", job.join("link")).unwrap();
         for path in ["link", "../outside"] {
-            assert!(roll_back(&job, &still(path, 0)).is_err());
+            assert!(roll_back(path, 0).is_err());
         }
         let outside = std::fs::read(folder.path().join("outside")).unwrap();
         assert_eq!(outside, b"abcdef");
+    }
+
+    #[test]
+    fn mapped_files_hold_again_what_they_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = folder.path().join("job");
+        std::fs::create_dir(&job).unwrap();
+        let memory = job.join("memory");
+        std::fs::write(&memory, "half").unwrap();
+        let store = Store::open(&folder.path().join("dumps")).unwrap();
+        store.fresh().unwrap();
+        let at = still("memory", 4, true);
+        store.copy_mapped(&job, &at).unwrap();
+        let larger = still("memory", MAPPED_MOST_BYTES + 1, true);
+        let error = store.copy_mapped(&job, &larger).unwrap_err();
+        assert!(error.to_string().contains("its mapped files"), "{error}");
+        let manifest = Manifest {
+            still: at.clone(),
+            ..manifest([0, 0])
+        };
+        let unwanted = AtomicBool::new(false);
+        let number = store.keep(manifest, None, &unwanted).unwrap();
+        std::fs::write(&memory, "another, and longer").unwrap();
+        let (_, images) = store.read(number).unwrap();
+        roll_back(&job, &at, &images).unwrap();
+        assert_eq!(std::fs::read(&memory).unwrap(), b"half");
+        // What CRIU would map is not there, or is none of its own.
+        std::fs::remove_file(&memory).unwrap();
+        assert!(roll_back(&job, &at, &images).is_err());
+        std::os::unix::fs::symlink("../dumps/1/dump.json", &memory).unwrap();
+        assert!(roll_back(&job, &at, &images).is_err());
+        std::fs::remove_file(&memory).unwrap();
+        std::fs::write(&memory, "").unwrap();
+        images.remove_file("mapped-0").unwrap();
+        assert!(roll_back(&job, &at, &images).is_err());
+    }
+
+    #[test]
+    fn of_what_is_over_no_dump_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("dumps")).unwrap();
+        store.fresh().unwrap();
+        let unwanted = AtomicBool::new(true);
+        store.keep(manifest([0, 0]), None, &unwanted).unwrap_err();
+        assert_eq!(store.numbers().unwrap(), [0; 0]);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Life, token};
 use crate::output::{Output, Pumped};
+use std::fs::File;
 use std::io;
 use std::time::Instant;
 
@@ -12,7 +13,30 @@ impl Life {
         self.dumps.as_ref().filter(|_| goes_on)?.due()
     }
 
+    /// What the guest is told may be what it is dumped in the midst of.
+    pub(super) fn hand_over(&mut self) -> io::Result<()> {
+        let before = self.feed.input.taken();
+        self.feed.hand_over(&self.poll)?;
+        if let Some(dumps) = &mut self.dumps {
+            if self.feed.input.taken() > before {
+                dumps.asked();
+            }
+        }
+        Ok(())
+    }
+
+    /// One that has not taken all of what it was told stands nowhere yet.
+    fn is_told(&self) -> bool {
+        self.feed.input.pending().is_empty() && self.feed.unread() == 0
+    }
+
     pub(super) fn dump(&mut self) {
+        if !self.is_told() {
+            if let Some(dumps) = &mut self.dumps {
+                dumps.put_off();
+            }
+            return;
+        }
         let (Some(dumps), Some(room), [guest]) =
             (&mut self.dumps, &mut self.room, &self.guests[..])
         else {
@@ -55,15 +79,25 @@ impl Life {
         }
     }
 
-    fn keep_dump(&mut self, since: Instant) -> Result<(), String> {
-        let printed = [0, 1].map(|stream| {
+    fn printed(&self) -> io::Result<[(File, u64); 2]> {
+        let [stdout, stderr] = [0, 1].map(|stream| {
             let output: &Output = &self.outputs[stream];
             let file = self.spool.printed(output.stream);
             file.map(|file| (file, output.length()))
         });
-        let [stdout, stderr] = printed;
-        let words = |error: io::Error| error.to_string();
-        let printed = [stdout.map_err(words)?, stderr.map_err(words)?];
+        Ok([stdout?, stderr?])
+    }
+
+    fn keep_dump(&mut self, since: Instant) -> Result<(), String> {
+        let printed = match &self.dumps {
+            // It has answered meanwhile, and may be told something else by now.
+            Some(dumps) if !dumps.is_busy() || !self.is_told() => {
+                dumps.abandon();
+                return Ok(());
+            }
+            Some(dumps) if !dumps.keep_printed() => None,
+            _ => Some(self.printed().map_err(|error| error.to_string())?),
+        };
         match (&mut self.dumps, &mut self.room, &self.guests[..]) {
             (Some(dumps), Some(room), [guest]) => {
                 let told = (&self.poll, token::KEPT);

@@ -124,13 +124,8 @@ impl NamespaceRoom {
         }
     }
 
-    /// Where the view has places of its own, which are gone with it.
-    pub(super) fn temporary_places(&self) -> impl Iterator<Item = &std::ffi::CStr> {
-        let steps = self.plan.view.steps.iter();
-        steps.filter_map(|step| match step {
-            Step::Temporary { at, .. } => Some(at.as_c_str()),
-            _ => None,
-        })
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.plan.view.steps
     }
 
     pub(super) fn told(&self, failure: &Failure, launch: &Launch<'_>) -> SandboxError {
