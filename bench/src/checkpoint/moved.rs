@@ -120,9 +120,12 @@ impl Dumping {
             .ok_or_else(|| Failure::unexpected("a call's runner is not found".to_owned()))?;
         let seconds = moved_after(&runner.to_string(), || in_a_worker("job/beat"))?;
         // The one that goes on has all of the first one's files.
-        let beat = in_a_worker("job/beat").unwrap_or_default();
-        std::fs::write(beat.with_file_name("enough"), "").doing(|| "ending a call")?;
+        let enough = in_a_worker("job/beat").unwrap_or_default();
+        let enough = enough.with_file_name("enough");
+        std::fs::write(&enough, "").doing(|| "ending a call")?;
         until("the end of the call", || in_a_worker("dumps/1").is_none())?;
+        // Its process takes the next one.
+        std::fs::remove_file(&enough).doing(|| "making room for another call")?;
         Ok(seconds)
     }
 }
