@@ -237,6 +237,53 @@ fn a_job_whose_runner_is_killed_goes_on_from_a_dump_that_is_whole() {
     place.ends_well(&job);
 }
 
+#[test]
+fn a_runner_that_is_killed_while_it_dumps_or_restores_leaves_what_was_whole() {
+    let test = "a_runner_that_is_killed_while_it_dumps_or_restores_leaves_what_was_whole";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    let dumps = place.state("dumps").join(&job);
+    let killed_when = |attempt: u64, what: &str| {
+        let runner = runner_of(&place.state("spool").join(format!("{job}.{attempt}")));
+        until("it is half-way", || dumps.join(what).exists());
+        kill(runner, "KILL");
+    };
+    place.until_dumped(&job, 1);
+    killed_when(1, "new");
+    place.until_resumed(&format!("{job}.2"));
+    killed_when(2, "new");
+    // It may have been restored when it is killed, with nothing said of that.
+    killed_when(3, "plain");
+    place.until_resumed(&format!("{job}.4"));
+    place.ends_well(&job);
+}
+
+#[test]
+fn a_guest_goes_on_when_there_is_no_room_for_its_dump_and_is_dumped_when_there_is() {
+    let test = "a_guest_goes_on_when_there_is_no_room_for_its_dump_and_is_dumped_when_there_is";
+    let Some(place) = dumping::on_a_small_disk(test, "size=128m").map(Place::of) else {
+        return;
+    };
+    // It prints nothing, for which there would be no room either.
+    let waits = "until test -e go; do sleep 0.05; done; exit 7";
+    let job = place.submit(&["--", "sh", "-c", waits]);
+    place.until_dumped(&job, 1);
+    let new = place.state("dumps").join(&job).join("new");
+    let filler = place.person.fill_disk();
+    until("it is tried", || new.exists());
+    until("it is given up", || !new.exists());
+    let newest = place.dumps(&job).pop().unwrap();
+    std::fs::remove_file(filler).unwrap();
+    place.until_dumped(&job, newest + 1);
+    place.person.ok(["job", "migrate", &job]);
+    place.until_resumed(&format!("{job}.2"));
+    std::fs::write(directory(&place.person, &job).join("go"), "").unwrap();
+    let waited = place.person.run(["job", "wait", &job]);
+    assert_eq!(waited.status.code(), Some(7), "{}", told(&waited));
+}
+
 /// Says what it has, then is as dead as can be.
 const LOOKS: &str = "grep Seccomp: /proc/self/status; unshare --user true 2>&1; sleep 1000";
 

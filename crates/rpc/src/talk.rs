@@ -148,7 +148,8 @@ impl<B: BatchSystem> Talk<B> {
         };
         for one in routines {
             let signature = one.signature.to_text();
-            let dumped = self.calls.is_dumped(&self.peer.subject, one);
+            // A call asks for one, and needs no policy to be made for that.
+            let dumped = routine.is_empty() && self.calls.is_dumped(&self.peer.subject, one);
             self.say(FromSite::Routine { dumped, signature }).await?;
         }
         let end = FromSite::Routine {

@@ -95,7 +95,7 @@ pub enum FromSite {
     Registered {
         client: u64,
     },
-    /// A signature as text (spec/idl I30), and whether its processes may be dumped (P85). After all of them one that is empty.
+    /// A signature as text (spec/idl I30), and, where all were asked for, whether its processes may be dumped (P85). After all of them one that is empty.
     Routine {
         dumped: bool,
         signature: String,

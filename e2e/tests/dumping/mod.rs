@@ -18,6 +18,16 @@ pub fn new(test: &str) -> Option<(Person, Dumping)> {
     of(Person::new(), false, test)
 }
 
+/// Whose site has a disk of its own, which can be filled.
+pub fn on_a_small_disk(test: &str, options: &str) -> Option<(Person, Dumping)> {
+    let mut person = Person::new();
+    if !person.with_disk(options) {
+        skip(test, "the right to mount a small tmpfs (root)");
+        return None;
+    }
+    of(person, false, test)
+}
+
 pub fn on_condor(test: &str) -> Option<(Person, Dumping)> {
     of(engines::user("condor", test)?, true, test)
 }
