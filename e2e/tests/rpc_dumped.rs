@@ -7,12 +7,12 @@ mod engines;
 mod routines;
 
 use dumping::Dumping;
-use kumiko_e2e::{kill, until};
-use routines::{Caller, npy, numpy_is_here};
+use kumiko_e2e::{kill, told, until};
+use routines::{Caller, npy, numpy_is_here, python};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Stdio};
 
 /// Adds x to y at each step, until a file says that it is enough: y is memory that is the file of the result, x is one that is private to
 /// it, and both are changed at each step. What it counts in its own file, it has open.
@@ -43,7 +43,15 @@ Define up(IN int n, INOUT double x[n], OUT double y[n], OUT long told[2])
     told[1] = lines;
 }
 
-Define asks(IN int a, OUT int *b, f(IN int x[1], OUT int y[1])) "b: what f says of a" { f(&a, b); }
+Define asks(IN int times, OUT int *sum, f(IN int x, OUT int y[1])) "sum: of what f says of 1, 2, ..., now and then"
+{
+    *sum = 0;
+    for (int i = 1, said; i <= times; i++) {
+        f(i, &said);
+        *sum += said;
+        usleep(400000);
+    }
+}
 "#;
 
 /// With the threads of numpy's library.
@@ -68,6 +76,20 @@ def turn(x: InOut["float64", "n"]) -> int:
             print(turns, file=file, flush=True)
             time.sleep(0.002)
     return turns
+"#;
+
+/// Calls it, and says how often each question was asked.
+const ANSWERS: &str = r#"import collections
+
+import kumiko
+
+asked = collections.Counter()
+
+def double(x):
+    asked[int(x)] += 1
+    return [2 * x]
+
+print(kumiko.rpc("adds/asks")(15, double), sorted(set(asked.values())), len(asked))
 "#;
 
 /// More than travels beside the words: files of arguments, and of the result.
@@ -200,13 +222,11 @@ fn a_routine_that_links_nothing_goes_on_whoever_is_killed() {
     let listed = caller.person.ok(["rpc", "list"]);
     let line = |name: &str| listed.lines().find(|line| line.contains(name)).unwrap();
     assert!(line("adds/up").ends_with("[dump]"), "{listed}");
-    assert!(line("adds/asks").ends_with("[restart]"), "{listed}");
     // Its process is dumped, answers, and is told another call.
     let call = place.begin();
     place.dumped(1);
     let first = caller.routine_pid(&[]);
     place.ends_well(call);
-    assert!(place.workers("dumps/1").is_empty());
     let call = place.begin();
     assert_eq!(caller.routine_pid(&[]), first);
     place.dumped(2);
@@ -335,5 +355,28 @@ fn a_routine_in_python_goes_on_from_its_dump() {
     };
     let x: Vec<f64> = serde_json::from_value(result["x"].clone()).unwrap();
     assert_eq!(x, expected.repeat(50));
+    assert_eq!(caller.count_in_log("\"planned\":%\"checkpoint\":"), 1);
+}
+
+#[test]
+fn a_routine_goes_on_from_its_dump_and_its_caller_is_asked_once() {
+    let test = "a_routine_goes_on_from_its_dump_and_its_caller_is_asked_once";
+    if !numpy_is_here(test) {
+        return;
+    }
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let caller = &place.caller;
+    caller.person.file("answers.py", ANSWERS);
+    let mut calling = python(caller, &["answers.py"]);
+    let calling = calling.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let calling = calling.spawn().unwrap();
+    place.dumped(1);
+    let first = caller.routine_pid(&[]);
+    dead(first);
+    let output = calling.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "240 [1] 15\n", "{}", told(&output));
     assert_eq!(caller.count_in_log("\"planned\":%\"checkpoint\":"), 1);
 }

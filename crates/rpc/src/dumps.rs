@@ -114,6 +114,14 @@ impl Dumps {
     }
 }
 
+/// Of a process that has answered, nobody goes on from what is in its worker's folder.
+pub fn answered(worker: &Path) -> io::Result<()> {
+    let dumps = Dir::open(worker)?.open_dir(DUMPS)?;
+    let old = numbers(&dumps)?;
+    old.iter()
+        .try_for_each(|number| dumps.remove_all(number.to_string()))
+}
+
 /// Which attempt of the call a process in this worker's folder answers, if it is not the one that it is.
 pub fn told_in(worker: &Path, call: CallId) -> Option<AttemptId> {
     told(&Dir::open(worker).ok()?, call).ok()

@@ -284,6 +284,10 @@ impl<B: BatchSystem> Worker<B> {
             tracing::warn!(attempt = %run.attempt, %error, "a checkpoint cannot be resumed from");
             return self.done(run, Done::ended(End::BadCheckpoint));
         }
+        if run.recovery == Recovery::Dump && !self.goes_on(&run) {
+            // One that was being made when the call before was answered.
+            self.drop_dumps().await;
+        }
         let linked = match self.tell(&run) {
             Ok(linked) => linked,
             Err(error) => {
@@ -300,6 +304,10 @@ impl<B: BatchSystem> Worker<B> {
             let makes_some = run.recovery == Recovery::Checkpoint;
             let is_over = makes_some && matches!(done, Done::Finished(..));
             let over = is_over.then_some(run.attempt);
+            // Before it is told another call, for its dumps would be taken for that one's.
+            if run.recovery == Recovery::Dump && self.ended.is_none() {
+                self.drop_dumps().await;
+            }
             self.done(run, done);
             if let Some(attempt) = over {
                 self.drop_checkpoints(attempt).await;

@@ -3,6 +3,7 @@
 
 use super::{Done, PROGRAM, Recovery, Run, Worker};
 use crate::checkpoints::{Checkpoints, Left, Unreadable};
+use crate::dumps::answered;
 use kumiko_call::event::End;
 use kumiko_call::id::{AttemptId as CallAttempt, CallId, CheckpointId};
 use kumiko_job::contract::BatchSystem;
@@ -88,6 +89,17 @@ impl<B: BatchSystem> Worker<B> {
                 tracing::warn!(attempt = %run.attempt, %error, "checkpoints cannot be kept");
                 Left::default()
             })
+    }
+
+    pub(super) async fn drop_dumps(&self) {
+        let folder = self.folder();
+        let dropped = tokio::task::spawn_blocking(move || answered(&folder)).await;
+        match dropped {
+            Ok(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(worker = self.number, %error, "dumps of a call that is computed are not removed");
+            }
+            _ => {}
+        }
     }
 
     pub(super) async fn drop_checkpoints(&self, attempt: CallAttempt) {

@@ -6,7 +6,7 @@ use crate::store::Held;
 use bytes::Bytes;
 use kumiko_call::event::End;
 use kumiko_call::id::{AttemptId, CheckpointId};
-use kumiko_idl::{Formal, Plan};
+use kumiko_idl::Plan;
 use kumiko_policy::Policy;
 use std::fmt;
 use std::sync::Arc;
@@ -35,15 +35,9 @@ pub enum Recovery {
 impl Order {
     /// By what is known before it runs: the host may have no CRIU, and its runner then says so.
     pub fn recovery(&self) -> Recovery {
-        let signature = &self.routine.signature;
-        // An answer to a function's question would have to be given to the process that asked.
-        let asks = signature
-            .formals
-            .iter()
-            .any(|one| matches!(one, Formal::Callback(_)));
-        match signature.checkpoint {
+        match self.routine.signature.checkpoint {
             true => Recovery::Checkpoint,
-            false if self.may_dump && self.policy.dump() && !asks => Recovery::Dump,
+            false if self.may_dump && self.policy.dump() => Recovery::Dump,
             false => Recovery::Restart,
         }
     }

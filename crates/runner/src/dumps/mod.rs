@@ -17,14 +17,16 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use store::{Manifest, Store};
 
 /// Mean time between failures, if nobody says: K31.
 const FAILURES: Duration = Duration::from_secs(86_400);
+/// What a routine that had nothing to do does for less is not dumped.
+const SHORT: Duration = Duration::from_millis(250);
+/// For a routine to read what it is told.
+const TAKES: Duration = Duration::from_millis(20);
 /// After one of which nothing came the next is waited for so much longer.
 const LONGER: u32 = 4;
 /// What CRIU executes besides itself, and reads, is of the guest's view.
@@ -46,8 +48,6 @@ pub struct Dumps {
     busy: Option<Instant>,
     due: Instant,
     doing: Doing,
-    /// What a thread makes a dump of is over.
-    unwanted: Arc<AtomicBool>,
 }
 
 /// A guest that went on from a dump.
@@ -71,7 +71,6 @@ enum Doing {
         done: Receiver<io::Result<u64>>,
         pipe: OwnedFd,
         since: Instant,
-        unwanted: Arc<AtomicBool>,
     },
 }
 
@@ -109,7 +108,6 @@ pub fn wanted(
             busy: (given.guest != Dumped::Routine).then_some(now),
             due: now + OFTEN,
             doing: Doing::Nothing,
-            unwanted: Arc::default(),
         })
     };
     // Another policy may hold by now than that by which they were given.
@@ -287,20 +285,22 @@ impl Dumps {
         self.guest == Dumped::Job
     }
 
-    /// A routine is asked something.
+    /// A routine is asked something, or answered.
     pub fn asked(&mut self) {
         if self.busy.is_none() {
-            self.busy = Some(Instant::now());
-            self.due = Instant::now() + OFTEN;
+            let now = Instant::now();
+            self.busy = Some(now);
+            // One that talks to its caller all the time is dumped in between.
+            if self.due + OFTEN < now {
+                self.due = now + SHORT;
+            }
         }
     }
 
-    /// A routine says something: what it was asked is over, and nobody goes on from its dumps.
+    /// A routine says something: it has answered, or asks its caller. Its site knows which, and sees to its dumps.
     pub fn answered(&mut self) {
-        if self.guest != Dumped::Job && self.busy.take().is_some() {
-            self.unwanted.store(true, Ordering::Relaxed);
-            self.unwanted = Arc::default();
-            self.store.clear_old();
+        if self.guest != Dumped::Job {
+            self.busy = None;
         }
     }
 
@@ -308,9 +308,9 @@ impl Dumps {
         self.busy.is_some()
     }
 
-    /// Not now.
+    /// It takes what it is told just now.
     pub fn put_off(&mut self) {
-        self.due = Instant::now() + OFTEN;
+        self.due = Instant::now() + TAKES;
     }
 
     /// For people.
@@ -419,23 +419,16 @@ impl Dumps {
                 printed: lengths,
                 images: Vec::new(),
             };
-            let unwanted = Arc::clone(&self.unwanted);
-            let is_unwanted = Arc::clone(&unwanted);
             let (pipe, theirs) = spooling::pipe().map_err(words)?;
             let store = self.store.again().map_err(words)?;
             let (told, done) = sync_channel(1);
             let work = move || {
-                let _ = told.send(store.keep(manifest, printed, &is_unwanted)); // the runner may be over
+                let _ = told.send(store.keep(manifest, printed)); // the runner may be over
                 drop(theirs);
             };
             std::thread::Builder::new().spawn(work).map_err(words)?;
             poll.add(&pipe, token, Interest::Read).map_err(words)?;
-            Ok(Doing::Keep {
-                done,
-                pipe,
-                since,
-                unwanted,
-            })
+            Ok(Doing::Keep { done, pipe, since })
         };
         match keep() {
             Ok(doing) => {
@@ -452,24 +445,13 @@ impl Dumps {
 
     /// The thread is done. Tells the dump's number, and what it took.
     pub fn kept(&mut self, poll: &Poll) -> Result<Option<(u64, Duration)>, String> {
-        let Doing::Keep {
-            done,
-            pipe,
-            since,
-            unwanted,
-        } = &self.doing
-        else {
+        let Doing::Keep { done, pipe, since } = &self.doing else {
             return Ok(None);
         };
         let (since, done) = (*since, done.recv());
-        let unwanted = unwanted.load(Ordering::Relaxed);
         let _ = poll.remove(pipe); // it is closed at once
         self.doing = Doing::Nothing;
         match done {
-            Ok(Ok(number)) if unwanted => {
-                let _ = self.store.discard(number); // else with the next answer
-                Ok(None)
-            }
             Ok(Ok(number)) => {
                 let cost = since.elapsed();
                 self.due = Instant::now() + interval(cost, self.failures, self.computed());

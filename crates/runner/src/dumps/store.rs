@@ -11,7 +11,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A dump that is being written.
 const NEW: &str = "new";
@@ -159,13 +158,8 @@ impl Store {
     }
 
     /// Makes a dump of what was written, that outlasts the host; older ones go. `printed`: the files of the streams, to read, if what
-    /// was printed belongs to it. `unwanted`: nothing is made any more.
-    pub fn keep(
-        &self,
-        mut manifest: Manifest,
-        printed: Option<[File; 2]>,
-        unwanted: &AtomicBool,
-    ) -> io::Result<u64> {
+    /// was printed belongs to it.
+    pub fn keep(&self, mut manifest: Manifest, printed: Option<[File; 2]>) -> io::Result<u64> {
         let printed = printed.into_iter().flatten();
         for ((name, mut from), length) in STREAMS.iter().zip(printed).zip(manifest.printed) {
             let mut to = self.folder.append_file(name, 0o600)?;
@@ -196,9 +190,6 @@ impl Store {
         file.write_all(&serde_json::to_vec(&manifest)?)?;
         file.sync_all()?;
         new.sync()?;
-        if unwanted.load(Ordering::Relaxed) {
-            return Err(io::Error::other("what it was asked, it has answered"));
-        }
         let numbers = self.numbers()?;
         let number = numbers.first().map_or(1, |newest| newest + 1);
         self.folder.rename(NEW, &self.folder, number.to_string())?;
@@ -211,13 +202,6 @@ impl Store {
 
     pub fn discard(&self, number: u64) -> io::Result<()> {
         self.folder.remove_all(number.to_string())
-    }
-
-    /// Nobody will go on from those that are whole.
-    pub fn clear_old(&self) {
-        for number in self.numbers().unwrap_or_default() {
-            let _ = self.discard(number); // what stays is of an answer that nobody waits for
-        }
     }
 
     /// Nobody will go on from any.
@@ -355,8 +339,7 @@ mod tests {
             std::fs::write(file, text).unwrap();
         }
         let files = files.map(|file| File::open(file).unwrap());
-        let wanted = AtomicBool::new(false);
-        store.keep(manifest(lengths), Some(files), &wanted).unwrap()
+        store.keep(manifest(lengths), Some(files)).unwrap()
     }
 
     #[test]
@@ -477,8 +460,7 @@ mod tests {
             still: at.clone(),
             ..manifest([0, 0])
         };
-        let unwanted = AtomicBool::new(false);
-        let number = store.keep(manifest, None, &unwanted).unwrap();
+        let number = store.keep(manifest, None).unwrap();
         std::fs::write(&memory, "another, and longer").unwrap();
         let (_, images) = store.read(number).unwrap();
         roll_back(&job, &at, &images).unwrap();
@@ -492,15 +474,5 @@ mod tests {
         std::fs::write(&memory, "").unwrap();
         images.remove_file("mapped-0").unwrap();
         assert!(roll_back(&job, &at, &images).is_err());
-    }
-
-    #[test]
-    fn of_what_is_over_no_dump_is_made() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("dumps")).unwrap();
-        store.fresh().unwrap();
-        let unwanted = AtomicBool::new(true);
-        store.keep(manifest([0, 0]), None, &unwanted).unwrap_err();
-        assert_eq!(store.numbers().unwrap(), [0; 0]);
     }
 }
