@@ -266,6 +266,11 @@ impl<B: BatchSystem> Worker<B> {
                 End::BadCheckpoint
             }
         })?;
+        if self.goes_on(run) {
+            // They are a part of its memory.
+            let given = self.give_arguments(run);
+            given.map_err(|error| ended_by("its arguments cannot be given", &error))?;
+        }
         self.shop
             .batch
             .start(spec)
@@ -288,14 +293,12 @@ impl<B: BatchSystem> Worker<B> {
             // One that was being made when the call before was answered.
             self.drop_dumps().await;
         }
-        let linked = match self.tell(&run) {
-            Ok(linked) => linked,
-            Err(error) => {
-                let end = ended_by("its arguments cannot be given", &error);
-                let done = self.unfinished(&run, end).await;
-                return self.done(run, done);
-            }
-        };
+        if let Err(error) = self.tell(&run) {
+            let end = ended_by("its arguments cannot be given", &error);
+            let done = self.unfinished(&run, end).await;
+            return self.done(run, done);
+        }
+        let linked = self.linked(&run);
         let end = self.answered(run).await;
         if let Some(linked) = linked {
             let _ = std::fs::remove_file(linked);
@@ -320,28 +323,36 @@ impl<B: BatchSystem> Worker<B> {
         run.over(done, is_free.then_some(self.number));
     }
 
-    fn tell(&mut self, run: &Run) -> io::Result<Option<PathBuf>> {
+    fn tell(&mut self, run: &Run) -> io::Result<()> {
+        if self.goes_on(run) {
+            return Ok(());
+        }
+        self.give_arguments(run)?;
         let mut said = routine::call(run.attempt, &run.plan);
-        let mut linked = None;
         if run.plan.in_bytes <= SMALL_BYTES {
             said.extend_from_slice(&run.arguments.read(0, run.plan.in_bytes)?);
-        } else {
-            let Held::File(path) = &run.arguments else {
-                return Err(io::ErrorKind::InvalidInput.into());
-            };
-            let link = self
-                .folder()
-                .join("arguments")
-                .join(call_file(run.attempt.call));
-            // What an attempt before left here.
-            let _ = std::fs::remove_file(&link);
-            std::fs::hard_link(path, &link)?;
-            linked = Some(link);
         }
-        if !self.goes_on(run) {
-            self.words.add(said);
-        }
-        Ok(linked)
+        self.words.add(said);
+        Ok(())
+    }
+
+    /// Where the process sees its arguments, if they do not stand beside the words.
+    fn linked(&self, run: &Run) -> Option<PathBuf> {
+        let name = call_file(run.attempt.call);
+        let is_large = run.plan.in_bytes > SMALL_BYTES;
+        is_large.then(|| self.folder().join("arguments").join(name))
+    }
+
+    fn give_arguments(&self, run: &Run) -> io::Result<()> {
+        let Some(link) = self.linked(run) else {
+            return Ok(());
+        };
+        let Held::File(path) = &run.arguments else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        // What an attempt before left here.
+        let _ = std::fs::remove_file(&link);
+        std::fs::hard_link(path, link)
     }
 
     /// A runner says that it has started on each new connection: what went over the one before may be lost (spec/jobs R23, R25), also
