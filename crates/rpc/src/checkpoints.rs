@@ -173,10 +173,15 @@ impl Checkpoints {
 
     /// Names of calls that have some.
     pub fn calls(&self) -> io::Result<Vec<String>> {
-        let entries = Dir::open(&self.root)?.list()?.into_iter();
-        let names = entries.map(|entry| entry.name.into_string());
-        Ok(names.filter_map(Result::ok).collect())
+        calls_in(&self.root)
     }
+}
+
+/// Of a folder with one for each call, their names.
+pub fn calls_in(root: &Path) -> io::Result<Vec<String>> {
+    let entries = Dir::open(root)?.list()?.into_iter();
+    let names = entries.map(|entry| entry.name.into_string());
+    Ok(names.filter_map(Result::ok).collect())
 }
 
 pub fn made_by(dir: &Dir) -> io::Result<String> {

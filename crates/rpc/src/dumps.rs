@@ -1,7 +1,7 @@
 //! Dumps of a call's process between attempts (spec/rpc P85 to P88): taken from the folder of one that ended, with what it had in its
 //! own, and given to the next one. Not here: what they are (kumiko-runner), when an attempt follows (`calls`).
 
-use crate::checkpoints::{PROGRAM, Unreadable, made_by};
+use crate::checkpoints::{PROGRAM, Unreadable, calls_in, made_by};
 use kumiko_call::id::{AttemptId, CallId};
 use kumiko_linux::Dir;
 use std::fs::DirBuilder;
@@ -108,9 +108,7 @@ impl Dumps {
 
     /// Names of calls that have some.
     pub fn calls(&self) -> io::Result<Vec<String>> {
-        let entries = Dir::open(&self.root)?.list()?.into_iter();
-        let names = entries.map(|entry| entry.name.into_string());
-        Ok(names.filter_map(Result::ok).collect())
+        calls_in(&self.root)
     }
 }
 
