@@ -260,6 +260,50 @@ fn a_runner_that_is_killed_while_it_dumps_or_restores_leaves_what_was_whole() {
     place.ends_well(&job);
 }
 
+/// CRIU at work for the attempt whose spool this is, stopped before it is done. None: it was quicker.
+fn stopped_criu(spool: &Path) -> Option<u32> {
+    let runner = runner_of(spool);
+    loop {
+        let children = std::fs::read_to_string(format!("/proc/{runner}/task/{runner}/children"));
+        for child in children.ok()?.split_whitespace() {
+            let words = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            if words.starts_with(b"criu\0restore\0") {
+                kill(child.parse().unwrap(), "STOP");
+                return Some(runner);
+            }
+            if words.starts_with(b"./counts") {
+                return None;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_job_is_cancelled_while_it_is_restored() {
+    let test = "a_job_is_cancelled_while_it_is_restored";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    place.until_dumped(&job, 1);
+    let stopped = (2..=4).find_map(|attempt| {
+        let attempt = format!("{job}.{attempt}");
+        place.person.ok(["job", "migrate", &job]);
+        let stopped = stopped_criu(&place.state("spool").join(&attempt));
+        if stopped.is_none() {
+            place.until_resumed(&attempt);
+        }
+        stopped
+    });
+    let runner = stopped.expect("CRIU was always quicker");
+    place.person.ok(["job", "cancel", &job]);
+    let waited = place.person.run(["job", "wait", &job]);
+    assert!(told(&waited).contains("cancelled"), "{}", told(&waited));
+    until("its runner is gone", || {
+        !Path::new(&format!("/proc/{runner}")).exists()
+    });
+}
+
 #[test]
 fn a_guest_goes_on_when_there_is_no_room_for_its_dump_and_is_dumped_when_there_is() {
     let test = "a_guest_goes_on_when_there_is_no_room_for_its_dump_and_is_dumped_when_there_is";

@@ -49,7 +49,7 @@ Define asks(IN int times, OUT int *sum, f(IN int x, OUT int y[1])) "sum: of what
     for (int i = 1, said; i <= times; i++) {
         f(i, &said);
         *sum += said;
-        usleep(400000);
+        usleep(20000);
     }
 }
 "#;
@@ -78,18 +78,23 @@ def turn(x: InOut["float64", "n"]) -> int:
     return turns
 "#;
 
-/// Calls it, and says how often each question was asked.
+/// Calls it with so many questions, and says how often each was asked; the third is answered after so many seconds.
 const ANSWERS: &str = r#"import collections
+import sys
+import time
 
 import kumiko
 
 asked = collections.Counter()
+times, seconds = int(sys.argv[1]), float(sys.argv[2])
 
 def double(x):
     asked[int(x)] += 1
+    if x == 3:
+        time.sleep(seconds)
     return [2 * x]
 
-print(kumiko.rpc("adds/asks")(15, double), sorted(set(asked.values())), len(asked))
+print(kumiko.rpc("adds/asks")(times, double), sorted(set(asked.values())), len(asked))
 "#;
 
 /// More than travels beside the words: files of arguments, and of the result.
@@ -358,25 +363,38 @@ fn a_routine_in_python_goes_on_from_its_dump() {
     assert_eq!(caller.count_in_log("\"planned\":%\"checkpoint\":"), 1);
 }
 
-#[test]
-fn a_routine_goes_on_from_its_dump_and_its_caller_is_asked_once() {
-    let test = "a_routine_goes_on_from_its_dump_and_its_caller_is_asked_once";
+/// Of a routine that asks its caller, killed once it is dumped; what its caller says in the end.
+fn asks(test: &str, times: &str, seconds: &str) -> Option<String> {
     if !numpy_is_here(test) {
-        return;
+        return None;
     }
-    let Some(place) = Place::new(test) else {
-        return;
-    };
+    let place = Place::new(test)?;
     let caller = &place.caller;
     caller.person.file("answers.py", ANSWERS);
-    let mut calling = python(caller, &["answers.py"]);
+    let mut calling = python(caller, &["answers.py", times, seconds]);
     let calling = calling.stdout(Stdio::piped()).stderr(Stdio::piped());
     let calling = calling.spawn().unwrap();
     place.dumped(1);
     let first = caller.routine_pid(&[]);
     dead(first);
     let output = calling.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(said, "240 [1] 15\n", "{}", told(&output));
+    assert!(output.status.success(), "{}", told(&output));
     assert_eq!(caller.count_in_log("\"planned\":%\"checkpoint\":"), 1);
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_routine_goes_on_from_its_dump_and_its_caller_is_asked_once() {
+    let test = "a_routine_goes_on_from_its_dump_and_its_caller_is_asked_once";
+    if let Some(said) = asks(test, "200", "0") {
+        assert_eq!(said, "40200 [1] 200\n");
+    }
+}
+
+#[test]
+fn a_routine_goes_on_from_its_dump_where_it_waits_for_its_caller() {
+    let test = "a_routine_goes_on_from_its_dump_where_it_waits_for_its_caller";
+    if let Some(said) = asks(test, "5", "4") {
+        assert_eq!(said, "30 [1] 5\n");
+    }
 }

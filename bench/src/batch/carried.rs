@@ -85,6 +85,7 @@ impl Drop for Place {
 
 impl Place {
     fn new() -> Result<Place, Failure> {
+        found("sshfs", "sshfs")?;
         let folder = tempfile::tempdir().doing(|| "making a folder")?;
         let spool = folder.path().join("site/spool");
         fs::create_dir_all(spool.join("pilot-1")).doing(|| "making a folder")?;
@@ -101,7 +102,6 @@ impl Place {
             ssh: Ssh::start()?,
         };
         fs::create_dir_all(place.seen_by_ssh()).doing(|| "making a folder")?;
-        found("sshfs", "sshfs")?;
         let mut mount = place.ssh.mounts(&place.here(), &place.seen_by_ssh());
         wait::output(&mut mount, WITHIN)?;
         Ok(place)

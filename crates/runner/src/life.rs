@@ -1,6 +1,7 @@
 //! The life of one attempt: guests, streams, deadlines and commands around one poll (spec/jobs/runner.md, R8 to R14).
 
 mod dumping;
+mod early;
 
 use crate::alone::Alone;
 use crate::control::Control;
@@ -10,7 +11,7 @@ use crate::mpi::{self, Library};
 use crate::news::{Facts, index};
 use crate::output::{Output, Pumped};
 use crate::spool::{Spool, name};
-use crate::start::{Counted, NotReleased, Started};
+use crate::start::{Counted, Started};
 use crate::verdict::{Cause, End, outcome};
 use kumiko_job::attempt::{AttemptCommand, Cost, Outcome, OutputStream};
 use kumiko_linux::poll::{Event, Interest, Poll};
@@ -164,8 +165,8 @@ impl Life {
                 output.watch(&self.poll)?;
             }
         }
-        if let Some(printed) = resumed.and_then(|resumed| resumed.printed) {
-            for (stream, (file, length)) in printed.iter().enumerate() {
+        if let Some(resumed) = resumed {
+            for (stream, (file, length)) in resumed.printed.iter().enumerate() {
                 let output = &mut self.outputs[stream];
                 if let Err(error) = output.begin_with(file, *length) {
                     let what = name(output.stream);
@@ -197,57 +198,6 @@ impl Life {
             time_limit_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let early = std::mem::take(&mut self.early);
         early.into_iter().try_for_each(|command| self.obey(command))
-    }
-
-    /// Waits until the attempt is released (R16). What it is told besides is for its guests. The policy that it follows by
-    /// then, if that is another.
-    pub fn hold(&mut self, alone: Duration) -> Result<Option<Policy>, NotReleased> {
-        self.facts.held = true;
-        let held = self.until_released(alone);
-        self.facts.held = false;
-        // One that cannot be read is told of when the guests are to follow it.
-        held.map(|()| self.spool.policy().ok().flatten())
-    }
-
-    fn until_released(&mut self, alone: Duration) -> Result<(), NotReleased> {
-        let mut connected = Instant::now();
-        loop {
-            self.control.tell(&self.facts, &self.poll);
-            let left = match self.control.connected() {
-                true => None,
-                false => match alone.checked_sub(connected.elapsed()) {
-                    Some(left) => Some(left),
-                    None => return Err(NotReleased::Alone(alone)),
-                },
-            };
-            let events = self.poll.wait::<EVENTS>(left);
-            for event in events.map_err(NotReleased::Poll)? {
-                match event.token {
-                    token::LISTENER => self.control.accept(&self.poll),
-                    _ => self.hear_early(),
-                }
-            }
-            if self.control.connected() {
-                connected = Instant::now();
-            }
-            let cancel =
-                |command: &AttemptCommand| matches!(command, AttemptCommand::Cancel { .. });
-            if self.early.iter().any(cancel) {
-                return Err(NotReleased::Cancelled);
-            }
-            let before = self.early.len();
-            self.early.retain(|one| *one != AttemptCommand::Release);
-            if self.early.len() < before {
-                return Ok(());
-            }
-        }
-    }
-
-    fn hear_early(&mut self) {
-        let early = &mut self.early;
-        if let Err(complaint) = self.control.hear(|command| early.push(command)) {
-            self.spool.log(&format!("the site was let go: {complaint}"));
-        }
     }
 
     /// There will be no guests, since it was cancelled before.
@@ -367,6 +317,9 @@ impl Life {
             AttemptCommand::Signal { .. } => (),
             AttemptCommand::Cancel { grace_ms } => self.stop(Cause::Cancelled, grace_ms),
             AttemptCommand::Stdin { offset, data } => {
+                if let Some(dumps) = &mut self.dumps {
+                    dumps.will_hear(&data);
+                }
                 self.feed.input.receive(offset, &data);
                 self.hand_over()?;
             }

@@ -167,7 +167,7 @@ fn live(
         Err(error) => life.never_started(error.code(), error.to_string()),
         Ok(mut attempt) => {
             start::begin_by(&mut attempt, now);
-            let started = start::start(attempt, other, measured, &mut |alone| life.hold(alone));
+            let started = start::start(attempt, other, measured, &mut life);
             match started {
                 Err(StartError::NotReleased(NotReleased::Cancelled)) => life.cancelled(),
                 Err(StartError::NotReleased(NotReleased::Poll(error))) => {

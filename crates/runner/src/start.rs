@@ -72,7 +72,7 @@ pub enum StartError {
 /// Why what was ready has not begun.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReleased {
-    #[error("it was cancelled before it was released")]
+    #[error("it was cancelled before it began")]
     Cancelled,
     #[error("it was held, and no site has been connected for {0:.0?}")]
     Alone(Duration),
@@ -226,8 +226,15 @@ impl Counted {
     }
 }
 
-/// Waits for the release of an attempt that is held; the policy that it follows by then, if that is another.
-pub type Hold<'a> = dyn FnMut(Duration) -> Result<Option<Policy>, NotReleased> + 'a;
+/// Who listens for an attempt while it starts.
+pub trait Meanwhile {
+    /// Waits for the release of one that is held; the policy that it follows by then, if that is another. What it is told besides is
+    /// for its guests.
+    fn hold(&mut self, alone: Duration) -> Result<Option<Policy>, NotReleased>;
+    /// Waits until this process has ended; false: it takes longer, or the attempt was cancelled.
+    fn until_ended(&mut self, process: BorrowedFd<'_>, within: Duration) -> io::Result<bool>;
+    fn is_cancelled(&self) -> bool;
+}
 
 /// What holds by now is what it begins with, where no guest could follow it as well later. Was that another?
 pub fn begin_by(attempt: &mut AttemptSpec, now: Option<Policy>) -> bool {
@@ -239,13 +246,13 @@ pub fn begin_by(attempt: &mut AttemptSpec, now: Option<Policy>) -> bool {
     attempt.policy != planned
 }
 
-/// Starts all guests of an attempt on this host, or none. `other`: it is not the first of the attempt's hosts. `hold` waits for the release of one that is held; by then all is done that
+/// Starts all guests of an attempt on this host, or none. `other`: it is not the first of the attempt's hosts. When one that is held is released, all is done that
 /// can be done, and fail, before.
 pub fn start(
     mut attempt: AttemptSpec,
     other: Option<Other>,
     measured: Option<Measured>,
-    hold: &mut Hold<'_>,
+    meanwhile: &mut dyn Meanwhile,
 ) -> Result<Started, StartError> {
     let began = Instant::now();
     let count = attempt.count;
@@ -281,7 +288,7 @@ pub fn start(
     };
     let mut machine = Machine::glance();
     loop {
-        match start_on(&machine, &mut attempt, measured.as_ref(), began, hold) {
+        match start_on(&machine, &mut attempt, measured.as_ref(), began, meanwhile) {
             // Where the choice was ours, it is made again with what was learnt; no guest ran.
             Err((StartError::Sandbox(error), true)) if machine.learn(&error) => {}
             Ok(started) => {
@@ -301,7 +308,7 @@ fn start_on(
     attempt: &mut AttemptSpec,
     measured: Option<&Measured>,
     mut began: Instant,
-    hold: &mut Hold<'_>,
+    meanwhile: &mut dyn Meanwhile,
 ) -> Result<Started, (StartError, bool)> {
     // Once: whatever is tried after it was released need not wait.
     let hold_ms = attempt.hold_ms.take();
@@ -343,18 +350,19 @@ fn start_on(
             return Err((StartError::NoProgram { program }, false));
         }
         let ready = Instant::now();
-        let now = hold(Duration::from_millis(alone_ms)).map_err(|error| (error.into(), false))?;
+        let now = meanwhile.hold(Duration::from_millis(alone_ms));
+        let now = now.map_err(|error| (error.into(), false))?;
         began += ready.elapsed(); // being held is no part of its start
         let mut later = attempt.clone();
         if begin_by(&mut later, now) {
-            return start_on(machine, &mut later, measured, began, hold);
+            return start_on(machine, &mut later, measured, began, meanwhile);
         }
     }
     let mut notes = Vec::new();
     let running = match (attempt.terminal, &mut dumps) {
         (Some(size), _) => on_terminal(&mut *room, attempt, size),
         (None, None) => on_pipes(&mut *room, attempt),
-        (None, Some(dumps)) => match dumped(room, attempt, dumps, &mut notes) {
+        (None, Some(dumps)) => match dumped(room, attempt, dumps, meanwhile, &mut notes) {
             Ok((taken, running)) => {
                 room = taken;
                 Ok(running)
@@ -535,6 +543,7 @@ fn dumped(
     room: Box<dyn Room>,
     attempt: &AttemptSpec,
     dumps: &mut Dumps,
+    meanwhile: &mut dyn Meanwhile,
     notes: &mut Vec<String>,
 ) -> Result<(Box<dyn Room>, Running), StartError> {
     let kernel = |cause| StartError::Kernel {
@@ -546,7 +555,8 @@ fn dumped(
     let (stdin, ours) = stdin_of_first(attempt)?;
     let told = ours.is_some().then_some(&stdin);
     dumps.has_pipes([&stdout, &stderr], told).map_err(kernel)?;
-    let (mut room, resumed) = dumps.resume(room, attempt, [&stdout, &stderr], &stdin, notes)?;
+    let streams = [&stdout, &stderr, &stdin];
+    let (mut room, resumed) = dumps.resume(room, attempt, streams, meanwhile, notes)?;
     let guest = match resumed {
         Some(guest) => guest,
         None if is_to_go_on(attempt) => {

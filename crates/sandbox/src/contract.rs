@@ -7,6 +7,7 @@ use crate::limits::Inside;
 use kumiko_policy::Policy;
 use kumiko_policy::choice::Profile;
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -70,15 +71,16 @@ pub trait Dumps {
     /// What a dump does not hold, of a guest that stands still.
     fn still(&mut self, guest: &Guest) -> Result<Still, SandboxError>;
     fn go_on(&mut self);
-    /// In place of [`Room::start`]: the guest is there again, and runs. `last`: the highest number that a process or thread of it
-    /// has. `pipes`: stand in the place of those that had these numbers (st_ino). After an error the room is of no use.
+    /// In place of [`Room::start`]: the guest is there again, and runs. `still`: with the highest number that a process or thread of it
+    /// has. `pipes`: stand in the place of those that had these numbers (st_ino). `wait`: until that process has ended; false, it is not
+    /// waited for any longer. After an error the room is of no use.
     fn restore(
         &mut self,
         criu: &Usable,
         images: BorrowedFd<'_>,
-        still: &Still,
-        last: i32,
+        still: (&Still, i32),
         pipes: &[(BorrowedFd<'_>, u64)],
+        wait: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<bool>,
     ) -> Result<Guest, SandboxError>;
 }
 

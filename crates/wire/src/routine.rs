@@ -89,6 +89,21 @@ pub fn said(attempt: AttemptId, number: u64, data: &[u8]) -> Vec<u8> {
     words.chain(data.iter().copied()).collect()
 }
 
+/// Do these words begin as [`said`] does?
+pub fn is_said(words: &[u8]) -> bool {
+    words.starts_with(&SAID.to_le_bytes())
+}
+
+/// Is this one question to a caller's function, whole, and nothing else?
+pub fn is_question(words: &[u8]) -> bool {
+    let Some((head, data)) = words.split_at_checked(ASK_BYTES) else {
+        return false;
+    };
+    let length = head.last_chunk().map(|length| u64::from_le_bytes(*length));
+    let is_whole = length == Some(data.len() as u64) && data.len() as u64 <= CALLBACK_BYTES;
+    is_whole && head.starts_with(&BACK.to_le_bytes())
+}
+
 /// The first bytes of the answer to this call.
 pub fn answer_to(attempt: AttemptId) -> [u8; 32] {
     begin(DONE, attempt)

@@ -3,6 +3,7 @@
 
 mod store;
 
+use crate::start::{Meanwhile, NotReleased, StartError};
 use kumiko_checkpoint::{FAILURES_VARIABLE, OFTEN, interval};
 use kumiko_job::attempt::{AttemptSpec, DUMPED, Dumped};
 use kumiko_job::description::{OutputMode, Stdin};
@@ -12,10 +13,11 @@ use kumiko_policy::{Access, GuestPath, Network, Policy};
 use kumiko_sandbox::{
     Choice, Guest, Machine, Program, Room, SandboxError, Usable, criu, prepare_for_dumps,
 };
+use kumiko_wire::routine;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
@@ -25,6 +27,8 @@ use store::{Manifest, Store};
 const FAILURES: Duration = Duration::from_secs(86_400);
 /// What a routine that had nothing to do does for less is not dumped.
 const SHORT: Duration = Duration::from_millis(250);
+/// A gigabyte takes half a second; a slow disk, or a machine under load, takes longer.
+const RESTORES_WITHIN: Duration = Duration::from_secs(120);
 /// For a routine to read what it is told.
 const TAKES: Duration = Duration::from_millis(20);
 /// After one of which nothing came the next is waited for so much longer.
@@ -46,6 +50,13 @@ pub struct Dumps {
     stdin: Option<u64>,
     /// Since when it does what is dumped. None: there is nothing to go on with.
     busy: Option<Instant>,
+    /// What it is told next is its caller's answer, in the midst of a call.
+    answer: bool,
+    /// How long stdout was when a routine was told something last; whether it has said something since that may be a question.
+    told_at: u64,
+    asks: bool,
+    /// The dump that a thread makes is of no use.
+    outdated: bool,
     due: Instant,
     doing: Doing,
 }
@@ -54,8 +65,18 @@ pub struct Dumps {
 #[derive(Debug)]
 pub struct Resumed {
     pub number: u64,
-    /// What it had printed, and how much of these files that is, if that belongs to the dump.
-    pub printed: Option<[(File, u64); 2]>,
+    /// What belongs to the dump of what it had printed to stdout and stderr, and how much of these files that is.
+    pub printed: Vec<(File, u64)>,
+}
+
+/// What belongs to a dump of what its guest has printed.
+#[derive(Debug)]
+pub enum Printed {
+    /// Of a job: the files of the outputs, to read, and how much of them.
+    All([(File, u64); 2]),
+    /// Of a routine that waits for its caller's answer.
+    Question(Vec<u8>),
+    Nothing,
 }
 
 #[derive(Debug)]
@@ -106,6 +127,10 @@ pub fn wanted(
             pipes: [0; 2],
             stdin: None,
             busy: (given.guest != Dumped::Routine).then_some(now),
+            answer: false,
+            told_at: 0,
+            asks: false,
+            outdated: false,
             due: now + OFTEN,
             doing: Doing::Nothing,
         })
@@ -208,15 +233,15 @@ impl Dumps {
     }
 
     /// Has the guest go on from the newest dump from which it does, in this room, or another where it was of no use for an older
-    /// one. None: there is none. What is of no use is told, and removed. `stdin`: to read.
+    /// one. None: there is none. What is of no use is told, and removed. `streams`: where its outputs lead, and its stdin to read.
     pub fn resume(
         &mut self,
         mut room: Box<dyn Room>,
         attempt: &AttemptSpec,
-        outputs: [&OwnedFd; 2],
-        stdin: &OwnedFd,
+        streams: [&OwnedFd; 3],
+        meanwhile: &mut dyn Meanwhile,
         notes: &mut Vec<String>,
-    ) -> Result<(Box<dyn Room>, Option<Guest>), SandboxError> {
+    ) -> Result<(Box<dyn Room>, Option<Guest>), StartError> {
         if self.guest == Dumped::Routine {
             self.store.clear();
             return Ok((room, None));
@@ -226,12 +251,13 @@ impl Dumps {
             Vec::new()
         });
         for number in numbers {
-            match self.try_resume(number, outputs, stdin, &mut *room) {
+            match self.try_resume(number, streams, &mut *room, meanwhile) {
                 Ok((guest, resumed)) => {
                     notes.push(format!("it goes on from its dump {number}"));
                     self.resumed = Some(resumed);
                     return Ok((room, Some(guest)));
                 }
+                Err(_) if meanwhile.is_cancelled() => return Err(NotReleased::Cancelled.into()),
                 Err(why) => {
                     notes.push(format!("its dump {number} is of no use: {why}"));
                     let _ = self.store.discard(number); // else it is tried again, and told again
@@ -246,27 +272,32 @@ impl Dumps {
     fn try_resume(
         &mut self,
         number: u64,
-        outputs: [&OwnedFd; 2],
-        stdin: &OwnedFd,
+        streams: [&OwnedFd; 3],
         room: &mut dyn Room,
+        meanwhile: &mut dyn Meanwhile,
     ) -> Result<(Guest, Resumed), String> {
         let words = |error: io::Error| error.to_string();
         let (manifest, images) = self.store.read(number).map_err(words)?;
         let printed = match self.guest {
             Dumped::Job => {
-                let [stdout, stderr] = self.store.printed(&manifest).map_err(words)?;
-                let [out, err] = manifest.printed;
-                Some([(stdout, out), (stderr, err)])
+                let files = self.store.printed(&manifest).map_err(words)?;
+                files.into_iter().zip(manifest.printed).collect()
             }
-            Dumped::Routine | Dumped::AskedRoutine => None,
+            Dumped::Routine | Dumped::AskedRoutine => {
+                let question = store::question(&images).map_err(words)?;
+                self.asks = question.is_some();
+                self.busy = self.busy.filter(|_| !self.asks);
+                question.into_iter().collect()
+            }
         };
         store::roll_back(&self.job_directory, &manifest.still, &images).map_err(words)?;
-        let stdin = manifest.stdin.map(|of| (stdin.as_fd(), of));
-        let outputs = outputs.iter().map(AsFd::as_fd).zip(manifest.pipes);
-        let pipes: Vec<_> = outputs.chain(stdin).collect();
+        // Nobody speaks to the stdin of a job.
+        let numbers = manifest.pipes.into_iter().chain(manifest.stdin);
+        let pipes: Vec<_> = streams.map(AsFd::as_fd).into_iter().zip(numbers).collect();
         let dumps = room.dumps().ok_or("its room is not made for that")?;
-        let (still, last) = (&manifest.still, manifest.last);
-        let guest = dumps.restore(&self.criu, images.as_fd(), still, last, &pipes);
+        let still = (&manifest.still, manifest.last);
+        let mut wait = |process: BorrowedFd<'_>| meanwhile.until_ended(process, RESTORES_WITHIN);
+        let guest = dumps.restore(&self.criu, images.as_fd(), still, &pipes, &mut wait);
         let guest = guest.map_err(|error| format!("{error}; {}", Store::complaint(&images)))?;
         let _ = self.store.read_over(); // else it is when the next one is read
         Ok((guest, Resumed { number, printed }))
@@ -280,32 +311,60 @@ impl Dumps {
         Ok(())
     }
 
-    /// Is this what a job prints, and goes with its dumps?
-    pub fn keep_printed(&self) -> bool {
+    pub fn is_of_job(&self) -> bool {
         self.guest == Dumped::Job
     }
 
-    /// A routine is asked something, or answered.
-    pub fn asked(&mut self) {
+    /// A routine will be told this next, if it has nothing to do.
+    pub fn will_hear(&mut self, words: &[u8]) {
         if self.busy.is_none() {
-            let now = Instant::now();
-            self.busy = Some(now);
-            // One that talks to its caller all the time is dumped in between.
-            if self.due + OFTEN < now {
-                self.due = now + SHORT;
-            }
+            self.answer = routine::is_said(words);
+            // Of the call before, and its site has removed what was there of it.
+            self.outdated |= !self.answer && matches!(self.doing, Doing::Keep { .. });
         }
     }
 
-    /// A routine says something: it has answered, or asks its caller. Its site knows which, and sees to its dumps.
+    /// A routine is asked something, or answered, when stdout has this length.
+    pub fn asked(&mut self, stdout: u64) {
+        self.told_at = stdout;
+        self.asks = false;
+        if self.busy.is_none() {
+            let now = Instant::now();
+            self.busy = Some(now);
+            let soonest = match self.answer {
+                true => now + TAKES,
+                false if self.due + OFTEN < now => now + SHORT,
+                false => now,
+            };
+            self.due = self.due.max(soonest);
+        }
+    }
+
+    /// A routine says something: it has answered, or asks its caller.
     pub fn answered(&mut self) {
         if self.guest != Dumped::Job {
             self.busy = None;
+            self.asks = true;
         }
     }
 
     pub fn is_busy(&self) -> bool {
         self.busy.is_some()
+    }
+
+    /// From here on stdout has what a routine has said since it was told something.
+    pub fn told_at(&self) -> u64 {
+        self.told_at
+    }
+
+    /// It was no question, so it has nothing to do.
+    pub fn has_answered(&mut self) {
+        self.asks = false;
+    }
+
+    /// CRIU is at work: what a routine is told meanwhile it could not take before that has come to an end.
+    pub fn is_dumping(&self) -> bool {
+        matches!(self.doing, Doing::Dump { .. })
     }
 
     /// It takes what it is told just now.
@@ -326,7 +385,7 @@ impl Dumps {
 
     /// When one is to be made next.
     pub fn due(&self) -> Option<Instant> {
-        let free = matches!(self.doing, Doing::Nothing) && self.is_busy();
+        let free = matches!(self.doing, Doing::Nothing) && (self.is_busy() || self.asks);
         free.then_some(self.due)
     }
 
@@ -374,19 +433,17 @@ impl Dumps {
         if ended == kumiko_sandbox::Ended::Exited(0) {
             return Ok(Some(since));
         }
-        self.later(since);
         let why = self.store.complaint_of_new();
-        let _ = self.store.abandon(); // else the next one does
+        self.abandon(since);
         Err(why)
     }
 
-    /// Of a guest that stands still: a thread makes a dump of what was written. `printed`: the files of the outputs, to read, if they
-    /// belong to it.
+    /// Of a guest that stands still: a thread makes a dump of what was written.
     pub fn keep(
         &mut self,
         room: &mut dyn Room,
         guest: &Guest,
-        printed: Option<[(File, u64); 2]>,
+        printed: Printed,
         since: Instant,
         (poll, token): (&Poll, u64),
     ) -> Result<(), String> {
@@ -408,8 +465,14 @@ impl Dumps {
             let copied = self.store.copy_mapped(&self.job_directory, &still);
             copied.map_err(words)?;
             let (printed, lengths) = match printed {
-                Some([(stdout, out), (stderr, err)]) => (Some([stdout, stderr]), [out, err]),
-                None => (None, [0; 2]),
+                Printed::All([(stdout, out), (stderr, err)]) => {
+                    (Some([stdout, stderr]), [out, err])
+                }
+                Printed::Question(question) => {
+                    self.store.put_question(&question).map_err(words)?;
+                    (None, [0; 2])
+                }
+                Printed::Nothing => (None, [0; 2]),
             };
             let manifest = Manifest {
                 still,
@@ -436,8 +499,7 @@ impl Dumps {
                 Ok(())
             }
             Err(why) => {
-                self.later(since);
-                self.abandon();
+                self.abandon(since);
                 Err(why)
             }
         }
@@ -451,15 +513,19 @@ impl Dumps {
         let (since, done) = (*since, done.recv());
         let _ = poll.remove(pipe); // it is closed at once
         self.doing = Doing::Nothing;
+        let outdated = std::mem::take(&mut self.outdated);
         match done {
             Ok(Ok(number)) => {
                 let cost = since.elapsed();
                 self.due = Instant::now() + interval(cost, self.failures, self.computed());
+                if outdated {
+                    let discarded = self.store.discard(number);
+                    return discarded.map(|()| None).map_err(|error| error.to_string());
+                }
                 Ok(Some((number, cost)))
             }
             Ok(Err(error)) => {
-                self.later(since);
-                let _ = self.store.abandon(); // else the next one does
+                self.abandon(since);
                 Err(error.to_string())
             }
             Err(_) => {
@@ -473,8 +539,9 @@ impl Dumps {
         self.busy.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// The guest stands still, and nobody wants to go on from that.
-    pub fn abandon(&self) {
+    /// The guest stands still since then, and nobody wants to go on from that.
+    pub fn abandon(&mut self, since: Instant) {
+        self.later(since);
         let _ = self.store.abandon(); // else the next one does
     }
 

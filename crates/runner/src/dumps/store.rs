@@ -30,6 +30,8 @@ const KEPT: usize = 2;
 const MAPPED: &str = "mapped-";
 /// They are copied while the guest stands still.
 const MAPPED_MOST_BYTES: u64 = 1 << 30;
+/// What a routine asks its caller, which it waits for an answer to.
+const QUESTION: &str = "question";
 /// What was printed until a dump lies here, under the names of the streams.
 pub const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
@@ -157,6 +159,12 @@ impl Store {
         Ok(())
     }
 
+    /// Puts it beside the images.
+    pub fn put_question(&self, question: &[u8]) -> io::Result<()> {
+        let new = self.folder.open_dir(NEW)?;
+        new.create_file(QUESTION, 0o600)?.write_all(question)
+    }
+
     /// Makes a dump of what was written, that outlasts the host; older ones go. `printed`: the files of the streams, to read, if what
     /// was printed belongs to it.
     pub fn keep(&self, mut manifest: Manifest, printed: Option<[File; 2]>) -> io::Result<u64> {
@@ -258,6 +266,18 @@ impl Store {
         }
         let open = |name| self.folder.open_file(name);
         Ok([open(stdout)?, open(stderr)?])
+    }
+}
+
+/// What lies beside these images, to read, and its length.
+pub fn question(images: &Dir) -> io::Result<Option<(File, u64)>> {
+    match images.open_file(QUESTION) {
+        Ok(file) => {
+            let bytes = file.metadata()?.len();
+            Ok(Some((file, bytes)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

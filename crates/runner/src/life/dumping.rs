@@ -1,10 +1,14 @@
 //! When a life's guest is dumped, and what it does then (spec/checkpoint, K53 and K54).
 
 use super::{Life, token};
+use crate::dumps::{Dumps, Printed};
 use crate::output::{Output, Pumped};
-use std::fs::File;
+use kumiko_linux::spooling;
+use kumiko_wire::routine::{self, ASK_BYTES, CALLBACK_BYTES};
 use std::io;
 use std::time::Instant;
+
+const QUESTION_MOST_BYTES: usize = ASK_BYTES + CALLBACK_BYTES as usize;
 
 impl Life {
     /// None for a guest that is to end, or is made to stand still by somebody else.
@@ -15,11 +19,14 @@ impl Life {
 
     /// What the guest is told may be what it is dumped in the midst of.
     pub(super) fn hand_over(&mut self) -> io::Result<()> {
+        if self.dumps.as_ref().is_some_and(Dumps::is_dumping) {
+            return Ok(());
+        }
         let before = self.feed.input.taken();
         self.feed.hand_over(&self.poll)?;
         if let Some(dumps) = &mut self.dumps {
             if self.feed.input.taken() > before {
-                dumps.asked();
+                dumps.asked(self.outputs[0].length());
             }
         }
         Ok(())
@@ -37,11 +44,15 @@ impl Life {
             }
             return;
         }
+        let asks = self.question().is_some();
         let (Some(dumps), Some(room), [guest]) =
             (&mut self.dumps, &mut self.room, &self.guests[..])
         else {
             return;
         };
+        if !dumps.is_busy() && !asks {
+            return dumps.has_answered();
+        }
         if let Err(why) = dumps.begin(&mut **room, guest, &self.poll, token::DUMP) {
             self.spool.log(&format!("it could not be dumped: {why}"));
         }
@@ -68,7 +79,7 @@ impl Life {
         if !self.facts.suspended {
             self.go_on();
         }
-        Ok(())
+        self.hand_over()
     }
 
     /// CRIU has left all processes stopped, and not only those of the guest's group.
@@ -79,24 +90,46 @@ impl Life {
         }
     }
 
-    fn printed(&self) -> io::Result<[(File, u64); 2]> {
-        let [stdout, stderr] = [0, 1].map(|stream| {
-            let output: &Output = &self.outputs[stream];
-            let file = self.spool.printed(output.stream);
-            file.map(|file| (file, output.length()))
-        });
-        Ok([stdout?, stderr?])
+    /// What a routine has asked and waits for an answer to.
+    fn question(&self) -> Option<Vec<u8>> {
+        let dumps = self.dumps.as_ref().filter(|dumps| !dumps.is_of_job())?;
+        let stdout = &self.outputs[0];
+        let bytes = stdout.length().checked_sub(dumps.told_at())?;
+        let bytes = usize::try_from(bytes)
+            .ok()
+            .filter(|of| *of <= QUESTION_MOST_BYTES)?;
+        let file = self.spool.printed(stdout.stream).ok()?;
+        let said = spooling::read_at(&file, dumps.told_at(), bytes).ok()?;
+        routine::is_question(&said).then_some(said)
+    }
+
+    /// None: it has answered, or was told something before it stood still.
+    fn printed(&self, dumps: &Dumps) -> io::Result<Option<Printed>> {
+        if dumps.is_of_job() {
+            let [stdout, stderr] = [0, 1].map(|stream| {
+                let output: &Output = &self.outputs[stream];
+                let file = self.spool.printed(output.stream);
+                file.map(|file| (file, output.length()))
+            });
+            return Ok(Some(Printed::All([stdout?, stderr?])));
+        }
+        if self.feed.unread() > 0 {
+            return Ok(None);
+        }
+        Ok(match dumps.is_busy() {
+            true => Some(Printed::Nothing),
+            false => self.question().map(Printed::Question),
+        })
     }
 
     fn keep_dump(&mut self, since: Instant) -> Result<(), String> {
-        let printed = match &self.dumps {
-            // It has answered meanwhile, and may be told something else by now.
-            Some(dumps) if !dumps.is_busy() || !self.is_told() => {
-                dumps.abandon();
-                return Ok(());
+        let printed = self.dumps.as_ref().map(|dumps| self.printed(dumps));
+        let printed = printed.transpose().map_err(|error| error.to_string())?;
+        let Some(printed) = printed.flatten() else {
+            if let Some(dumps) = &mut self.dumps {
+                dumps.abandon(since);
             }
-            Some(dumps) if !dumps.keep_printed() => None,
-            _ => Some(self.printed().map_err(|error| error.to_string())?),
+            return Ok(());
         };
         match (&mut self.dumps, &mut self.room, &self.guests[..]) {
             (Some(dumps), Some(room), [guest]) => {

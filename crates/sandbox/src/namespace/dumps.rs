@@ -17,7 +17,6 @@ use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Of both; what it says of its way lies beside the images.
 const ALWAYS: [&str; 9] = [
@@ -35,8 +34,6 @@ const ALWAYS: [&str; 9] = [
 const GHOSTS: &str = "100M";
 /// The first descriptor of a helper's behind that of the images.
 const PIPES_FROM: usize = 4;
-/// A gigabyte takes half a second; a slow disk, or a machine under load, takes longer.
-const RESTORES_WITHIN: Duration = Duration::from_secs(120);
 
 const SIGCONT: i32 = 18;
 
@@ -177,9 +174,9 @@ impl Dumps for NamespaceRoom {
         &mut self,
         criu: &Usable,
         images: BorrowedFd<'_>,
-        still: &Still,
-        last: i32,
+        (still, last): (&Still, i32),
         pipes: &[(BorrowedFd<'_>, u64)],
+        wait: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<bool>,
     ) -> Result<Guest, SandboxError> {
         let failed = |cause: String| SandboxError::Kernel {
             step: "going on from a dump",
@@ -201,12 +198,9 @@ impl Dumps for NamespaceRoom {
         });
         let mut helper = helper?;
         self.cell = made;
-        let over = process::ends_within(helper.pidfd(), RESTORES_WITHIN);
+        let over = wait(helper.pidfd());
         if !over.map_err(|error| failed(error.to_string()))? {
-            return Err(failed(format!(
-                "CRIU took more than {} s",
-                RESTORES_WITHIN.as_secs()
-            )));
+            return Err(failed("CRIU was not waited for any longer".to_owned()));
         }
         if helper.try_wait() != Some(crate::Ended::Exited(0)) {
             return Err(failed("CRIU did not restore it".to_owned()));
