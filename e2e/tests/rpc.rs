@@ -301,6 +301,53 @@ fn a_client_that_is_killed_takes_its_result_later() {
 }
 
 #[test]
+fn files_that_a_machine_has_forgotten_are_made_again_from_the_log() {
+    let caller = Caller::with(&["samples"]);
+    let forget = |folder: &str| {
+        let files = std::fs::read_dir(caller.state().join(folder)).unwrap();
+        let emptied = |file: std::fs::DirEntry| std::fs::write(file.path(), "");
+        let count = files.map(|file| emptied(file.unwrap()).unwrap()).count();
+        assert_eq!(count, 1, "files in {folder}");
+    };
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[5]));
+    let call = caller.begin(&["samples/slow", "100", "20000", &done]);
+    let first = caller.routine_pid(&[]);
+    caller.kill_and_start_again_after(|| {
+        kill(first, "KILL");
+        forget("arguments");
+    });
+    let next = caller.routine_pid(&[first]);
+    assert_eq!(caller.end(call), json!({"done": [105]}));
+    // Larger ones, which lie in files of their own at the host too; and a result that nobody has fetched.
+    let idl = "Module held; Globals { #include <unistd.h> }
+        Define twice(IN int n, IN double x[n], OUT double y[n])
+        { usleep(1000000); for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }";
+    std::fs::write(caller.person.home.path().join("held.idl"), idl).unwrap();
+    caller.gen_and_register("held", &[]);
+    let many: Vec<f64> = (0..10_000).map(f64::from).collect();
+    let many = caller.file("many.npy", &npy(&[10_000], &many));
+    let mut call = caller.begin(&["held/twice", &many]);
+    let second = caller.routine_pid(&[first, next]);
+    call.kill().unwrap();
+    call.wait().unwrap();
+    caller.kill_and_start_again_after(|| {
+        kill(second, "KILL");
+        forget("arguments");
+    });
+    until("there is a result", || {
+        caller.count_in_log("\"finished\":{\"out_bytes\":80000}") == 1
+    });
+    caller.kill_and_start_again_after(|| forget("results"));
+    let id = caller.open_call();
+    let attach = ["rpc", "attach", &id, "--out", "y=back.npy"];
+    caller.person.ok(attach);
+    let back = std::fs::read(caller.person.home.path().join("back.npy")).unwrap();
+    let bytes = (0..10_000).flat_map(|one| f64::from(2 * one).to_le_bytes());
+    assert!(back.ends_with(&bytes.collect::<Vec<u8>>()));
+    caller.nothing_is_left();
+}
+
+#[test]
 fn a_site_that_is_killed_while_arguments_and_results_travel_has_each_block_once() {
     let caller = Caller::with(&["samples"]);
     let many: Vec<f64> = (0..4_000_000).map(f64::from).collect();

@@ -1,7 +1,7 @@
 //! The calls of one kind of durability: their ledger, and its log if there is one. What is done here is done when it is written, and what is
 //! said is said when it is on the disk (spec/rpc P23). Not here: what is done because of it (`calls`), bytes of calls (`store`).
 
-use crate::log::{Log, LogError, Written};
+use crate::log::{Along, Log, LogError, Written};
 use kumiko_call::call::{Call, Stage};
 use kumiko_call::decide::{Action, new_actions};
 use kumiko_call::event::{Event, Record, Recorded};
@@ -140,7 +140,7 @@ impl Book {
         };
         let mut records = Vec::new();
         let pending = apply(&mut state, answer, &mut records);
-        self.write(records);
+        self.write(records, None);
         Some(pending)
     }
 
@@ -152,16 +152,18 @@ impl Book {
         &self,
         decide: impl FnOnce(&Ledger) -> Answer<T>,
     ) -> Result<Pending<T>, Unrecorded> {
-        self.ask_placing(decide, |_| None)
+        self.ask_along(decide, None, |_| None)
     }
 
-    /// As [`Book::ask`]; calls that wait then and are given a host by `place` have it by the same commit.
+    /// As [`Book::ask`], and these bytes are written along with what follows, if something does; calls that wait then and are given a
+    /// host by `place` have it by the same commit.
     ///
     /// # Errors
     /// Nothing was recorded.
-    pub fn ask_placing<T>(
+    pub fn ask_along<T>(
         &self,
         decide: impl FnOnce(&Ledger) -> Answer<T>,
+        along: Option<Along>,
         mut place: impl FnMut(&Call) -> Option<Event>,
     ) -> Result<Pending<T>, Unrecorded> {
         let mut state = self.state();
@@ -188,13 +190,31 @@ impl Book {
             pending.told.actions.extend(placed.told.actions);
             pending.told.changed.extend(placed.told.changed);
         }
-        self.write(records);
+        self.write(records, along);
         Ok(pending)
     }
 
-    fn write(&self, records: Vec<Record>) {
+    fn write(&self, records: Vec<Record>, along: Option<Along>) {
         if let (Some(log), false) = (&self.log, records.is_empty()) {
-            log.write(records);
+            log.write(records, along);
+        }
+    }
+
+    /// Bytes that were written along, and that nobody needs any more.
+    pub fn erase_along(&self, names: Vec<String>) {
+        if let Some(log) = &self.log {
+            log.erase(names);
+        }
+    }
+
+    /// All bytes that were written along. Blocking.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn each_along(&self, take: impl FnMut(Along)) -> Result<(), LogError> {
+        match &self.log {
+            Some(log) => log.each_along(take),
+            None => Ok(()),
         }
     }
 

@@ -8,7 +8,7 @@ mod run;
 
 use crate::book::{Book, Pending, Told, Unrecorded, VOLATILE};
 use crate::callbacks::Asked;
-use crate::log::LogError;
+use crate::log::{Along, LogError};
 use crate::orders::Orders;
 use crate::pace::Pace;
 use crate::pool::{Ask, Pool};
@@ -135,6 +135,8 @@ pub(crate) struct Live {
     cancelled: watch::Sender<bool>,
     result: Mutex<Option<Held>>,
     asked: asked::Open,
+    /// Names of bytes that the log has.
+    along: Mutex<Vec<String>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -394,6 +396,7 @@ impl<B: BatchSystem> Inner<B> {
             cancelled: watch::channel(false).0,
             result: Mutex::new(None),
             asked: asked::Open::default(),
+            along: Mutex::default(),
         });
         lock(&self.live).insert(id, Arc::clone(&live));
         Ok(live)
@@ -420,19 +423,32 @@ impl<B: BatchSystem> Inner<B> {
         }
         let epochs = live.epoch.load(Ordering::Relaxed);
         self.shop.store.erase(id, epochs);
+        let along = std::mem::take(&mut *lock(&live.along));
+        if !along.is_empty() {
+            self.book(id.client).erase_along(along);
+        }
     }
 
-    /// Answers a client about a call, after what follows is recorded; and has it done.
+    /// Of this call the log has these bytes, until it is erased.
+    fn has_along(&self, call: Option<CallId>, along: Option<&Along>) {
+        let of = call.zip(along);
+        if let Some((live, along)) = of.and_then(|(call, along)| Some((self.live(call)?, along))) {
+            lock(&live.along).push(along.name.clone());
+        }
+    }
+
+    /// Answers a client about a call, after what follows is recorded, and these bytes along with it; and has it done.
     pub(crate) async fn client(
         self: &Arc<Self>,
         subject: &str,
         message: &FromClient,
+        along: Option<Along>,
     ) -> Result<ToClient, Unrecorded> {
-        let client = message.call().map_or(0, |call| call.client);
-        let book = self.book(client);
-        let decide = |ledger: &Ledger| respond::to_client(ledger, subject, message);
-        let pending = book.ask_placing(decide, |call| self.placing(call))?;
         let call = message.call();
+        let book = self.book(call.map_or(0, |call| call.client));
+        self.has_along(call, along.as_ref());
+        let decide = |ledger: &Ledger| respond::to_client(ledger, subject, message);
+        let pending = book.ask_along(decide, along, |call| self.placing(call))?;
         if !book.is_logged() {
             return Ok(self.recorded(book, call, pending).await);
         }

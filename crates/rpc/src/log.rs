@@ -2,6 +2,7 @@
 //! it is on the disk, and outlives the machine, takes longer, and is done when somebody waits for it. The only file here that speaks SQL.
 //! Not here: what events mean (kumiko-call).
 
+use bytes::Bytes;
 use kumiko_call::event::{BadEvent, CallEvent, Event, Record, Recorded};
 use kumiko_call::id::CallId;
 use kumiko_call::ledger::{Illegal, Ledger};
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 /// "kmrp", in `PRAGMA application_id`.
 const APPLICATION_ID: i64 = 0x6b6d_7270;
 /// Raised with every change of tables or events that an older program would misread.
-const SCHEMA: i64 = 2;
+const SCHEMA: i64 = 3;
 /// Between two tries to write what could not be written: a disk does not get room in less.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -56,12 +57,21 @@ const MAY_WAIT: Duration = Duration::from_millis(3);
 /// So long what is written is not on the disk if nobody waits for it.
 const SYNC_WITHIN: Duration = Duration::from_millis(5);
 
+/// Bytes of a call that are written with the events that count them.
+#[derive(Clone, Debug)]
+pub struct Along {
+    pub name: String,
+    pub data: Bytes,
+}
+
 /// What the writing thread is asked for.
 #[derive(Debug)]
 enum Ask {
     /// With the wall clock's time, which nothing is decided by.
-    Write(Vec<Record>, i64),
+    Write(Vec<Record>, i64, Option<Along>),
     Forget(Vec<i64>),
+    /// Bytes of these names.
+    Erase(Vec<String>),
     /// All up to this record, and with it what is written by then.
     Sync(u64),
 }
@@ -72,7 +82,11 @@ impl Ask {
             let event = CallEvent::Acknowledged;
             matches!(&record.event, Event::Call { event: one, .. } if *one == event)
         };
-        matches!(self, Ask::Write(records, _) if records.iter().all(acknowledged))
+        match self {
+            Ask::Write(records, _, _) => records.iter().all(acknowledged),
+            Ask::Erase(_) => true,
+            Ask::Forget(_) | Ask::Sync(_) => false,
+        }
     }
 }
 
@@ -112,8 +126,11 @@ impl Log {
         };
         match (number("application_id")?, number("user_version")?) {
             (APPLICATION_ID, SCHEMA) => {}
-            (APPLICATION_ID, 1) => with_times(&connection).map_err(sql)?,
-            (0, 0) => create(&connection).map_err(sql)?,
+            (APPLICATION_ID, 1) => {
+                with_times(&connection).map_err(sql)?;
+                create(&connection).map_err(sql)?;
+            }
+            (APPLICATION_ID, 2) | (0, 0) => create(&connection).map_err(sql)?,
             _ => {
                 return Err(LogError::Foreign {
                     log: path.to_owned(),
@@ -148,12 +165,40 @@ impl Log {
         Ok((log, ledger))
     }
 
-    /// Takes records in the order of their numbers; `written` tells how far they are.
-    pub fn write(&self, records: Vec<Record>) {
+    /// Takes records in the order of their numbers, and what is to be there if they are; `written` tells how far they are.
+    pub fn write(&self, records: Vec<Record>, along: Option<Along>) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let at_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0));
         // The thread ends only after this side has gone.
-        let _ = self.asks.send(Ask::Write(records, at_ms));
+        let _ = self.asks.send(Ask::Write(records, at_ms, along));
+    }
+
+    /// Bytes that nobody needs any more.
+    pub fn erase(&self, names: Vec<String>) {
+        // The thread ends only after this side has gone.
+        let _ = self.asks.send(Ask::Erase(names));
+    }
+
+    /// All bytes that were written along, in no order. Blocking.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn each_along(&self, mut take: impl FnMut(Along)) -> Result<(), LogError> {
+        let sql = |cause| LogError::Sql {
+            log: self.path.clone(),
+            cause,
+        };
+        let connection = connect(&self.path).map_err(sql)?;
+        let mut statement = connection
+            .prepare("SELECT name, body FROM bytes")
+            .map_err(sql)?;
+        let mut rows = statement.query([]).map_err(sql)?;
+        while let Some(row) = rows.next().map_err(sql)? {
+            let name = row.get(0).map_err(sql)?;
+            let data = Bytes::from(row.get::<_, Vec<u8>>(1).map_err(sql)?);
+            take(Along { name, data });
+        }
+        Ok(())
     }
 
     /// Somebody waits until all up to this record is on the disk, or soon will.
@@ -254,20 +299,21 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "BEGIN IMMEDIATE;
          CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY, body TEXT NOT NULL, at_ms INTEGER);
+         CREATE TABLE IF NOT EXISTS bytes (name TEXT PRIMARY KEY, body BLOB NOT NULL);
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {SCHEMA};
          COMMIT;"
     ))
 }
 
-/// Records of version 1 have no times.
+/// Records of version 1 have no times; what else it lacks is made, as of version 2.
 fn with_times(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(&format!(
+    connection.execute_batch(
         "BEGIN IMMEDIATE;
          ALTER TABLE records ADD COLUMN at_ms INTEGER;
-         PRAGMA user_version = {SCHEMA};
-         COMMIT;"
-    ))
+         PRAGMA user_version = 2;
+         COMMIT;",
+    )
 }
 
 fn replay(path: &Path, connection: &Connection) -> Result<Ledger, LogError> {
@@ -328,8 +374,8 @@ fn keep(
             until_done(tell, || write(&mut connection, &batch));
             unsynced.get_or_insert_with(Instant::now);
             let last = batch.iter().rev().find_map(|ask| match ask {
-                Ask::Write(records, _) => records.last().map(|record| record.number),
-                Ask::Forget(_) | Ask::Sync(_) => None,
+                Ask::Write(records, _, _) => records.last().map(|record| record.number),
+                Ask::Forget(_) | Ask::Erase(_) | Ask::Sync(_) => None,
             });
             if let Some(last) = last {
                 tell.send_modify(|written| written.record = last);
@@ -391,17 +437,28 @@ fn write(connection: &mut Connection, batch: &[Ask]) -> rusqlite::Result<()> {
         let mut insert = transaction
             .prepare_cached("INSERT INTO records (number, body, at_ms) VALUES (?1, ?2, ?3)")?;
         let mut delete = transaction.prepare_cached("DELETE FROM records WHERE number = ?1")?;
+        let mut put =
+            transaction.prepare_cached("INSERT OR REPLACE INTO bytes (name, body) VALUES (?1, ?2)")?;
+        let mut erase = transaction.prepare_cached("DELETE FROM bytes WHERE name = ?1")?;
         for ask in batch {
             match ask {
-                Ask::Write(records, at_ms) => {
+                Ask::Write(records, at_ms, along) => {
                     for record in records {
                         let number = i64::try_from(record.number).unwrap_or(i64::MAX);
                         insert.execute(params![number, record.event.to_json(), at_ms])?;
+                    }
+                    if let Some(Along { name, data }) = along {
+                        put.execute(params![name, &data[..]])?;
                     }
                 }
                 Ask::Forget(numbers) => {
                     for number in numbers {
                         delete.execute([number])?;
+                    }
+                }
+                Ask::Erase(names) => {
+                    for name in names {
+                        erase.execute([name])?;
                     }
                 }
                 Ask::Sync(_) => {}
@@ -444,7 +501,7 @@ mod tests {
             let number = ledger.last_record + 1;
             let record = Record { number, event };
             ledger.apply(&record).unwrap();
-            log.write(vec![record]);
+            log.write(vec![record], None);
         }
     }
 
@@ -472,7 +529,7 @@ mod tests {
         write(&log, &mut ledger, invoked(1, 11));
         close(log, &path);
         let old = connect(&path).unwrap();
-        old.execute_batch("ALTER TABLE records DROP COLUMN at_ms; PRAGMA user_version = 1;")
+        old.execute_batch("ALTER TABLE records DROP COLUMN at_ms; DROP TABLE bytes; PRAGMA user_version = 1;")
             .unwrap();
         drop(old);
         let (log, mut ledger) = Log::open(&path).unwrap();
@@ -527,6 +584,40 @@ mod tests {
         assert!(at_once > 0);
         write(&log, &mut ledger, [registered(21)]);
         until(&|one| one.synced == 21);
+    }
+
+    #[test]
+    fn bytes_are_there_with_what_counts_them_until_they_are_erased() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.db");
+        let (log, mut ledger) = Log::open(&path).unwrap();
+        let long = vec![7; 100_000];
+        for (client, name, data) in [(1, "1-1", &long[..]), (2, "2-1.1", b"result")] {
+            let event = registered(client);
+            let number = ledger.last_record + 1;
+            let record = Record { number, event };
+            ledger.apply(&record).unwrap();
+            let along = Along {
+                name: name.to_owned(),
+                data: Bytes::copy_from_slice(data),
+            };
+            log.write(vec![record], Some(along));
+        }
+        assert_eq!(close(log, &path), 2);
+        let all = |log: &Log| {
+            let mut all = Vec::new();
+            log.each_along(|Along { name, data }| all.push((name, data)))
+                .unwrap();
+            all.sort();
+            all
+        };
+        let result = ("2-1.1".to_owned(), Bytes::from_static(b"result"));
+        let (log, _) = Log::open(&path).unwrap();
+        let arguments = ("1-1".to_owned(), Bytes::from(long));
+        assert_eq!(all(&log), [arguments, result.clone()]);
+        log.erase(vec!["1-1".to_owned(), "none".to_owned()]);
+        close(log, &path);
+        assert_eq!(all(&Log::open(&path).unwrap().0), [result]);
     }
 
     #[test]

@@ -12,6 +12,10 @@ use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Arguments of one block, and results, of no more than this outlive the machine by the log, which goes to the disk in any case: a new file
+/// is brought there by several writes more.
+pub const LOGGED_BYTES: u64 = 256 << 10;
+
 /// Arguments or a result.
 #[derive(Clone, Debug)]
 pub enum Held {
@@ -122,6 +126,22 @@ impl Store {
             self.sync_result(&path)?;
         }
         Ok(Held::File(path))
+    }
+
+    /// The file that the log has these bytes of is as they are, whatever the machine has left of it.
+    pub fn restore(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let folder = match name.contains('.') {
+            true => &self.results,
+            false => &self.arguments,
+        };
+        let path = folder.join(name);
+        if std::fs::read(&path).is_ok_and(|there| there == bytes) {
+            return Ok(());
+        }
+        // A process may have the file that is there mapped.
+        let new = folder.join(format!("{name}.new"));
+        std::fs::write(&new, bytes)?;
+        std::fs::rename(new, path)
     }
 
     fn sync_result(&self, path: &Path) -> io::Result<()> {

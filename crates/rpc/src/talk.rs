@@ -4,6 +4,8 @@
 use crate::book::Unrecorded;
 use crate::callbacks::Asked;
 use crate::calls::{Calls, Inner};
+use crate::log::Along;
+use crate::store::{LOGGED_BYTES, call_file};
 use bytes::Bytes;
 use kumiko_call::call::Stage;
 use kumiko_call::event::Invocation;
@@ -190,15 +192,17 @@ impl<B: BatchSystem> Talk<B> {
             return Ok(()); // a number is asked for in its own message
         };
         let prepared = match &message {
-            FromClient::Invoke { invocation, .. } => self.invoked(id, invocation),
+            FromClient::Invoke { invocation, .. } => self.invoked(id, invocation).map(|()| None),
             FromClient::Block { number, .. } => self.block(id, *number, data).await,
-            FromClient::Migrate { to, .. } => self.may_migrate(id, to.as_deref()),
-            _ => Ok(()),
+            FromClient::Migrate { to, .. } => self.may_migrate(id, to.as_deref()).map(|()| None),
+            _ => Ok(None),
         };
-        if let Err(refusal) = prepared {
-            return self.refuse(Some(id), refusal).await;
-        }
-        let answer = self.calls.client(&self.peer.subject, &message).await;
+        let along = match prepared {
+            Ok(along) => along,
+            Err(refusal) => return self.refuse(Some(id), refusal).await,
+        };
+        let subject = &self.peer.subject;
+        let answer = self.calls.client(subject, &message, along).await;
         if matches!(message, FromClient::Invoke { .. }) && !goes_on(&answer) {
             self.calls.unprepare(id);
         }
@@ -269,7 +273,7 @@ impl<B: BatchSystem> Talk<B> {
         }
         self.watched = None;
         let ask = FromClient::Ask { call: id };
-        let answer = match self.calls.client(&self.peer.subject, &ask).await {
+        let answer = match self.calls.client(&self.peer.subject, &ask, None).await {
             Ok(answer) => answer,
             Err(error) => return self.refuse(Some(id), unrecorded(error)).await,
         };
@@ -376,17 +380,17 @@ impl<B: BatchSystem> Talk<B> {
         }
     }
 
-    /// Before the block is counted: it is on the disk, if it is the one that is wanted.
-    async fn block(&self, id: CallId, number: u64, data: Bytes) -> Result<(), Refusal> {
+    /// Before the block is counted: it is on the disk, if it is the one that is wanted, or goes there along with what counts it.
+    async fn block(&self, id: CallId, number: u64, data: Bytes) -> Result<Option<Along>, Refusal> {
         let book = self.calls.book(id.client);
         if book.subject(id.client).as_ref() != Some(&self.peer.subject) {
-            return Ok(());
+            return Ok(None);
         }
         let (Some(call), Some(live)) = (book.call(id), self.calls.live(id)) else {
-            return Ok(());
+            return Ok(None);
         };
         if !matches!(call.stage, Stage::Transferring { blocks } if blocks == number) {
-            return Ok(());
+            return Ok(None);
         }
         let Invocation {
             in_bytes,
@@ -399,8 +403,13 @@ impl<B: BatchSystem> Talk<B> {
             let what = format!("block {number} has {} bytes, not {bytes}", data.len());
             return Err(Refusal::new("bad_request", what));
         }
-        let last = number + 1 == call.invocation.blocks();
-        let sync = last && live.arriving().is_file() && self.calls.is_synced(id.client);
+        let blocks = call.invocation.blocks();
+        let sync = live.arriving().is_file() && self.calls.is_synced(id.client);
+        let along = (sync && blocks == 1 && in_bytes <= LOGGED_BYTES).then(|| Along {
+            name: call_file(id),
+            data: data.clone(),
+        });
+        let sync = sync && along.is_none() && number + 1 == blocks;
         // What goes to the page cache takes less than to wake another thread for it.
         let pace = &self.calls.pace;
         let most = match pace.is_quick() {
@@ -420,7 +429,7 @@ impl<B: BatchSystem> Talk<B> {
             let written = tokio::task::spawn_blocking(write).await;
             written.unwrap_or_else(|error| Err(std::io::Error::other(error)))
         };
-        written.map_err(|error| {
+        written.map(|()| along).map_err(|error| {
             let what = format!("the site has no room for the call's arguments: {error}");
             Refusal::new("rpc_no_room", what)
         })

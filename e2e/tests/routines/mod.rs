@@ -218,15 +218,15 @@ impl Caller {
 
     /// How many records of the site's log of calls hold this.
     pub fn count_in_log(&self, what: &str) -> i64 {
+        self.ask_log("count(*) FROM records WHERE body LIKE '%' || ?1 || '%'", what)
+    }
+
+    fn ask_log(&self, select: &str, what: &str) -> i64 {
         let log = self.state().join("calls.db");
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
         let log = rusqlite::Connection::open_with_flags(log, flags).unwrap();
         log.busy_timeout(kumiko_e2e::DEADLINE).unwrap();
-        let count = log.query_row(
-            "SELECT count(*) FROM records WHERE body LIKE '%' || ?1 || '%'",
-            [what],
-            |row| row.get(0),
-        );
+        let count = log.query_row(&format!("SELECT {select}"), [what], |row| row.get(0));
         count.unwrap()
     }
 
@@ -250,6 +250,9 @@ impl Caller {
                 entries.map_or(true, |mut entries| entries.next().is_none())
             });
         }
+        until("no bytes of calls are left in the log", || {
+            self.ask_log("count(*) FROM bytes WHERE name > ?1", "") == 0
+        });
         let notes = std::fs::read_dir(self.person.kumiko_home().join("rpc/calls"));
         assert!(notes.map_or(true, |mut notes| notes.next().is_none()));
     }

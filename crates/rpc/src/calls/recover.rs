@@ -2,6 +2,7 @@
 //! for too long is noted (spec/rpc P24, P38, P66). Not here: what is done because of an event.
 
 use super::{Inner, Outcome, host_number, lock};
+use crate::log::Along;
 use crate::store::Held;
 use crate::worker::{self, Begin};
 use kumiko_call::call::{Call, Stage};
@@ -10,6 +11,7 @@ use kumiko_call::id::CallId;
 use kumiko_call::ledger::Known;
 use kumiko_call::respond;
 use kumiko_job::contract::BatchSystem;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,6 +25,7 @@ impl<B: BatchSystem> Inner<B> {
             };
             ledger.calls().filter_map(of).collect()
         });
+        let mut along = self.restore(&calls);
         let mut theirs = Vec::new();
         for (call, subject) in calls {
             if matches!(call.stage, Stage::Done { .. }) {
@@ -39,6 +42,7 @@ impl<B: BatchSystem> Inner<B> {
                     continue;
                 }
             };
+            *lock(&live.along) = along.remove(&call.id).unwrap_or_default();
             let epoch = match &call.stage {
                 Stage::Waiting { last_epoch } => *last_epoch,
                 Stage::Computing(attempt) => attempt.epoch,
@@ -79,6 +83,34 @@ impl<B: BatchSystem> Inner<B> {
             known.keys().any(|call| call.to_string() == name)
         });
         self.place(&self.logged);
+    }
+
+    /// Files of what the log has of these calls are as they were, whatever the machine has left of them. The names of it.
+    fn restore(&self, calls: &[(Call, String)]) -> HashMap<CallId, Vec<String>> {
+        let known = calls.iter().map(|(call, _)| call);
+        let known = known.filter(|call| !matches!(call.stage, Stage::Done { .. }));
+        let known: HashMap<String, CallId> =
+            known.map(|call| (call.id.to_string(), call.id)).collect();
+        let (mut names, mut unknown) = (HashMap::<_, Vec<String>>::new(), Vec::new());
+        let read = self.logged.each_along(|Along { name, data }| {
+            let of = name.split('.').next().and_then(|call| known.get(call));
+            match of {
+                Some(call) => {
+                    if let Err(error) = self.shop.store.restore(&name, &data) {
+                        tracing::error!(%call, %error, "bytes of a call cannot be put back");
+                    }
+                    names.entry(*call).or_default().push(name);
+                }
+                None => unknown.push(name),
+            }
+        });
+        if let Err(error) = read {
+            tracing::error!(%error, "bytes of calls cannot be read from the log");
+        }
+        if !unknown.is_empty() {
+            self.logged.erase_along(unknown);
+        }
+        names
     }
 
     /// Who is away for too long.

@@ -2,9 +2,10 @@
 
 use super::{Inner, NOWHERE, gone_routine, host, lock};
 use crate::book::{Book, Unrecorded};
+use crate::log::Along;
 use crate::pool::Ask;
 use crate::registry::Routine;
-use crate::store::Arriving;
+use crate::store::{Arriving, Held, LOGGED_BYTES};
 use crate::worker::{self, Begin, Done, Follow, Order, Over, Recovery, Run, Seen};
 use kumiko_call::call::Call;
 use kumiko_call::event::{End, Event};
@@ -16,6 +17,7 @@ use kumiko_idl::{Limits, Placed, Plan};
 use kumiko_job::contract::BatchSystem;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
@@ -163,6 +165,7 @@ impl<B: BatchSystem> Inner<B> {
         if let Some(live) = self.live(attempt.call) {
             live.asked.close(attempt.epoch);
         }
+        let mut along = None;
         let end = match done {
             Done::Ended(end, checkpoints) => {
                 for number in checkpoints {
@@ -175,23 +178,50 @@ impl<B: BatchSystem> Inner<B> {
                 self.note(attempt, lost).await;
                 return self.place_all();
             }
-            Done::Finished(held, out_bytes) => {
-                if let Some(live) = self.live(attempt.call) {
-                    *lock(&live.result) = Some(held);
+            Done::Finished(held, out_bytes) => match self.along(attempt, &held, out_bytes) {
+                Ok(result) => {
+                    along = result;
+                    if let Some(live) = self.live(attempt.call) {
+                        *lock(&live.result) = Some(held);
+                    }
+                    End::Finished { out_bytes }
                 }
-                End::Finished { out_bytes }
-            }
+                Err(error) => End::Killed {
+                    cause: format!("its result cannot be read: {error}"),
+                },
+            },
         };
-        self.ended(attempt, end, free).await;
+        self.ended_along(attempt, end, along, free).await;
+    }
+
+    /// A result that goes to the disk along with the event that counts it.
+    fn along(&self, attempt: AttemptId, held: &Held, bytes: u64) -> io::Result<Option<Along>> {
+        let is_so = (1..=LOGGED_BYTES).contains(&bytes) && self.is_synced(attempt.call.client);
+        let along = || {
+            let name = attempt.to_string();
+            let data = held.read(0, bytes)?;
+            Ok(Along { name, data })
+        };
+        is_so.then(along).transpose()
     }
 
     async fn ended(self: &Arc<Self>, attempt: AttemptId, end: End, free: Option<u64>) {
+        self.ended_along(attempt, end, None, free).await;
+    }
+
+    async fn ended_along(
+        self: &Arc<Self>,
+        attempt: AttemptId,
+        end: End,
+        along: Option<Along>,
+        free: Option<u64>,
+    ) {
         if end == End::NoSpace {
             self.until_there_may_be_room(attempt).await;
         }
         let message = FromHost::Ended { attempt, end };
         let decide = |ledger: &Ledger| respond::to_host(ledger, &message);
-        self.record(attempt, decide, free).await;
+        self.record(attempt, decide, along, free).await;
         self.place_all();
     }
 
@@ -238,13 +268,13 @@ impl<B: BatchSystem> Inner<B> {
             },
             say: (),
         };
-        self.record(attempt, decide, None).await;
+        self.record(attempt, decide, None, None).await;
     }
 
     /// What a host says; said until it is recorded (P35).
     async fn host(self: &Arc<Self>, message: &FromHost) {
         let decide = |ledger: &Ledger| respond::to_host(ledger, message);
-        self.record(message.attempt(), decide, None).await;
+        self.record(message.attempt(), decide, None, None).await;
     }
 
     /// The worker, if one is given, is free for what is recorded behind this.
@@ -252,11 +282,13 @@ impl<B: BatchSystem> Inner<B> {
         self: &Arc<Self>,
         attempt: AttemptId,
         decide: impl Fn(&Ledger) -> respond::Answer<T>,
+        along: Option<Along>,
         free: Option<u64>,
     ) {
         let book = self.book(attempt.call.client);
+        self.has_along(Some(attempt.call), along.as_ref());
         loop {
-            match book.ask(&decide) {
+            match book.ask_along(&decide, along.clone(), |_| None) {
                 Ok(pending) => {
                     if self.is_awaited(attempt) {
                         book.hurry(&pending);

@@ -2,7 +2,7 @@
 
 use super::{Done, Run, Worker};
 use crate::callbacks::Asked;
-use crate::store::Held;
+use crate::store::{Held, LOGGED_BYTES};
 use bytes::Bytes;
 use kumiko_call::event::End;
 use kumiko_job::attempt::{AttemptCommand, EngineCause, NO_DUMP, NOT_BEGUN, Outcome, OutputStream};
@@ -169,7 +169,8 @@ impl<B: BatchSystem> Worker<B> {
             return Done::Finished(Held::Memory(small), out_bytes);
         }
         let store = Arc::clone(&self.shop.store);
-        let (attempt, told, sync) = (run.attempt, self.told(run), run.sync);
+        let (attempt, told) = (run.attempt, self.told(run));
+        let sync = run.sync && out_bytes > LOGGED_BYTES;
         let folder = self.job();
         let kept = tokio::task::spawn_blocking(move || match beside {
             true => store.put_result(attempt, &small, sync),
