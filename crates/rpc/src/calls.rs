@@ -14,7 +14,7 @@ use crate::pace::Pace;
 use crate::pool::{Ask, Pool};
 use crate::registry::{Registry, Routine};
 use crate::store::{Arriving, Held, Store};
-use crate::talk::goes_without_saying;
+use crate::talk::{INLINE_BYTES, goes_without_saying, wants_first};
 pub use crate::worker::Reports;
 use crate::worker::{Order, Recovery, Shop};
 use bytes::Bytes;
@@ -437,7 +437,8 @@ impl<B: BatchSystem> Inner<B> {
         }
     }
 
-    /// Answers a client about a call, after what follows is recorded, and these bytes along with it; and has it done.
+    /// Answers a client about a call, after what follows is recorded, and these bytes along with it; and has it done. That it wants the
+    /// first block is answered before.
     pub(crate) async fn client(
         self: &Arc<Self>,
         subject: &str,
@@ -453,7 +454,9 @@ impl<B: BatchSystem> Inner<B> {
             return Ok(self.recorded(book, call, pending).await);
         }
         // What is not told does not wait until it is recorded: the client's next word may be recorded with it.
-        let untold = goes_without_saying(message, pending.say()).then(|| pending.say().clone());
+        let say = pending.say();
+        let untold = goes_without_saying(message, say) || wants_first(message, say);
+        let untold = untold.then(|| say.clone());
         let record = pending.record();
         // Whoever listens may go before it is recorded; what follows is done all the same.
         let calls = Arc::clone(self);
@@ -576,6 +579,9 @@ impl<B: BatchSystem> Inner<B> {
         let held = lock(&live.result).clone().ok_or_else(gone)?;
         match held {
             Held::Memory(_) => held.read(offset, bytes),
+            Held::File(_) if bytes <= INLINE_BYTES && self.pace.is_quick() => {
+                self.pace.of(|| held.read(offset, bytes))
+            }
             Held::File(_) => tokio::task::spawn_blocking(move || held.read(offset, bytes))
                 .await
                 .map_err(io::Error::other)?,

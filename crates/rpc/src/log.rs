@@ -437,8 +437,8 @@ fn write(connection: &mut Connection, batch: &[Ask]) -> rusqlite::Result<()> {
         let mut insert = transaction
             .prepare_cached("INSERT INTO records (number, body, at_ms) VALUES (?1, ?2, ?3)")?;
         let mut delete = transaction.prepare_cached("DELETE FROM records WHERE number = ?1")?;
-        let mut put =
-            transaction.prepare_cached("INSERT OR REPLACE INTO bytes (name, body) VALUES (?1, ?2)")?;
+        let mut put = transaction
+            .prepare_cached("INSERT OR REPLACE INTO bytes (name, body) VALUES (?1, ?2)")?;
         let mut erase = transaction.prepare_cached("DELETE FROM bytes WHERE name = ?1")?;
         for ask in batch {
             match ask {
@@ -529,8 +529,10 @@ mod tests {
         write(&log, &mut ledger, invoked(1, 11));
         close(log, &path);
         let old = connect(&path).unwrap();
-        old.execute_batch("ALTER TABLE records DROP COLUMN at_ms; DROP TABLE bytes; PRAGMA user_version = 1;")
-            .unwrap();
+        old.execute_batch(
+            "ALTER TABLE records DROP COLUMN at_ms; DROP TABLE bytes; PRAGMA user_version = 1;",
+        )
+        .unwrap();
         drop(old);
         let (log, mut ledger) = Log::open(&path).unwrap();
         write(&log, &mut ledger, invoked(1, 12));

@@ -88,13 +88,10 @@ impl Store {
         self.results.join(attempt.to_string())
     }
 
-    /// A small result, or one that outlives the site.
-    pub fn put_result(&self, attempt: AttemptId, bytes: &[u8], sync: bool) -> io::Result<Held> {
+    /// A small result that outlives the site.
+    pub fn put_result(&self, attempt: AttemptId, bytes: &[u8]) -> io::Result<Held> {
         let path = self.result(attempt);
         std::fs::write(&path, bytes)?;
-        if sync {
-            self.sync_result(&path)?;
-        }
         Ok(Held::File(path))
     }
 
@@ -123,7 +120,8 @@ impl Store {
         }
         let path = self.result(attempt);
         if sync {
-            self.sync_result(&path)?;
+            File::open(&path)?.sync_data()?;
+            results.sync()?;
         }
         Ok(Held::File(path))
     }
@@ -142,11 +140,6 @@ impl Store {
         let new = folder.join(format!("{name}.new"));
         std::fs::write(&new, bytes)?;
         std::fs::rename(new, path)
-    }
-
-    fn sync_result(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_data()?;
-        Dir::open(&self.results)?.sync()
     }
 
     /// All that lies of a call.

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// A block of more is written to its file by a thread that may wait, while writing is slow.
-const INLINE_BYTES: usize = 64 << 10;
+pub(crate) const INLINE_BYTES: u64 = 64 << 10;
 /// And one of more in any case.
-const QUICK_BYTES: usize = 512 << 10;
+const QUICK_BYTES: u64 = 512 << 10;
 /// Longest block of arguments or of a result: both ends hold one in memory.
 pub const BLOCK_MOST_BYTES: u64 = 4 << 20;
 
@@ -36,6 +36,7 @@ impl<B: BatchSystem> Service for Calls<B> {
             sender,
             watched: None,
             asked: None,
+            owed: None,
         };
         Box::pin(async move {
             match talk.go_on(receiver).await {
@@ -59,12 +60,15 @@ struct Talk<B> {
     watched: Option<(CallId, watch::Receiver<u64>)>,
     /// What was asked here last of its caller's functions: call, epoch and number.
     asked: Option<(CallId, u32, u64)>,
+    /// A call that was invoked, and wants its first block. Its client is told so, unless that comes right behind.
+    owed: Option<CallId>,
 }
 
 impl<B: BatchSystem> Talk<B> {
     async fn go_on(&mut self, mut receiver: Receiver) -> Result<(), SessionError> {
         loop {
             let answered = tokio::select! {
+                biased;
                 message = receiver.recv() => {
                     let Some(message) = message? else { return Ok(()) };
                     match ToSite::decode(message.kind, message.data) {
@@ -75,6 +79,7 @@ impl<B: BatchSystem> Talk<B> {
                         }
                     }
                 }
+                () = std::future::ready(()), if self.owed.is_some() => self.say_owed().await,
                 () = changed(&mut self.watched) => self.tell_watched().await,
             };
             // Who reads no more may have said more before, such as that it has its result. The receiver knows when all is over.
@@ -110,6 +115,10 @@ impl<B: BatchSystem> Talk<B> {
     }
 
     async fn heard(&mut self, message: ToSite) -> Result<(), SessionError> {
+        let is_block = |id| matches!(&message, ToSite::Call { message: FromClient::Block { call, number: 0 }, .. } if *call == id);
+        if !self.owed.is_some_and(is_block) {
+            self.say_owed().await?;
+        }
         match message {
             ToSite::Register { durability } => {
                 if !self.peer.may_start {
@@ -199,8 +208,13 @@ impl<B: BatchSystem> Talk<B> {
         };
         let along = match prepared {
             Ok(along) => along,
-            Err(refusal) => return self.refuse(Some(id), refusal).await,
+            Err(refusal) => {
+                // Of which it is told that it is known here: it goes on when what it is refused for has passed.
+                self.say_owed().await?;
+                return self.refuse(Some(id), refusal).await;
+            }
         };
+        self.owed = None;
         let subject = &self.peer.subject;
         let answer = self.calls.client(subject, &message, along).await;
         if matches!(message, FromClient::Invoke { .. }) && !goes_on(&answer) {
@@ -216,11 +230,26 @@ impl<B: BatchSystem> Talk<B> {
                 if asks {
                     self.watch(id);
                 }
+                if wants_first(&message, &answer) {
+                    self.owed = Some(id);
+                    return Ok(());
+                }
                 match goes_without_saying(&message, &answer) {
                     true => Ok(()),
                     false => self.answer([answer]).await,
                 }
             }
+        }
+    }
+
+    async fn say_owed(&mut self) -> Result<(), SessionError> {
+        let Some(call) = self.owed.take() else {
+            return Ok(());
+        };
+        let ask = FromClient::Ask { call };
+        match self.calls.client(&self.peer.subject, &ask, None).await {
+            Ok(answer) => self.answer([answer]).await,
+            Err(error) => self.refuse(Some(call), unrecorded(error)).await,
         }
     }
 
@@ -416,7 +445,7 @@ impl<B: BatchSystem> Talk<B> {
             true => QUICK_BYTES,
             false => INLINE_BYTES,
         };
-        let written = if data.len() <= most && !sync {
+        let written = if bytes <= most && !sync {
             pace.of(|| live.arriving().write(offset, data))
         } else {
             let write = move || {
@@ -459,6 +488,13 @@ pub(crate) fn goes_without_saying(said: &FromClient, answer: &ToClient) -> bool 
         (FromClient::Acknowledge { .. }, Status::Over { .. }) => true,
         _ => false,
     }
+}
+
+/// The call was begun, and its arguments may stand behind that already.
+pub(crate) fn wants_first(said: &FromClient, answer: &ToClient) -> bool {
+    let wants = |status: &Status| matches!(status, Status::Wants { block: 0 });
+    matches!(said, FromClient::Invoke { .. })
+        && matches!(answer, ToClient::Status { status, .. } if wants(status))
 }
 
 /// The call that is watched has another state; never, if none is.

@@ -218,7 +218,10 @@ impl Caller {
 
     /// How many records of the site's log of calls hold this.
     pub fn count_in_log(&self, what: &str) -> i64 {
-        self.ask_log("count(*) FROM records WHERE body LIKE '%' || ?1 || '%'", what)
+        self.ask_log(
+            "count(*) FROM records WHERE body LIKE '%' || ?1 || '%'",
+            what,
+        )
     }
 
     fn ask_log(&self, select: &str, what: &str) -> i64 {

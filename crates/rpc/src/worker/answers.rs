@@ -168,24 +168,29 @@ impl<B: BatchSystem> Worker<B> {
         if (run.in_memory || out_bytes == 0) && beside {
             return Done::Finished(Held::Memory(small), out_bytes);
         }
-        let store = Arc::clone(&self.shop.store);
+        let no_space = |attempt, error: io::Error| {
+            tracing::warn!(%attempt, %error, "a result cannot be kept");
+            Done::ended(End::NoSpace)
+        };
         let (attempt, told) = (run.attempt, self.told(run));
+        // What goes to the page cache takes less than to wake another thread for it.
+        if beside {
+            return match self.shop.store.put_result(attempt, &small) {
+                Ok(held) => Done::Finished(held, out_bytes),
+                Err(error) => no_space(attempt, error),
+            };
+        }
+        let store = Arc::clone(&self.shop.store);
         let sync = run.sync && out_bytes > LOGGED_BYTES;
         let folder = self.job();
-        let kept = tokio::task::spawn_blocking(move || match beside {
-            true => store.put_result(attempt, &small, sync),
-            false => store.take_result(attempt, told, &folder, out_bytes, sync),
-        });
-        match kept.await {
+        let take = move || store.take_result(attempt, told, &folder, out_bytes, sync);
+        match tokio::task::spawn_blocking(take).await {
             Ok(Ok(held)) => Done::Finished(held, out_bytes),
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 let (cause, point) = (error.to_string(), 0);
                 Done::ended(End::Crashed { cause, point })
             }
-            Ok(Err(error)) => {
-                tracing::warn!(%attempt, %error, "a result cannot be kept");
-                Done::ended(End::NoSpace)
-            }
+            Ok(Err(error)) => no_space(attempt, error),
             Err(error) => {
                 let cause = error.to_string();
                 Done::ended(End::Killed { cause })
