@@ -6,6 +6,7 @@ mod routines;
 use kumiko_e2e::{finish, kill, kumiko, told, until};
 use routines::{Caller, npy};
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 #[test]
 fn linpack_is_made_registered_listed_and_solves_what_it_is_given() {
@@ -344,6 +345,29 @@ fn files_that_a_machine_has_forgotten_are_made_again_from_the_log() {
     let back = std::fs::read(caller.person.home.path().join("back.npy")).unwrap();
     let bytes = (0..10_000).flat_map(|one| f64::from(2 * one).to_le_bytes());
     assert!(back.ends_with(&bytes.collect::<Vec<u8>>()));
+    caller.nothing_is_left();
+}
+
+#[test]
+#[ignore = "takes most of a minute: `./x test --all`"]
+fn bytes_that_nobody_fetches_are_in_the_log_for_a_while_only() {
+    let caller = Caller::with(&["samples"]);
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[5]));
+    let mut call = caller.begin(&["samples/slow", "100", "20000", &done]);
+    let first = caller.routine_pid(&[]);
+    call.kill().unwrap();
+    call.wait().unwrap();
+    until("there is a result", || caller.bytes_in_log() == 2);
+    let begun = Instant::now();
+    while caller.bytes_in_log() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(90));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    caller.kill_and_start_again_after(|| kill(first, "KILL"));
+    let id = caller.open_call();
+    let output = caller.person.ok(["--output", "json", "rpc", "attach", &id]);
+    let result: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(result, json!({"done": [105]}));
     caller.nothing_is_left();
 }
 

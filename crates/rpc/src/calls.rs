@@ -38,7 +38,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How often it is looked whether somebody has been away for too long.
@@ -135,8 +135,8 @@ pub(crate) struct Live {
     cancelled: watch::Sender<bool>,
     result: Mutex<Option<Held>>,
     asked: asked::Open,
-    /// Names of bytes that the log has.
-    along: Mutex<Vec<String>>,
+    /// Names of bytes that the log has, since then.
+    along: Mutex<Vec<(String, Instant)>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -425,7 +425,8 @@ impl<B: BatchSystem> Inner<B> {
         self.shop.store.erase(id, epochs);
         let along = std::mem::take(&mut *lock(&live.along));
         if !along.is_empty() {
-            self.book(id.client).erase_along(along);
+            let names = along.into_iter().map(|(name, _)| name).collect();
+            self.book(id.client).erase_along(names);
         }
     }
 
@@ -433,7 +434,7 @@ impl<B: BatchSystem> Inner<B> {
     fn has_along(&self, call: Option<CallId>, along: Option<&Along>) {
         let of = call.zip(along);
         if let Some((live, along)) = of.and_then(|(call, along)| Some((self.live(call)?, along))) {
-            lock(&live.along).push(along.name.clone());
+            lock(&live.along).push((along.name.clone(), Instant::now()));
         }
     }
 

@@ -126,12 +126,36 @@ impl Store {
         Ok(Held::File(path))
     }
 
-    /// The file that the log has these bytes of is as they are, whatever the machine has left of it.
-    pub fn restore(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let folder = match name.contains('.') {
+    fn folder(&self, name: &str) -> &Path {
+        match name.contains('.') {
             true => &self.results,
             false => &self.arguments,
-        };
+        }
+    }
+
+    /// Brings these files to the disk. Those that are there still.
+    pub fn sync(&self, mut names: Vec<String>) -> io::Result<Vec<String>> {
+        let mut failed = Ok(());
+        names.retain(|name| {
+            let file = File::open(self.folder(name).join(name));
+            match file.and_then(|file| file.sync_data()) {
+                Ok(()) => true,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                Err(error) => {
+                    failed = Err(error);
+                    false
+                }
+            }
+        });
+        for folder in [&self.arguments, &self.results] {
+            Dir::open(folder)?.sync()?;
+        }
+        failed.map(|()| names)
+    }
+
+    /// The file that the log has these bytes of is as they are, whatever the machine has left of it.
+    pub fn restore(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let folder = self.folder(name);
         let path = folder.join(name);
         if std::fs::read(&path).is_ok_and(|there| there == bytes) {
             return Ok(());

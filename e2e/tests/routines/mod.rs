@@ -224,6 +224,11 @@ impl Caller {
         )
     }
 
+    /// Of how many arguments and results the log has the bytes.
+    pub fn bytes_in_log(&self) -> i64 {
+        self.ask_log("count(*) FROM bytes WHERE name > ?1", "")
+    }
+
     fn ask_log(&self, select: &str, what: &str) -> i64 {
         let log = self.state().join("calls.db");
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
@@ -254,7 +259,7 @@ impl Caller {
             });
         }
         until("no bytes of calls are left in the log", || {
-            self.ask_log("count(*) FROM bytes WHERE name > ?1", "") == 0
+            self.bytes_in_log() == 0
         });
         let notes = std::fs::read_dir(self.person.kumiko_home().join("rpc/calls"));
         assert!(notes.map_or(true, |mut notes| notes.next().is_none()));

@@ -1,7 +1,7 @@
 //! What is done when a site begins, and now and then: workers are found again, calls without one are tried again, and who is away
 //! for too long is noted (spec/rpc P24, P38, P66). Not here: what is done because of an event.
 
-use super::{Inner, Outcome, host_number, lock};
+use super::{Inner, Live, Outcome, host_number, lock};
 use crate::log::Along;
 use crate::store::Held;
 use crate::worker::{self, Begin};
@@ -11,9 +11,14 @@ use kumiko_call::id::CallId;
 use kumiko_call::ledger::Known;
 use kumiko_call::respond;
 use kumiko_job::contract::BatchSystem;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Most calls are over sooner, and nothing of them is written twice.
+const IN_LOG: Duration = Duration::from_secs(30);
 
 impl<B: BatchSystem> Inner<B> {
     /// After the last process of the site: its workers are found again, and calls without one are placed.
@@ -42,7 +47,8 @@ impl<B: BatchSystem> Inner<B> {
                     continue;
                 }
             };
-            *lock(&live.along) = along.remove(&call.id).unwrap_or_default();
+            let names = along.remove(&call.id).unwrap_or_default().into_iter();
+            *lock(&live.along) = names.map(|name| (name, Instant::now())).collect();
             let epoch = match &call.stage {
                 Stage::Waiting { last_epoch } => *last_epoch,
                 Stage::Computing(attempt) => attempt.epoch,
@@ -113,8 +119,35 @@ impl<B: BatchSystem> Inner<B> {
         names
     }
 
+    /// What has been in the log for a while is brought to the disk as files, and leaves it.
+    async fn out_of_log(&self) {
+        let all: Vec<Arc<Live>> = lock(&self.live).values().cloned().collect();
+        let old =
+            |(name, since): &(String, Instant)| (since.elapsed() > IN_LOG).then(|| name.clone());
+        let names = |live: &Arc<Live>| lock(&live.along).iter().filter_map(old).collect::<Vec<_>>();
+        let names: Vec<String> = all.iter().flat_map(names).collect();
+        if names.is_empty() {
+            return;
+        }
+        let store = Arc::clone(&self.shop.store);
+        let synced = tokio::task::spawn_blocking(move || store.sync(names)).await;
+        match synced.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(names) => {
+                let gone: HashSet<&String> = names.iter().collect();
+                for live in all {
+                    lock(&live.along).retain(|(name, _)| !gone.contains(name));
+                }
+                self.logged.erase_along(names);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "bytes of calls stay in the log: they cannot be brought to the disk otherwise");
+            }
+        }
+    }
+
     /// Who is away for too long.
     pub(super) async fn look(self: &Arc<Self>) {
+        self.out_of_log().await;
         for book in [&self.logged, &self.volatile] {
             let (calls, clients): (Vec<CallId>, Vec<u64>) = book.look(|ledger| {
                 let open = |call: &&Call| !matches!(call.stage, Stage::Done { .. });
