@@ -303,6 +303,14 @@ pub fn runner_of(spool: &Path) -> u32 {
     found.unwrap()
 }
 
+/// Kills a process, until it is gone.
+pub fn dead(pid: u32) {
+    kill(pid, "KILL");
+    until("it is dead", || {
+        !Path::new("/proc").join(pid.to_string()).exists()
+    });
+}
+
 /// Is there a process of this number that is not a zombie.
 pub fn alive(pid: u32) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).is_ok_and(

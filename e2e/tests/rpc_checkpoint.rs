@@ -5,17 +5,10 @@
 mod routines;
 mod steps;
 
-use kumiko_e2e::{kill, until};
+use kumiko_e2e::{dead, until};
 use routines::Caller;
 use std::path::Path;
 use steps::{AT, STEPS, begin, right};
-
-fn dead(pid: u32) {
-    kill(pid, "KILL");
-    until("it is dead", || {
-        !Path::new(&format!("/proc/{pid}")).exists()
-    });
-}
 
 #[test]
 fn a_routine_that_is_killed_half_way_goes_on_from_its_last_checkpoint() {

@@ -7,11 +7,11 @@ mod engines;
 mod routines;
 
 use dumping::Dumping;
-use kumiko_e2e::{kill, told, until};
+use kumiko_e2e::{dead, told, until};
 use routines::{Caller, npy, numpy_is_here, python};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 /// Adds x to y at each step, until a file says that it is enough: y is memory that is the file of the result, x is one that is private to
@@ -208,13 +208,6 @@ impl Place {
         let id = self.caller.open_call();
         self.caller.person.ok(["rpc", "show", &id])
     }
-}
-
-fn dead(pid: u32) {
-    kill(pid, "KILL");
-    until("it is dead", || {
-        !Path::new(&format!("/proc/{pid}")).exists()
-    });
 }
 
 #[test]
