@@ -202,7 +202,7 @@ impl<B: BatchSystem> Calls<B> {
             changes: AtomicU64::new(0),
             setup,
         });
-        inner.recover(&left).await;
+        inner.recover(&left).await?;
         tokio::spawn(look_now_and_then(Arc::downgrade(&inner)));
         let pool = Arc::clone(&inner.shop.pool);
         tokio::spawn(place_when_freed(Arc::downgrade(&inner), pool));

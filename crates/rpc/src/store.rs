@@ -126,10 +126,11 @@ impl Store {
         Ok(Held::File(path))
     }
 
-    fn folder(&self, name: &str) -> &Path {
+    /// Of arguments, or of a result, by the name that the log has them under.
+    pub fn path(&self, name: &str) -> PathBuf {
         match name.contains('.') {
-            true => &self.results,
-            false => &self.arguments,
+            true => self.results.join(name),
+            false => self.arguments.join(name),
         }
     }
 
@@ -137,7 +138,7 @@ impl Store {
     pub fn sync(&self, mut names: Vec<String>) -> io::Result<Vec<String>> {
         let mut failed = Ok(());
         names.retain(|name| {
-            let file = File::open(self.folder(name).join(name));
+            let file = File::open(self.path(name));
             match file.and_then(|file| file.sync_data()) {
                 Ok(()) => true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => false,
@@ -155,13 +156,12 @@ impl Store {
 
     /// The file that the log has these bytes of is as they are, whatever the machine has left of it.
     pub fn restore(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let folder = self.folder(name);
-        let path = folder.join(name);
+        let path = self.path(name);
         if std::fs::read(&path).is_ok_and(|there| there == bytes) {
             return Ok(());
         }
         // A process may have the file that is there mapped.
-        let new = folder.join(format!("{name}.new"));
+        let new = path.with_file_name(format!("{name}.new"));
         std::fs::write(&new, bytes)?;
         std::fs::rename(new, path)
     }

@@ -1,7 +1,7 @@
 //! What is done when a site begins, and now and then: workers are found again, calls without one are tried again, and who is away
 //! for too long is noted (spec/rpc P24, P38, P66). Not here: what is done because of an event.
 
-use super::{Inner, Live, Outcome, host_number, lock};
+use super::{Inner, Live, OpenError, Outcome, host_number, lock};
 use crate::log::Along;
 use crate::store::Held;
 use crate::worker::{self, Begin};
@@ -22,7 +22,10 @@ const IN_LOG: Duration = Duration::from_secs(30);
 
 impl<B: BatchSystem> Inner<B> {
     /// After the last process of the site: its workers are found again, and calls without one are placed.
-    pub(super) async fn recover(self: &Arc<Self>, left: &[u64]) {
+    ///
+    /// # Errors
+    /// What the log has of calls cannot be put back: they are to wait for that, and not to be computed from something else.
+    pub(super) async fn recover(self: &Arc<Self>, left: &[u64]) -> Result<(), OpenError> {
         let calls: Vec<(Call, String)> = self.logged.look(|ledger| {
             let of = |call: &Call| {
                 let client = ledger.clients.get(&call.id.client)?;
@@ -30,7 +33,7 @@ impl<B: BatchSystem> Inner<B> {
             };
             ledger.calls().filter_map(of).collect()
         });
-        let mut along = self.restore(&calls);
+        let mut along = self.restore(&calls)?;
         let mut theirs = Vec::new();
         for (call, subject) in calls {
             if matches!(call.stage, Stage::Done { .. }) {
@@ -89,34 +92,35 @@ impl<B: BatchSystem> Inner<B> {
             known.keys().any(|call| call.to_string() == name)
         });
         self.place(&self.logged);
+        Ok(())
     }
 
     /// Files of what the log has of these calls are as they were, whatever the machine has left of them. The names of it.
-    fn restore(&self, calls: &[(Call, String)]) -> HashMap<CallId, Vec<String>> {
+    fn restore(&self, calls: &[(Call, String)]) -> Result<HashMap<CallId, Vec<String>>, OpenError> {
         let known = calls.iter().map(|(call, _)| call);
         let known = known.filter(|call| !matches!(call.stage, Stage::Done { .. }));
         let known: HashMap<String, CallId> =
             known.map(|call| (call.id.to_string(), call.id)).collect();
         let (mut names, mut unknown) = (HashMap::<_, Vec<String>>::new(), Vec::new());
-        let read = self.logged.each_along(|Along { name, data }| {
+        let mut restored = Ok(());
+        self.logged.each_along(|Along { name, data }| {
             let of = name.split('.').next().and_then(|call| known.get(call));
             match of {
                 Some(call) => {
-                    if let Err(error) = self.shop.store.restore(&name, &data) {
-                        tracing::error!(%call, %error, "bytes of a call cannot be put back");
+                    if let Err(cause) = self.shop.store.restore(&name, &data) {
+                        let path = self.shop.store.path(&name);
+                        restored = Err(OpenError::File { path, cause });
                     }
                     names.entry(*call).or_default().push(name);
                 }
                 None => unknown.push(name),
             }
-        });
-        if let Err(error) = read {
-            tracing::error!(%error, "bytes of calls cannot be read from the log");
-        }
+        })?;
+        restored?;
         if !unknown.is_empty() {
             self.logged.erase_along(unknown);
         }
-        names
+        Ok(names)
     }
 
     /// What has been in the log for a while is brought to the disk as files, and leaves it.

@@ -286,7 +286,7 @@ impl Dumps {
             Dumped::Routine | Dumped::AskedRoutine => {
                 let question = store::question(&images).map_err(words)?;
                 self.asks = question.is_some();
-                self.busy = self.busy.filter(|_| !self.asks);
+                self.busy = (!self.asks).then(Instant::now);
                 question.into_iter().collect()
             }
         };
