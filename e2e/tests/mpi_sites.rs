@@ -6,7 +6,7 @@
 #[path = "placement/grid.rs"]
 mod grid;
 
-use grid::{Grid, port};
+use grid::{Grid, jobs, port};
 use kumiko_e2e::{Person, collect, finish, has_program, kill, skip, told, until};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -15,6 +15,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// MPICH's ranks wait at full speed: tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
+/// The grid, and the program in a folder of the person's. None: MPICH is not here, which is said.
+fn prepared(test: &str) -> Option<(MutexGuard<'static, ()>, Grid)> {
+    if !has_program("mpicc.mpich") || !has_program("mpiexec.mpich") {
+        skip(test, "mpich and libmpich-dev");
+        return None;
+    }
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let grid = Grid::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/sites.c");
+    let work = grid.me.home.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let mut compiler = Command::new("mpicc.mpich");
+    compiler.args(["-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o"]);
+    let made = finish(compiler.arg(work.join("sites")).arg(source));
+    assert!(made.status.success(), "{}", told(&made));
+    Some((turn, grid))
+}
+
 struct Two {
     _turn: MutexGuard<'static, ()>,
     grid: Grid,
@@ -22,22 +40,9 @@ struct Two {
 }
 
 impl Two {
-    /// None: MPICH is not here, which is said.
     fn new(test: &str) -> Option<Two> {
-        if !has_program("mpicc.mpich") || !has_program("mpiexec.mpich") {
-            skip(test, "mpich and libmpich-dev");
-            return None;
-        }
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let grid = Grid::new();
+        let (turn, grid) = prepared(test)?;
         let sites = [grid.silent_site(), grid.silent_site()];
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mpi/sites.c");
-        let work = grid.me.home.path().join("work");
-        std::fs::create_dir(&work).unwrap();
-        let mut compiler = Command::new("mpicc.mpich");
-        compiler.args(["-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o"]);
-        let made = finish(compiler.arg(work.join("sites")).arg(source));
-        assert!(made.status.success(), "{}", told(&made));
         Some(Two {
             _turn: turn,
             grid,
@@ -110,6 +115,105 @@ fn ranks_of_two_sites_are_one_program() {
         told(&ran)
     );
     two.nothing_is_left();
+}
+
+#[test]
+fn ranks_go_to_few_sites_that_have_room_and_are_there() {
+    let test = "ranks_go_to_few_sites_that_have_room_and_are_there";
+    let Some((_turn, grid)) = prepared(test) else {
+        return;
+    };
+    let [a, b] = [("a", 1), ("b", 2)].map(|(name, slots)| {
+        let site = grid.site(name, &format!("cpu_percent = {slots}00"));
+        grid.tells(&format!("site = {name} and slots_host = {slots}"), 1);
+        site
+    });
+    // One that is told of with room for all, and is not there.
+    let _teller = grid.tell_of(&[("ghost", "localhost:1", 9)]);
+    grid.tells("site = ghost and slots_host = 9", 1);
+    let across = |ranks: &str, more: &[&str]| {
+        let index = &grid.index.address;
+        let line = ["job", "run", "--index", index, "--across", ranks];
+        let line = line.iter().chain(more);
+        grid.me.run(line.chain(&["--dir", "work", "--", "./sites"]))
+    };
+    let explained = |site: &Person, all: &[&str]| {
+        let story = site.ok(["job", "explain", "last"]);
+        for words in all {
+            assert!(story.contains(words), "{words:?} in {story}");
+        }
+    };
+    let shown = across("2", &["--where", "", "--dry-run"]);
+    let text = told(&shown);
+    assert!(shown.status.success(), "{text}");
+    assert!(text.contains("ranks 2; transfer not told"), "{text}");
+    assert!([&a, &b].iter().all(|site| jobs(site) == 0));
+
+    let ran = across("2", &["--where", "site"]);
+    let line = |rank: u32, ranks: u32, near: u32| {
+        let sum = ranks * (ranks + 1) / 2;
+        format!("rank {rank} of {ranks}, {near} near: sum {sum}, ring right, count {near}")
+    };
+    let expected = [line(0, 2, 2), line(1, 2, 2)];
+    assert_eq!(lines(&ran), expected, "{}", told(&ran));
+    let ghost = "ghost (localhost:1) not reached: ";
+    explained(
+        &b,
+        &[
+            "where site, from what localhost:",
+            ") chosen: ranks 2; transfer not told; slots_free 2; waiting 0; latency 0.",
+            ") not asked: room for 1; transfer not told; slots_free 1; waiting 0; latency 0.",
+            ghost,
+        ],
+    );
+
+    grid.tells("site = b and slots_host = 2", 1);
+    let ran = across("3", &["--where", ""]);
+    let expected = [line(0, 3, 2), line(1, 3, 2), line(2, 3, 1)];
+    assert_eq!(lines(&ran), expected, "{}", told(&ran));
+    let text = told(&ran);
+    assert!(
+        text.contains("kumiko: ranks 0 to 1 at b (localhost:"),
+        "{text}"
+    );
+    let (two, one) = (" ranks 2; transfer", " ranks 1; transfer");
+    explained(
+        &b,
+        &[
+            &format!(") chosen:{two}"),
+            &format!(") chosen too:{one}"),
+            ghost,
+        ],
+    );
+    explained(
+        &a,
+        &[
+            &format!(") chosen too:{two}"),
+            &format!(") chosen:{one}"),
+            ghost,
+        ],
+    );
+
+    for (ranks, more, status, words) in [
+        (
+            "4",
+            &["--where", ""][..],
+            125,
+            "have room for 3 of 4 ranks now",
+        ),
+        ("4", &["--where", ""], 125, ghost),
+        ("3", &[], 2, "--across 3 has no sites"),
+        ("a:3", &["--where", ""], 2, "say how many ranks there are"),
+    ] {
+        grid.tells("slots_host and running = 0", 2);
+        let refused = across(ranks, more);
+        let text = told(&refused);
+        assert_eq!(refused.status.code(), Some(status), "{text}");
+        assert!(
+            text.replace("): ", ") ").contains(words),
+            "{words:?} in {text}"
+        );
+    }
 }
 
 #[test]

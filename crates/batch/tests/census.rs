@@ -57,6 +57,7 @@ async fn slurm_tells_its_slots_its_queues_and_its_jobs() {
     let idle = until(&slurm, (64, 64, 0, 0)).await;
     let names: Vec<&str> = idle.queues.iter().map(|q| q.name.as_str()).collect();
     assert_eq!(names, ["all", "urgent"]);
+    assert_eq!(idle.slots_host, 32);
     let sbatch = |more: &[&str]| {
         let mut sbatch = engine.command("sbatch");
         ok(sbatch.arg("--output=/dev/null").args(more));
@@ -85,7 +86,8 @@ async fn condor_tells_its_slots_and_its_jobs() {
         return;
     };
     let condor = condor::Commands(tools(&engine));
-    until(&condor, (64, 64, 0, 0)).await;
+    let idle = until(&condor, (64, 64, 0, 0)).await;
+    assert_eq!(idle.slots_host, 32);
     let submission = engine.directory.path().join("census.submit");
     let lines =
         "executable = /bin/sleep\narguments = 1000\ntransfer_executable = false\nlog = /dev/null\n";

@@ -265,6 +265,7 @@ fn a_census_of_slurm_counts_hosts_once_and_jobs_by_queue() {
     let census = census.unwrap();
     let all = |c: &Census| (c.slots, c.slots_free, c.waiting, c.running);
     assert_eq!(all(&census), (80, 26, 3, 2));
+    assert_eq!(census.slots_host, 14);
     let queues: Vec<_> = census
         .queues
         .iter()
@@ -300,6 +301,7 @@ fn a_census_of_condor_takes_slots_and_schedulers_apart() {
     let expected = Census {
         slots: 68,
         slots_free: 57,
+        slots_host: 32,
         waiting: 12,
         running: 4,
         ..Census::default()

@@ -32,6 +32,15 @@ pub struct Candidate {
     pub attributes: BTreeMap<String, Vec<String>>,
 }
 
+impl Candidate {
+    /// The first value of an attribute, by its whole name in any case.
+    pub fn first(&self, name: &str) -> Option<&str> {
+        let mut found = self.attributes.iter();
+        let found = found.find(|(n, _)| n.eq_ignore_ascii_case(name));
+        found.and_then(|(_, values)| values.first().map(String::as_str))
+    }
+}
+
 /// What is wanted of a site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
@@ -173,7 +182,7 @@ pub fn choose(mut candidates: Vec<Candidate>, wanted: &Wanted) -> Vec<Judged> {
         .into_iter()
         .zip(&rows)
         .map(|(candidate, row)| {
-            let value = |name: &str| values(&candidate, name).first().cloned();
+            let value = |name: &str| candidate.first(name).map(str::to_owned);
             let scores = wanted.rank.iter().map(|rank| {
                 let short = schema::attribute(&rank.attribute).map(|a| a.short);
                 let short = short.filter(|short| !short.is_empty());
@@ -199,13 +208,6 @@ pub fn choose(mut candidates: Vec<Candidate>, wanted: &Wanted) -> Vec<Judged> {
         )
     });
     judged.into_iter().map(|(_, one)| one).collect()
-}
-
-fn values<'c>(candidate: &'c Candidate, name: &str) -> &'c [String] {
-    let mut found = candidate.attributes.iter();
-    found
-        .find(|(n, _)| n.eq_ignore_ascii_case(name))
-        .map_or(&[], |(_, values)| values)
 }
 
 fn root() -> Dn {

@@ -15,6 +15,7 @@ mod filter;
 pub mod grrp;
 pub mod ldap;
 pub mod ldif;
+pub mod near;
 pub mod provider;
 mod rows;
 pub mod schema;

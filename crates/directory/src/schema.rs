@@ -250,6 +250,7 @@ pub const ATTRIBUTES: &[Attribute] = &[
     one(number("kumiko-latency-seconds", own!("1.29"), Seconds, "latency", "how long a site took to answer, as whoever chooses saw it last")),
     one(number("kumiko-bandwidth-bytesPerSec", own!("1.30"), Bytes, "bandwidth", "how fast folders went to a site, as whoever chooses saw it lately")),
     one(number("kumiko-transfer-seconds", own!("1.31"), Seconds, "transfer", "how long the folder of a job would take to a site, in whole seconds, by whoever chooses")),
+    one(number("kumiko-slots-host", own!("1.32"), Plain, "slots_host", "the most free processors of the batch system that are on one host")),
     text("kumiko-provider-status", own!("1.15"), "provider_status", "what went wrong with a provider"),
 ];
 
@@ -259,7 +260,7 @@ pub const CLASSES: &[Class] = &[
     Class { name: "top", oid: "2.5.6.0", structural: false, attributes: &["objectClass"], },
     Class { name: "organization", oid: "2.5.6.4", structural: true, attributes: &["o", "description"], },
     Class { name: "Mds", oid: "1.3.6.1.4.1.3536.2.6", structural: false, attributes: &["Mds-validfrom", "Mds-validto", "Mds-keepto", "kumiko-stale-since", "kumiko-provider-status"], },
-    Class { name: "MdsHost", oid: mds!("1.1"), structural: true, attributes: &["Mds-Host-hn", "kumiko-site", "kumiko-contact", "kumiko-load-1min", "kumiko-load-5min", "kumiko-load-15min", "kumiko-mechanism", "kumiko-gpu", "kumiko-gpu-count", "kumiko-boot-seconds", "kumiko-reserve-cpus", "kumiko-reserve-memMB", "kumiko-reserve-netBytesPerSec", "kumiko-reserve-diskBytesPerSec", "kumiko-reserve-processes", "kumiko-subject", "kumiko-batch", "kumiko-routine", "kumiko-draining", "kumiko-queue", "kumiko-slots", "kumiko-slots-free", "kumiko-jobs-waiting", "kumiko-jobs-running", "kumiko-pilots", "kumiko-pilots-idle"], },
+    Class { name: "MdsHost", oid: mds!("1.1"), structural: true, attributes: &["Mds-Host-hn", "kumiko-site", "kumiko-contact", "kumiko-load-1min", "kumiko-load-5min", "kumiko-load-15min", "kumiko-mechanism", "kumiko-gpu", "kumiko-gpu-count", "kumiko-boot-seconds", "kumiko-reserve-cpus", "kumiko-reserve-memMB", "kumiko-reserve-netBytesPerSec", "kumiko-reserve-diskBytesPerSec", "kumiko-reserve-processes", "kumiko-subject", "kumiko-batch", "kumiko-routine", "kumiko-draining", "kumiko-queue", "kumiko-slots", "kumiko-slots-free", "kumiko-slots-host", "kumiko-jobs-waiting", "kumiko-jobs-running", "kumiko-pilots", "kumiko-pilots-idle"], },
     Class { name: "MdsHostNetNode", oid: mds!("1.1.1"), structural: true, attributes: &["Mds-Host-NetNode-hn"], },
     Class { name: "MdsHostNode", oid: mds!("1.1.2"), structural: true, attributes: &["Mds-Host-Node-name"], },
     Class { name: "MdsHostNodeGroup", oid: mds!("1.1.2.1"), structural: true, attributes: &["Mds-Host-Node-Group-name"], },
@@ -285,7 +286,7 @@ pub const CLASSES: &[Class] = &[
     Class { name: "MdsFsTotal", oid: mds!("2.5.2.1"), structural: false, attributes: &["Mds-Fs-Total-count", "Mds-Fs-Total-sizeMB", "Mds-Fs-Total-freeMB"], },
     Class { name: "MdsNet", oid: mds!("2.6.1"), structural: false, attributes: &["Mds-Net-name", "Mds-Net-addr", "Mds-Net-netaddr", "Mds-Net-mtuB"], },
     Class { name: "MdsNetTotal", oid: mds!("2.6.1.1"), structural: false, attributes: &["Mds-Net-Total-count"], },
-    Class { name: "MdsService", oid: mds!("2.7.1"), structural: true, attributes: &["Mds-Service-type", "Mds-Service-protocol", "Mds-Service-hn", "Mds-Service-port", "kumiko-site", "kumiko-contact", "kumiko-batch", "kumiko-routine", "kumiko-mechanism", "kumiko-draining", "kumiko-subject", "kumiko-slots", "kumiko-slots-free", "kumiko-jobs-waiting", "kumiko-jobs-running", "kumiko-pilots", "kumiko-pilots-idle"], },
+    Class { name: "MdsService", oid: mds!("2.7.1"), structural: true, attributes: &["Mds-Service-type", "Mds-Service-protocol", "Mds-Service-hn", "Mds-Service-port", "kumiko-site", "kumiko-contact", "kumiko-batch", "kumiko-routine", "kumiko-mechanism", "kumiko-draining", "kumiko-subject", "kumiko-slots", "kumiko-slots-free", "kumiko-slots-host", "kumiko-jobs-waiting", "kumiko-jobs-running", "kumiko-pilots", "kumiko-pilots-idle"], },
     Class { name: "kumikoQueue", oid: own!("2.1"), structural: true, attributes: &["kumiko-queue", "kumiko-queue-open", "kumiko-slots", "kumiko-slots-free", "kumiko-jobs-waiting", "kumiko-jobs-running"], },
     Class { name: "MdsServiceLdap", oid: mds!("2.7.1.1"), structural: false, attributes: &["Mds-Service-Ldap-suffix", "Mds-Service-Ldap-sizelimit", "Mds-Service-Ldap-timeout", "Mds-Service-Ldap-cachettl"], },
 ];

@@ -13,6 +13,8 @@ pub struct Census {
     pub slots: u64,
     /// Of those, how many could run something now.
     pub slots_free: u64,
+    /// Of those, the most that one job can have, being on one host (of HTCondor: in one slot).
+    pub slots_host: u64,
     /// Jobs of anybody, as far as the batch system shows them.
     pub waiting: u64,
     pub running: u64,

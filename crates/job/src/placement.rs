@@ -49,6 +49,8 @@ pub struct Considered {
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     Chosen,
+    /// It has other ranks of the same program.
+    ChosenToo,
     /// It was asked, and would not have the job.
     Refused,
     /// It was not reached, and asked nothing.
@@ -63,6 +65,7 @@ impl Fate {
     pub fn words(self) -> &'static str {
         match self {
             Fate::Chosen => "chosen",
+            Fate::ChosenToo => "chosen too",
             Fate::Refused => "refused",
             Fate::Unreachable => "not reached",
             Fate::NotAsked => "not asked",
@@ -211,12 +214,21 @@ pub fn hopes(description: &JobDescription) -> Vec<String> {
             Some(format!("{name} >= {amount} or not {name}"))
         })
         .collect();
-    let each = u64::from(description.resources.cpus.unwrap_or(1));
-    let slots = each * u64::from(description.count);
     // With fork a job that reserves nothing begins, however full it is.
-    hopes.push(format!(
-        "batch = fork or slots_free >= {slots} or not slots_free"
-    ));
+    let mut free = |name: &str, slots: u64| {
+        hopes.push(format!("batch = fork or {name} >= {slots} or not {name}"));
+    };
+    let resources = &description.resources;
+    let each = u64::from(resources.cpus.unwrap_or(1));
+    let hosts = resources.host_count.unwrap_or(1).max(1);
+    // Ranks of one host share its memory, so as many are there as it was asked for: all, if nothing was.
+    free(
+        "slots_host",
+        each * u64::from(description.count.div_ceil(hosts)),
+    );
+    if hosts > 1 {
+        free("slots_free", each * u64::from(description.count));
+    }
     hopes
 }
 
@@ -243,7 +255,7 @@ mod tests {
             let told = [needs(&description), hopes(&description)].concat();
             assert_eq!(told, expected);
         };
-        let any_slot = "batch = fork or slots_free >= 1 or not slots_free";
+        let any_slot = "batch = fork or slots_host >= 1 or not slots_host";
         check(Resources::default(), &["not draining = yes", any_slot]);
         let of_engine = Resources {
             queue: Some("long".to_owned()),
@@ -274,6 +286,34 @@ mod tests {
                 "reserve_cpus >= 1.5 or not reserve_cpus",
                 "reserve_mem >= 512MiB or not reserve_mem",
                 any_slot,
+            ],
+        );
+    }
+
+    #[test]
+    fn ranks_hope_for_free_processors_of_one_host_or_of_as_many_as_they_ask_for() {
+        let check = |count: u32, host_count: Option<u32>, expected: &[&str]| {
+            let resources = Resources {
+                cpus: Some(2),
+                host_count,
+                ..Resources::default()
+            };
+            let description = JobDescription {
+                count,
+                resources,
+                ..JobDescription::new("/bin/true", &[])
+            };
+            let reserved = "reserve_cpus >= 20 or not reserve_cpus";
+            assert_eq!(hopes(&description), [&[reserved], expected].concat());
+        };
+        let on_one = "batch = fork or slots_host >= 20 or not slots_host";
+        check(10, None, &[on_one]);
+        check(
+            10,
+            Some(4),
+            &[
+                "batch = fork or slots_host >= 6 or not slots_host",
+                "batch = fork or slots_free >= 20 or not slots_free",
             ],
         );
     }

@@ -315,7 +315,8 @@ pub struct Submit {
     #[command(flatten)]
     pub instances: crate::job::Instances,
     /// One MPI program over several sites, with so many ranks at each (run): MPICH's launcher runs here, ranks in the sandbox of each site.
-    #[arg(long, value_name = "SITE:RANKS,...", conflicts_with_all = ["description", "rsl", "site", "requirement", "key"])]
+    /// With --where only the number of ranks: they go to few sites that are near.
+    #[arg(long, value_name = "SITE:RANKS,...|RANKS", conflicts_with_all = ["description", "rsl", "site", "key"])]
     pub across: Option<crate::job::Across>,
     #[command(flatten)]
     pub resources: crate::job::Resources,

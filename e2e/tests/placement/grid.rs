@@ -82,7 +82,7 @@ impl Grid {
             format!(
                 "{{\"dn\": \"Mds-Host-hn={name}.example\", \"attributes\": {{\"objectClass\": [\"Mds\", \"MdsHost\"], \
                  \"Mds-Host-hn\": \"{name}.example\", \"kumiko-site\": \"{name}\", \"kumiko-contact\": \"{contact}\", \
-                 \"kumiko-batch\": \"fork\", \"kumiko-slots-free\": \"{slots}\"}}}}"
+                 \"kumiko-batch\": \"fork\", \"kumiko-slots-free\": \"{slots}\", \"kumiko-slots-host\": \"{slots}\"}}}}"
             )
         };
         let entries: Vec<String> = sites.iter().map(entry).collect();

@@ -50,6 +50,7 @@ pub fn census(output: &[u8]) -> Result<Census, Garbled> {
             census.slots = census.slots.saturating_add(cpus);
             let free = if state == "Unclaimed" { cpus } else { 0 };
             census.slots_free = census.slots_free.saturating_add(free);
+            census.slots_host = census.slots_host.max(free);
         }
     }
     Ok(census)

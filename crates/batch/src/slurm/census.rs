@@ -66,6 +66,7 @@ pub fn census(hosts: &[u8], jobs: &[u8]) -> Result<Census, Garbled> {
             queue.slots_free = queue.slots_free.saturating_add(idle);
             if freed.insert(host) {
                 census.slots_free = census.slots_free.saturating_add(idle);
+                census.slots_host = census.slots_host.max(idle);
             }
         }
     }

@@ -168,6 +168,8 @@ impl SiteProvider {
             facts.push(("kumiko-queue".to_owned(), open));
             let all = Counts::of(census).facts();
             facts.extend(all.map(|(name, count)| (name.to_owned(), vec![count.to_string()])));
+            let together = census.slots_host.to_string();
+            facts.push(("kumiko-slots-host".to_owned(), vec![together]));
             if let Some(pilots) = census.pilots {
                 let (ready, idle) = (pilots.ready.to_string(), pilots.idle.to_string());
                 facts.push(("kumiko-pilots".to_owned(), vec![ready]));

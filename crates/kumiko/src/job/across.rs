@@ -1,13 +1,17 @@
 //! `kumiko job run --across`: one MPI program over several sites (spec/jobs/mpi.md, N30 to N34). MPICH's own launcher runs here, and
-//! calls this program in the place of ssh, which has each site start its ranks. Not here: what a site does for that (the runner).
+//! calls this program in the place of ssh, which has each site start its ranks. Not here: what a site does for that (the runner), which
+//! sites these are (`spread`).
 
 use crate::args::Submit;
 use crate::fail::{Failure, OWN_FAILURE, While};
 use crate::home::Home;
+use crate::job::spread::Spread;
 use crate::job::{describe, run};
 use kumiko_job::description::{Mpi, Stdin};
+use kumiko_job::placement::{Fate, Placement};
 use kumiko_linux::{detach, process};
 use kumiko_policy::JOB_DIRECTORY;
+use std::fmt;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -27,8 +31,13 @@ const HOST: &str = "kumiko-site-";
 const CONTROL: &str = "--control-port";
 /// What is left of ranks whose launcher vanished ends after this, as what `exec` started does.
 const UNATTENDED_S: u64 = 60;
-/// The file that one writes whose ranks did not come up.
-const FAILED: &str = "KUMIKO_LAUNCH_FAILED";
+/// Names the folder that the launcher's children share.
+const FOLDER: &str = "KUMIKO_LAUNCH_FOLDER";
+/// In it: written by one whose ranks did not come up.
+const FAILED: &str = "failed";
+/// In it: how the sites were chosen, if they were.
+const PLACEMENT: &str = "placement";
+const OPTION: &str = "--across";
 /// What fails because the program ends is not why it ends.
 const HEEDED_AFTER: Duration = Duration::from_secs(1);
 /// A launcher that was told to end ends its ranks, and itself, within this.
@@ -38,9 +47,17 @@ const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
+/// Where the ranks of a program are to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Across {
+    /// So many, at sites that are still to be chosen.
+    Chosen(u32),
+    At(Parts),
+}
+
 /// SITE:RANKS, ...: consecutive ranks are at one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Across(Vec<Part>);
+pub struct Parts(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
@@ -49,7 +66,7 @@ struct Part {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{part:?} is not SITE:RANKS, as in host1.example:4")]
+#[error("{part:?} is not SITE:RANKS, as in host1.example:4, and no number of ranks")]
 pub struct BadPart {
     part: String,
 }
@@ -58,6 +75,9 @@ impl FromStr for Across {
     type Err = BadPart;
 
     fn from_str(text: &str) -> Result<Across, BadPart> {
+        if let Some(ranks) = text.parse().ok().filter(|ranks| *ranks > 0) {
+            return Ok(Across::Chosen(ranks));
+        }
         let part = |part: &str| {
             let (site, ranks) = part.rsplit_once(':')?;
             let ranks = ranks.parse().ok().filter(|ranks| *ranks > 0)?;
@@ -69,11 +89,21 @@ impl FromStr for Across {
                 part: text.to_owned(),
             })
         });
-        Ok(Across(parts.collect::<Result<_, _>>()?))
+        Ok(Across::At(Parts(parts.collect::<Result<_, _>>()?)))
     }
 }
 
-impl Across {
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, Part { site, ranks }) in self.0.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(f, "{comma}{site}:{ranks}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Parts {
     fn hosts(&self) -> String {
         let host = |(number, part): (usize, &Part)| format!("{HOST}{}:{}", number + 1, part.ranks);
         let hosts: Vec<String> = self.0.iter().enumerate().map(host).collect();
@@ -91,7 +121,7 @@ impl Across {
 }
 
 /// The program's exit status, as the launcher passes it on; that of the signal by which this was told to end.
-pub async fn run(submit: &Submit, across: &Across) -> Result<u8, Failure> {
+pub async fn run(submit: &Submit, across: &Across, home: &Home) -> Result<u8, Failure> {
     // What is wrong is said here, and not once by each site.
     let description = describe::of_submit(submit)?;
     if description.count != 1 || description.mpi.is_some() {
@@ -108,8 +138,38 @@ pub async fn run(submit: &Submit, across: &Across) -> Result<u8, Failure> {
         Failure::from_text("there is no mpiexec of MPICH in your PATH: install mpich")
     })?;
     let folder = Folder::new()?;
+    let requirement = submit.place.among.requirement.as_ref();
+    let across = match (across, requirement) {
+        (Across::At(parts), None) => parts.clone(),
+        (Across::Chosen(ranks), Some(_)) => {
+            let spread = Spread::of(submit, &description, *ranks, home).await?;
+            if submit.place.dry_run {
+                spread.show()?;
+                return Ok(0);
+            }
+            spread.tell();
+            let kept = serde_json::to_vec(&spread.placement)?;
+            std::fs::write(folder.path.join(PLACEMENT), kept)
+                .doing(|| "keeping how sites were chosen".to_owned())?;
+            let part = |(site, ranks): (&str, u32)| Part {
+                site: site.to_owned(),
+                ranks,
+            };
+            Parts(spread.shares().map(part).collect())
+        }
+        (Across::At(_), Some(_)) => {
+            return Err(Failure::misuse(
+                "--across names the sites that --where would choose: with --where say how many ranks there are, as in --across 12",
+            ));
+        }
+        (Across::Chosen(ranks), None) => {
+            return Err(Failure::misuse(format!(
+                "--across {ranks} has no sites: name them, as in --across one.example:{ranks}, or have them chosen, by --where"
+            )));
+        }
+    };
     let script = folder.path.join("kumiko-launch");
-    std::fs::write(&script, script_text(&submit.command)?)
+    std::fs::write(&script, script_text(&across, &submit.command)?)
         .and_then(|()| std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)))
         .doing(|| format!("writing {}", script.display()))?;
     let mut command = Command::new(launcher);
@@ -133,8 +193,7 @@ pub async fn run(submit: &Submit, across: &Across) -> Result<u8, Failure> {
         Stdin::Live => Stdio::piped(),
         _ => Stdio::null(),
     });
-    let failed = folder.path.join("failed");
-    command.env(FAILED, &failed);
+    command.env(FOLDER, &folder.path);
     // A group of its own: what the terminal sends comes to us, once.
     command.process_group(0);
     let mut launcher = command
@@ -146,7 +205,7 @@ pub async fn run(submit: &Submit, across: &Across) -> Result<u8, Failure> {
     // What the launcher says by itself of ranks that did not come up, or of being told to end, says nothing.
     Ok(match wait(&mut launcher).await? {
         End::Told(signal) => 128 + u8::try_from(signal).unwrap_or(0),
-        End::Launchers(_) if failed.exists() => OWN_FAILURE,
+        End::Launchers(_) if folder.path.join(FAILED).exists() => OWN_FAILURE,
         End::Launchers(status) => status,
     })
 }
@@ -199,17 +258,19 @@ fn in_path(name: &str) -> Option<PathBuf> {
     places.find(|place| place.is_file())
 }
 
-/// In the place of ssh: this command line, with `launch` for `run`, and the launcher's words for the program.
-fn script_text(program: &[String]) -> Result<String, Failure> {
+/// In the place of ssh: this command line, with `launch` for `run`, the sites for how many ranks there are, and the launcher's words for the
+/// program.
+fn script_text(across: &Parts, program: &[String]) -> Result<String, Failure> {
     let own = std::env::current_exe().doing(|| "finding this program".to_owned())?;
     let words: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    Ok(script_of(&own.to_string_lossy(), &words, program.len()))
+    let own = own.to_string_lossy();
+    Ok(script_of(&own, &words, &across.to_string(), program.len()))
 }
 
-fn script_of(own: &str, words: &[String], program: usize) -> String {
+fn script_of(own: &str, words: &[String], across: &str, program: usize) -> String {
     let options = words.len().saturating_sub(program);
     let mut options = words.get(..options).unwrap_or_default().to_vec();
     if options.last().is_some_and(|last| last == "--") {
@@ -219,6 +280,15 @@ fn script_of(own: &str, words: &[String], program: usize) -> String {
     let verb = options.iter().skip(noun).position(|word| word == "run");
     if let Some(verb) = verb.and_then(|verb| options.get_mut(noun + verb)) {
         "launch".clone_into(verb);
+    }
+    let parts = [OPTION.to_owned(), across.to_owned()];
+    if let Some(at) = options.iter().position(|word| word == OPTION) {
+        options.splice(at..(at + 2).min(options.len()), parts);
+    } else if let Some(at) = options
+        .iter()
+        .position(|word| word.starts_with("--across="))
+    {
+        options.splice(at..=at, parts);
     }
     let words: Vec<String> = std::iter::once(own.to_owned())
         .chain(options)
@@ -264,8 +334,8 @@ pub async fn launch(submit: Submit, home: &Home) -> Result<u8, Failure> {
     if let Err(failure) = &ended {
         eprintln!("kumiko: {}", failure.message);
     }
-    if let (Err(_) | Ok(OWN_FAILURE), Some(file)) = (&ended, std::env::var_os(FAILED)) {
-        let _ = std::fs::write(file, ""); // its folder is gone if nobody waits any more
+    if let (Err(_) | Ok(OWN_FAILURE), Some(folder)) = (&ended, shared_folder()) {
+        let _ = std::fs::write(folder.join(FAILED), ""); // it is gone if nobody waits any more
     }
     if !matches!(ended, Ok(0)) {
         tokio::time::sleep(HEEDED_AFTER).await;
@@ -276,9 +346,24 @@ pub async fn launch(submit: Submit, home: &Home) -> Result<u8, Failure> {
     Ok(ended.unwrap_or(OWN_FAILURE))
 }
 
+fn shared_folder() -> Option<PathBuf> {
+    std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+/// How this site was chosen, if it was.
+fn placement(part: &Part) -> Option<Placement> {
+    let text = std::fs::read(shared_folder()?.join(PLACEMENT)).ok()?;
+    let mut placement: Placement = serde_json::from_slice(&text).ok()?;
+    let mut considered = placement.considered.iter_mut();
+    considered.find(|one| one.contact == part.site)?.fate = Fate::Chosen;
+    Some(placement)
+}
+
 async fn ranks_of_one_site(mut submit: Submit, home: &Home) -> Result<u8, Failure> {
     let what = || Failure::misuse("this is called by the launcher of `kumiko job run --across`");
-    let across = submit.across.take().ok_or_else(what)?;
+    let Some(Across::At(across)) = submit.across.take() else {
+        return Err(what());
+    };
     let called = called(&submit.command).ok_or_else(what)?;
     let part = across.part(&called.host).ok_or_else(what)?;
     let link = TcpStream::connect(&called.control)
@@ -296,6 +381,7 @@ async fn ranks_of_one_site(mut submit: Submit, home: &Home) -> Result<u8, Failur
     description.count = part.ranks;
     description.mpi = Some(Mpi::Proxy);
     description.attended_s = Some(UNATTENDED_S);
+    description.placement = placement(part).map(Box::new);
     let ended = run::to_its_end(&submit, description, home).await;
     ended.map_err(|failure| Failure {
         message: format!("{}: {}", part.site, failure.message),
@@ -337,17 +423,23 @@ mod tests {
 
     #[test]
     fn sites_are_read_with_their_ranks() {
-        let across: Across = "a:2,localhost:2119:3".parse().unwrap();
+        let parts = |text: &str| match text.parse().unwrap() {
+            Across::At(parts) => parts,
+            Across::Chosen(ranks) => panic!("{ranks}"),
+        };
+        assert_eq!("12".parse(), Ok(Across::Chosen(12)));
+        let across = parts("a:2,localhost:2119:3");
+        assert_eq!(across.to_string(), "a:2,localhost:2119:3");
         assert_eq!(across.hosts(), "kumiko-site-1:2,kumiko-site-2:3");
         assert_eq!(across.ranks(), 5);
-        let many: Across = "a:4294967295,b:1".parse().unwrap();
+        let many = parts("a:4294967295,b:1");
         assert_eq!(many.ranks(), 1 << 32);
         let site = |host| across.part(host).map(|part| part.site.as_str());
         assert_eq!(site("kumiko-site-2"), Some("localhost:2119"));
         assert_eq!(site("kumiko-site-0"), None);
         assert_eq!(site("kumiko-site-3"), None);
         assert_eq!(site("elsewhere"), None);
-        for wrong in ["", "a", "a:0", "a:x", ":2", "a:2,"] {
+        for wrong in ["", "0", "-1", "4294967296", "a", "a:0", "a:x", ":2", "a:2,"] {
             assert!(wrong.parse::<Across>().is_err(), "{wrong}");
         }
     }
@@ -380,10 +472,17 @@ mod tests {
         let text = script_of(
             "/usr/bin/kumiko",
             &words("job run --across a:1 --name it's -- ./run x"),
+            "a:1",
             2,
         );
         let line =
             "exec '/usr/bin/kumiko' 'job' 'launch' '--across' 'a:1' '--name' 'it'\\''s' -- \"$@\"";
         assert_eq!(text, format!("#!/bin/sh\n{line}\n"));
+        for number in ["--across 3", "--across=3"] {
+            let line = words(&format!("job run {number} --where x -- ./run"));
+            let text = script_of("kumiko", &line, "a:2,b:1", 1);
+            let line = "exec 'kumiko' 'job' 'launch' '--across' 'a:2,b:1' '--where' 'x' -- \"$@\"";
+            assert_eq!(text, format!("#!/bin/sh\n{line}\n"));
+        }
     }
 }

@@ -8,6 +8,7 @@ use kumiko_directory::choose::Candidate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What was so long ago is told of another network.
@@ -123,11 +124,15 @@ pub fn keep_rate(contact: &str, sent: Sent) {
     });
 }
 
+/// Several sites are asked at once: what one thread keeps another does not write over.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// That it cannot be kept harms nobody.
 fn change(contact: &str, change: impl FnOnce(&mut Site)) {
     let Some(path) = place() else {
         return;
     };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut measured = load();
     let site = measured.sites.entry(contact.to_owned()).or_default();
     change(site);

@@ -10,6 +10,7 @@ mod resources;
 pub mod run;
 mod select;
 pub mod serve;
+mod spread;
 mod together;
 pub mod view;
 mod whole;

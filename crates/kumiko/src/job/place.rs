@@ -79,15 +79,18 @@ impl Placed {
 }
 
 /// The sites for a job, the best first, and the index that told of them.
-struct Choice<'s> {
+pub struct Choice<'s> {
     requirement: &'s str,
-    rank: Option<&'s str>,
-    index: String,
-    judged: Vec<Judged>,
+    pub rank: Option<&'s str>,
+    pub index: String,
+    wanted: Wanted,
+    /// Bytes of the folder that goes along.
+    folder: Option<u64>,
+    pub judged: Vec<Judged>,
 }
 
 impl<'s> Choice<'s> {
-    async fn of(
+    pub async fn of(
         submit: &'s Submit,
         description: &JobDescription,
         home: &Home,
@@ -116,8 +119,18 @@ impl<'s> Choice<'s> {
             requirement,
             rank,
             index,
+            folder,
             judged: choose::choose(candidates, &wanted),
+            wanted,
         })
+    }
+
+    /// Judges them again, by what was measured since.
+    pub fn again(&mut self) {
+        let judged = std::mem::take(&mut self.judged);
+        let mut candidates: Vec<Candidate> = judged.into_iter().map(|one| one.candidate).collect();
+        measured::add_to(&mut candidates, self.folder);
+        self.judged = choose::choose(candidates, &self.wanted);
     }
 
     fn table(&self) -> String {
@@ -146,14 +159,17 @@ impl<'s> Choice<'s> {
             None if one.can_be_asked() => (Fate::NotAsked, one.why()),
             None => (Fate::FellOut, one.why()),
         };
-        let considered = self.judged.iter().enumerate().map(|(at, one)| {
-            let (fate, why) = fate(at, one);
-            Considered {
-                site: plain_name(&one.candidate.site),
-                contact: plain_name(&one.candidate.contact),
-                fate,
-                why: plain_why(&why),
-            }
+        let judged = self.judged.iter().enumerate();
+        self.kept(judged.map(|(at, one)| (one, fate(at, one))))
+    }
+
+    /// The record of what became of each.
+    pub fn kept<'j>(&self, fates: impl Iterator<Item = (&'j Judged, (Fate, String))>) -> Placement {
+        let considered = fates.map(|(one, (fate, why))| Considered {
+            site: plain_name(&one.candidate.site),
+            contact: plain_name(&one.candidate.contact),
+            fate,
+            why: plain_why(&why),
         });
         Placement {
             requirement: self.requirement.to_owned(),
@@ -180,7 +196,7 @@ impl<'s> Choice<'s> {
     }
 }
 
-fn line(one: &Judged, why: &str) -> String {
+pub fn line(one: &Judged, why: &str) -> String {
     let Candidate { site, contact, .. } = &one.candidate;
     format!(
         "\n  {} ({}): {}",
@@ -259,13 +275,28 @@ async fn ask(
     one: &Judged,
     home: &Home,
 ) -> Result<Tried, Failure> {
-    let contact = &one.candidate.contact;
-    let patience = submit.place.patience;
     // Nothing is asked of it before it has answered: until then it has nothing that another could have too.
+    let client = match reach(&one.candidate.contact, submit.place.patience, home).await? {
+        Ok(reached) => reached,
+        Err((fate, why)) => return Ok(Tried::Not(fate, why)),
+    };
+    let tried = submit_to(client.clone(), submit, description, key, one).await;
+    if !matches!(tried, Ok(Tried::Taken(..))) {
+        connect::close(client).await;
+    }
+    tried
+}
+
+/// What a site said at the door: a session, of which it is kept how long a first question took, or why there is none.
+pub async fn reach(
+    contact: &str,
+    patience: Duration,
+    home: &Home,
+) -> Result<Result<Client, (Fate, String)>, Failure> {
     let begun = Instant::now();
     let address: SiteAddress = match contact.parse() {
         Ok(address) => address,
-        Err(error) => return Ok(not(error)),
+        Err(error) => return Ok(Err(why_not(error))),
     };
     let (credential, trust) = connect::identity_for(&address, home)?;
     let reach = async {
@@ -274,23 +305,18 @@ async fn ask(
         client.site().await?;
         Ok::<_, ClientError>((client, begun.elapsed()))
     };
-    let client = match tokio::time::timeout(patience, reach).await {
+    Ok(match tokio::time::timeout(patience, reach).await {
         Ok(Ok((client, latency))) => {
             measured::keep(contact, latency);
-            client
+            Ok(client)
         }
         Ok(Err(error @ ClientError::Credential { .. })) => return Err(error.into()),
-        Ok(Err(error)) => return Ok(not(error)),
+        Ok(Err(error)) => Err(why_not(error)),
         Err(_) => {
             let why = format!("it did not answer within {:.0?}", begun.elapsed());
-            return Ok(Tried::Not(Fate::Unreachable, why));
+            Err((Fate::Unreachable, why))
         }
-    };
-    let tried = submit_to(client.clone(), submit, description, key, one).await;
-    if !matches!(tried, Ok(Tried::Taken(..))) {
-        connect::close(client).await;
-    }
-    tried
+    })
 }
 
 /// The job's folder and credential, and then the job.
@@ -330,14 +356,19 @@ async fn submit_to(
 }
 
 fn not(error: ClientError) -> Tried {
+    let (fate, why) = why_not(error);
+    Tried::Not(fate, why)
+}
+
+fn why_not(error: ClientError) -> (Fate, String) {
     match error {
         ClientError::Refused(Refusal { code, message }) => {
-            Tried::Not(Fate::Refused, format!("{message} ({code})"))
+            (Fate::Refused, format!("{message} ({code})"))
         }
         ClientError::Connect {
             cause: SessionError::Refused { text, .. },
             ..
-        } => Tried::Not(Fate::Refused, text),
-        error => Tried::Not(Fate::Unreachable, Failure::from(error).message),
+        } => (Fate::Refused, text),
+        error => (Fate::Unreachable, Failure::from(error).message),
     }
 }

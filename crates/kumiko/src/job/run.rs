@@ -62,7 +62,7 @@ pub async fn submit(mut submit: Submit, format: Format, home: &Home) -> Result<u
 
 pub async fn run(mut submit: Submit, home: &Home) -> Result<u8, Failure> {
     if let Some(across) = &submit.across {
-        return across::run(&submit, across).await;
+        return across::run(&submit, across, home).await;
     }
     let description = match asked_for(&mut submit)? {
         Asked::One(description) => *description,

@@ -31,11 +31,13 @@ pub fn of_fork(slots: u64, stats: &Stats) -> Census {
     let waiting = stats.queued as u64;
     let running = (stats.live as u64).saturating_sub(waiting);
     let unreserved = stats.left.get(Limited::Cpu).map(|percent| percent / 100);
+    let slots_free = slots
+        .saturating_sub(running)
+        .min(unreserved.unwrap_or(slots));
     Census {
         slots,
-        slots_free: slots
-            .saturating_sub(running)
-            .min(unreserved.unwrap_or(slots)),
+        slots_free,
+        slots_host: slots_free,
         waiting,
         running,
         ..Census::default()
