@@ -5,9 +5,10 @@ mod dumping;
 #[allow(dead_code, unused_imports, unused_macros)]
 mod engines;
 mod routines;
+mod runners;
 
 use dumping::Dumping;
-use kumiko_e2e::{dead, told, until};
+use kumiko_e2e::{dead, go_on_to_the_end, kill, told, until};
 use routines::{Caller, npy, numpy_is_here, python};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -153,39 +154,56 @@ impl Place {
             .start_at(person, site["address"].as_str().unwrap());
     }
 
-    /// Has the routine end by itself, once it has counted further; what it gives.
-    #[track_caller]
-    fn end(&self, call: Child) -> Value {
-        // Of those that have nothing to do there may be some.
-        let counts = || {
-            let all = self.workers("job/lines").into_iter();
-            let lines = |file: PathBuf| {
-                let text = std::fs::read_to_string(&file).ok()?;
-                Some((file, text.lines().count()))
-            };
-            all.filter_map(lines).collect::<HashMap<_, _>>()
+    /// How far each has counted; of those that have nothing to do there may be some.
+    fn counts(&self) -> HashMap<PathBuf, usize> {
+        let all = self.workers("job/lines").into_iter();
+        let lines = |file: PathBuf| {
+            let text = std::fs::read_to_string(&file).ok()?;
+            Some((file, text.lines().count()))
         };
-        let (begun, mut counting) = (counts(), None);
-        until("it counts", || {
+        all.filter_map(lines).collect()
+    }
+
+    /// Waits until so many count further: the files in which they do.
+    #[track_caller]
+    fn counting(&self, processes: usize) -> Vec<PathBuf> {
+        let (begun, mut counting) = (self.counts(), Vec::new());
+        until("they count", || {
             let goes_on = |(file, lines): &(PathBuf, usize)| {
                 *lines > begun.get(file).copied().unwrap_or(0) + 20
             };
-            counting = counts().into_iter().find(goes_on);
-            counting.is_some()
+            let now = self.counts().into_iter().filter(goes_on);
+            counting = now.map(|(file, _)| file).collect();
+            counting.len() >= processes
         });
-        let (lines, _) = counting.unwrap();
-        let job = lines.parent().unwrap();
-        let enough = job.join("enough");
-        std::fs::write(&enough, "").unwrap();
+        counting
+    }
+
+    /// Has the routine end by itself, once it has counted further; what it gives.
+    #[track_caller]
+    fn end(&self, call: Child, processes: usize) -> Value {
+        let counting = self.counting(processes).into_iter();
+        let enough: Vec<PathBuf> = counting.map(|one| one.with_file_name("enough")).collect();
+        enough
+            .iter()
+            .for_each(|one| std::fs::write(one, "").unwrap());
         let result = self.caller.end(call);
-        std::fs::remove_file(enough).unwrap();
+        for one in enough {
+            let _ = std::fs::remove_file(one); // it goes with its worker
+        }
         result
     }
 
     /// Each step was done once.
     #[track_caller]
     fn ends_well(&self, call: Child) {
-        let result = self.end(call);
+        self.is_right(call, 1);
+        self.caller.nothing_is_left();
+    }
+
+    #[track_caller]
+    fn is_right(&self, call: Child, processes: usize) {
+        let result = self.end(call, processes);
         let told: [u64; 2] = serde_json::from_value(result["told"].clone()).unwrap();
         let [steps, lines] = told;
         assert_eq!(steps, lines);
@@ -201,7 +219,6 @@ impl Place {
             let bytes: Vec<u8> = expected.into_iter().flat_map(f64::to_le_bytes).collect();
             assert!(back.ends_with(&bytes), "{name} is another");
         }
-        self.caller.nothing_is_left();
     }
 
     fn record(&self) -> String {
@@ -326,6 +343,39 @@ fn a_call_that_htcondor_takes_from_its_host_goes_on_from_its_dump() {
 }
 
 #[test]
+fn a_call_whose_host_is_silent_goes_on_from_a_copy_of_its_dump() {
+    let test = "a_call_whose_host_is_silent_goes_on_from_a_copy_of_its_dump";
+    let Some(place) = dumping::on_condor(test).and_then(Place::of) else {
+        return;
+    };
+    let caller = &place.caller;
+    let call = place.begin();
+    let mut newest = 0;
+    let host = loop {
+        newest += 1;
+        place.dumped(newest);
+        let (_, host) = runners::pilots_and_runners(&caller.person);
+        host.iter().for_each(|pid| kill(*pid, "STOP"));
+        // Its process goes on, and writes; but for one that stands still for its next dump.
+        let before = place.counts();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        if place.counts() != before {
+            break host;
+        }
+        host.iter().for_each(|pid| kill(*pid, "CONT"));
+    };
+    until("its host is suspect", || {
+        caller.count_in_log("\"suspected\"") == 1
+    });
+    until("it is planned from its dump", || {
+        caller.count_in_log("\"planned\":%\"checkpoint\":") == 1
+    });
+    place.is_right(call, 2);
+    go_on_to_the_end(&host);
+    caller.nothing_is_left();
+}
+
+#[test]
 fn a_routine_in_python_goes_on_from_its_dump() {
     let test = "a_routine_in_python_goes_on_from_its_dump";
     if !numpy_is_here(test) {
@@ -343,7 +393,7 @@ fn a_routine_in_python_goes_on_from_its_dump() {
     let first = caller.routine_pid(&[]);
     dead(first);
     caller.routine_pid(&[first]);
-    let result = place.end(call);
+    let result = place.end(call, 1);
     let turns = result["result"][0].as_u64().unwrap();
     let expected = match turns % 4 {
         0 => [1.0, 1.0],

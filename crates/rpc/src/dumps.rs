@@ -1,9 +1,12 @@
 //! Dumps of a call's process between attempts (spec/rpc P85 to P88): taken from the folder of one that ended, with what it had in its
-//! own, and given to the next one. Not here: what they are (kumiko-runner), when an attempt follows (`calls`).
+//! own, or copied from that of one which may live still, and given to the next one. Not here: what they are (kumiko-runner), when an attempt
+//! follows (`calls`).
 
 use crate::checkpoints::{PROGRAM, Unreadable, calls_in, made_by};
+use crate::copied::copied;
 use kumiko_call::id::{AttemptId, CallId};
 use kumiko_linux::Dir;
+use kumiko_linux::dir::Kind;
 use std::fs::DirBuilder;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -43,13 +46,50 @@ impl Dumps {
         given: u64,
         program: &str,
     ) -> io::Result<Vec<u64>> {
+        // By the dumps the rest is found again, should this be interrupted.
+        self.bring(told, worker, given, program, |worker, call| {
+            moved(worker, call, JOB)?;
+            moved(worker, call, DUMPS)
+        })
+    }
+
+    /// Of one that may live still, and goes on in its folder if it does: what it writes there from now on is not the next one's.
+    pub fn copy(
+        &self,
+        told: AttemptId,
+        worker: &Path,
+        given: u64,
+        program: &str,
+    ) -> io::Result<Vec<u64>> {
+        // Files have to be as long as they were when the dump was made: so first the dumps.
+        self.bring(told, worker, given, program, |worker, call| {
+            for name in [DUMPS, JOB] {
+                call.remove_all(name)?;
+            }
+            let made = copied_dumps(worker, call).and_then(|()| copied(worker, call, JOB));
+            if made.is_err() {
+                let _ = call.remove_all(DUMPS); // it would do with the call
+                let _ = call.remove_all(JOB);
+            }
+            made
+        })
+    }
+
+    fn bring(
+        &self,
+        told: AttemptId,
+        worker: &Path,
+        given: u64,
+        program: &str,
+        bring: impl FnOnce(&Dir, &Dir) -> io::Result<()>,
+    ) -> io::Result<Vec<u64>> {
         let worker = Dir::open(worker)?;
-        let mut numbers = match worker.open_dir(DUMPS) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            dumps => numbers(&dumps?)?,
+        let is_empty = match worker.open_dir(DUMPS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            dumps => numbers(&dumps?)?.is_empty(),
         };
-        if numbers.is_empty() {
-            return Ok(numbers);
+        if is_empty {
+            return Ok(Vec::new());
         }
         let (root, name) = (Dir::open(&self.root)?, told.call.to_string());
         match root.mkdir(&name, 0o700) {
@@ -61,10 +101,9 @@ impl Dumps {
             call.remove_all(name)?;
             call.create_file(name, 0o600)?.write_all(text.as_bytes())?;
         }
-        // By the dumps the rest is found again, should this be interrupted.
-        moved(&worker, &call, JOB)?;
-        moved(&worker, &call, DUMPS)?;
+        bring(&worker, &call)?;
         call.sync()?;
+        let mut numbers = numbers(&call.open_dir(DUMPS)?)?;
         numbers.retain(|number| *number > given);
         Ok(numbers.split_off(numbers.len().saturating_sub(GENERATIONS)))
     }
@@ -142,6 +181,37 @@ fn numbers(dumps: &Dir) -> io::Result<Vec<u64>> {
     let mut numbers: Vec<u64> = numbers.collect();
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// Whole dumps, of which no file is written to any more: their files get another name. What was printed until the newest is written to still.
+fn copied_dumps(worker: &Dir, call: &Dir) -> io::Result<()> {
+    let from = worker.open_dir(DUMPS)?;
+    call.mkdir(DUMPS, 0o700)?;
+    let to = call.open_dir(DUMPS)?;
+    for number in numbers(&from)? {
+        let name = number.to_string();
+        match named_also(&from, &to, &name) {
+            // Another took its place.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => to.remove_all(&name)?,
+            named => named?,
+        }
+    }
+    for entry in from.list()? {
+        if let (Kind::File, Some(name)) = (entry.kind, entry.name.to_str()) {
+            copied(&from, &to, name)?;
+        }
+    }
+    to.sync()
+}
+
+fn named_also(from: &Dir, to: &Dir, name: &str) -> io::Result<()> {
+    let dump = from.open_dir(name)?;
+    to.mkdir(name, 0o700)?;
+    let also = to.open_dir(name)?;
+    for entry in dump.list()? {
+        dump.link(&entry.name, &also, &entry.name)?;
+    }
+    also.sync()
 }
 
 /// To take the place of what is there; what is not in `from` was moved before.
@@ -222,6 +292,41 @@ mod tests {
         assert_eq!(dumps.take(told, &third, 3, "a").unwrap(), [4]);
         dumps.erase("7-3").unwrap();
         assert!(dumps.calls().unwrap().is_empty());
+    }
+
+    #[test]
+    fn of_one_that_may_live_still_all_is_copied_and_goes_its_own_way() {
+        let place = tempfile::tempdir().unwrap();
+        let dumps = Dumps::open(place.path().join("root")).unwrap();
+        let call = TOLD_FIRST.call;
+        let first = worker(place.path(), "1");
+        assert!(dumps.copy(TOLD_FIRST, &first, 0, "a").unwrap().is_empty());
+        made(&first, &[3, 4]);
+        std::fs::create_dir(first.join("dumps/new")).unwrap();
+        std::fs::create_dir(first.join("job")).unwrap();
+        for (name, text) in [
+            ("dumps/4/core.lz4", "image"),
+            ("dumps/stdout", "so"),
+            ("job/y", "half"),
+        ] {
+            std::fs::write(first.join(name), text).unwrap();
+        }
+        assert_eq!(dumps.copy(TOLD_FIRST, &first, 0, "a").unwrap(), [3, 4]);
+        // It goes on.
+        for (name, text) in [("dumps/stdout", "sofar"), ("job/y", "HALF more")] {
+            std::fs::write(first.join(name), text).unwrap();
+        }
+        std::fs::remove_dir_all(first.join("dumps/4")).unwrap();
+        let second = worker(place.path(), "2");
+        assert_eq!(dumps.give(call, 4, &second, "a").unwrap(), TOLD_FIRST);
+        let read = |name: &str| std::fs::read_to_string(second.join(name)).unwrap();
+        let texts = ["dumps/4/core.lz4", "dumps/stdout", "job/y"].map(read);
+        assert_eq!(texts, ["image", "so", "half"]);
+        assert!(!second.join("dumps/new").exists());
+        // Nothing new was made, and what was given is there again.
+        assert!(dumps.copy(TOLD_FIRST, &second, 4, "a").unwrap().is_empty());
+        let third = worker(place.path(), "3");
+        assert_eq!(dumps.give(call, 4, &third, "a").unwrap(), TOLD_FIRST);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod book;
 mod callbacks;
 mod calls;
 mod checkpoints;
+mod copied;
 mod dumps;
 mod log;
 pub mod make;

@@ -499,6 +499,17 @@ fn a_routine_answers_its_call_and_no_other() {
     ];
     for (kind, name, ours, expected) in rows {
         let bytes = vector(kind, &format!("{name}.answer"), &ours);
+        // Whole, of any call: whether it may be asked is not looked at.
+        let whole = ["asks", "asks-no-callback", "asks-elsewhere", "asks-none"];
+        assert_eq!(
+            routine::is_question(&bytes),
+            whole.contains(&name),
+            "{name}"
+        );
+        if whole.contains(&name) {
+            let more = [&bytes[..], b"!"].concat();
+            assert!(!routine::is_question(&more), "{name}");
+        }
         let found = routine::hear(&bytes, attempt, &plan).map_err(|_| ());
         let found = found.map(|said| {
             said.map(|said| match said {
@@ -524,5 +535,21 @@ fn a_routine_answers_its_call_and_no_other() {
             })
         });
         assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn what_was_said_is_known_by_its_first_word() {
+    let call = CallId {
+        client: 7,
+        sequence: 3,
+    };
+    let said = routine::said(AttemptId { call, epoch: 2 }, 5, b"its");
+    let words = [u64::from_le_bytes(*b"kkmsaid1"), 7, 3, 2, 5, 3];
+    let words = words.iter().flat_map(|word| word.to_le_bytes());
+    assert_eq!(said, words.chain(*b"its").collect::<Vec<u8>>());
+    assert!(routine::is_said(&said) && routine::is_said(&said[..8]));
+    for other in [&said[..7], &said[1..], b"kkmcall1", b""] {
+        assert!(!routine::is_said(other), "{other:?}");
     }
 }

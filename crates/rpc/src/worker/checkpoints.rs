@@ -3,9 +3,10 @@
 
 use super::{Done, PROGRAM, Recovery, Run, Worker};
 use crate::checkpoints::{Checkpoints, Left, Unreadable};
-use crate::dumps::answered;
+use crate::dumps::{Dumps, answered};
 use kumiko_call::event::End;
 use kumiko_call::id::{AttemptId as CallAttempt, CallId, CheckpointId};
+use kumiko_job::attempt::Outcome;
 use kumiko_job::contract::BatchSystem;
 use std::io;
 use std::path::Path;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 
 /// How the site comes by what an attempt left of checkpoints.
 type Bring = fn(&Checkpoints, CallId, &Path, u64, &str) -> io::Result<Left>;
+/// And of dumps: the numbers of the newest.
+type BringDumps = fn(&Dumps, CallAttempt, &Path, u64, &str) -> io::Result<Vec<u64>>;
 
 impl<B: BatchSystem> Worker<B> {
     /// A dump was given before the process began.
@@ -31,7 +34,8 @@ impl<B: BatchSystem> Worker<B> {
     /// An end without a result: what there is of checkpoints, or dumps, goes to the site.
     pub(super) async fn unfinished(&self, run: &Run, end: End) -> Done {
         let left = match run.recovery {
-            Recovery::Dump => self.dumped(run).await,
+            Recovery::Dump if self.may_live() => self.dumped(run, Dumps::copy).await,
+            Recovery::Dump => self.dumped(run, Dumps::take).await,
             _ => self.left(run, Checkpoints::take).await,
         };
         match end {
@@ -43,21 +47,27 @@ impl<B: BatchSystem> Worker<B> {
         }
     }
 
-    /// Checkpoints of a process that may live still, and goes on in its folder if it does.
+    /// Checkpoints, or dumps, of a process that may live still, and goes on in its folder if it does.
     pub(super) async fn kept(&self, run: &Run) -> Vec<u64> {
-        self.left(run, Checkpoints::keep).await.made
+        let left = match run.recovery {
+            Recovery::Dump => self.dumped(run, Dumps::copy).await,
+            _ => self.left(run, Checkpoints::keep).await,
+        };
+        left.made
     }
 
-    /// It has ended; of one that may live still nothing is taken, for it may go on.
-    async fn dumped(&self, run: &Run) -> Left {
-        if self.ended.is_none() {
-            return Left::default();
-        }
+    /// Of which an engine says that it has ended, it may have lost the host alone.
+    fn may_live(&self) -> bool {
+        let lost = |outcome: &Outcome| self.end_of(outcome) == End::HostLost;
+        self.ended.as_ref().is_none_or(lost)
+    }
+
+    async fn dumped(&self, run: &Run, bring: BringDumps) -> Left {
         let (store, told, folder) = (Arc::clone(&self.shop.store), self.told(run), self.folder());
         let given = run.checkpoint.map_or(0, |checkpoint| checkpoint.number);
         let taken = move || {
             let program = std::fs::read_to_string(folder.join(PROGRAM))?;
-            store.dumps.take(told, &folder, given, &program)
+            bring(&store.dumps, told, &folder, given, &program)
         };
         let taken = tokio::task::spawn_blocking(taken).await;
         let made = taken
