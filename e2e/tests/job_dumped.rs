@@ -97,9 +97,13 @@ impl Place {
         dumping::on_condor(test).map(Place::of)
     }
 
-    fn of((person, dumping): (Person, Dumping)) -> Place {
+    fn of(of: (Person, Dumping)) -> Place {
+        Place::with(of, COUNTS)
+    }
+
+    fn with((person, dumping): (Person, Dumping), program: &str) -> Place {
         let place = Place { person, dumping };
-        place.person.file("program/counts.c", COUNTS);
+        place.person.file("program/counts.c", program);
         let cc = [
             "-O1",
             "-pthread",
@@ -323,6 +327,56 @@ fn a_guest_goes_on_when_there_is_no_room_for_its_dump_and_is_dumped_when_there_i
     place.until_dumped(&job, newest + 1);
     place.person.ok(["job", "migrate", &job]);
     place.until_resumed(&format!("{job}.2"));
+    std::fs::write(directory(&place.person, &job).join("go"), "").unwrap();
+    let waited = place.person.run(["job", "wait", &job]);
+    assert_eq!(waited.status.code(), Some(7), "{}", told(&waited));
+}
+
+/// Has so much memory that does not get smaller when it is packed.
+const RANDOM: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+enum { BYTES = 16 << 20, PIECE = 1 << 16 };
+int main(void) {
+    char *memory = malloc(BYTES), *also = malloc(BYTES);
+    for (long at = 0; at < BYTES; at += PIECE)
+        if (getrandom(memory + at, PIECE, 0) != PIECE)
+            return 1;
+    memcpy(also, memory, BYTES);
+    while (access("go", F_OK))
+        usleep(20000);
+    return memcmp(also, memory, BYTES) ? 2 : 7;
+}
+"#;
+
+#[test]
+fn a_dump_waits_for_room_to_go_on_from_it() {
+    let test = "a_dump_waits_for_room_to_go_on_from_it";
+    let small = dumping::on_a_small_disk(test, "size=256m");
+    let Some(place) = small.map(|small| Place::with(small, RANDOM)) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    place.until_dumped(&job, 1);
+    let runner = runner_of(&place.state("spool").join(format!("{job}.1")));
+    kill(runner, "STOP");
+    // Enough for all that the site writes.
+    let filler = place.person.fill_disk();
+    let full = std::fs::metadata(&filler).unwrap().len();
+    let file = std::fs::File::options().write(true).open(&filler).unwrap();
+    file.set_len(full - (8 << 20)).unwrap();
+    drop(file);
+    kill(runner, "KILL");
+    let attempt = format!("{job}.2");
+    until("it waits", || {
+        place.log(&attempt).contains(" waits for room: ")
+    });
+    let newest = place.dumps(&job);
+    assert!(!newest.is_empty());
+    std::fs::remove_file(filler).unwrap();
+    place.until_resumed(&attempt);
     std::fs::write(directory(&place.person, &job).join("go"), "").unwrap();
     let waited = place.person.run(["job", "wait", &job]);
     assert_eq!(waited.status.code(), Some(7), "{}", told(&waited));

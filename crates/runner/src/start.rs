@@ -233,6 +233,10 @@ pub trait Meanwhile {
     fn hold(&mut self, alone: Duration) -> Result<Option<Policy>, NotReleased>;
     /// Waits until this process has ended; false: it takes longer, or the attempt was cancelled.
     fn until_ended(&mut self, process: BorrowedFd<'_>, within: Duration) -> io::Result<bool>;
+    /// Lets so much time pass, if it is not cancelled.
+    fn pause(&mut self, time: Duration) -> io::Result<()>;
+    /// Says in the spool's log what it waits for.
+    fn tell(&self, what: &str);
     fn is_cancelled(&self) -> bool;
 }
 

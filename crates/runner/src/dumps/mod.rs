@@ -16,7 +16,7 @@ use kumiko_sandbox::{
 use kumiko_wire::routine;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -29,6 +29,7 @@ const FAILURES: Duration = Duration::from_secs(86_400);
 const SHORT: Duration = Duration::from_millis(250);
 /// A gigabyte takes half a second; a slow disk, or a machine under load, takes longer.
 const RESTORES_WITHIN: Duration = Duration::from_secs(120);
+const LOOKS_FOR_ROOM: Duration = Duration::from_secs(1);
 /// For a routine to read what it is told.
 const TAKES: Duration = Duration::from_millis(20);
 /// After one of which nothing came the next is waited for so much longer.
@@ -223,6 +224,24 @@ fn links_library(program: &Program<'_>) -> bool {
     kumiko_checkpoint::links_library(&bytes)
 }
 
+/// Why a guest does not go on from a dump.
+#[derive(Debug, thiserror::Error)]
+enum NotResumed {
+    #[error("{0}")]
+    NoRoom(io::Error),
+    #[error("{0}")]
+    NoUse(String),
+}
+
+impl From<io::Error> for NotResumed {
+    fn from(error: io::Error) -> NotResumed {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => NotResumed::NoRoom(error),
+            _ => NotResumed::NoUse(error.to_string()),
+        }
+    }
+}
+
 impl Dumps {
     /// A room for its guest.
     ///
@@ -251,7 +270,7 @@ impl Dumps {
             Vec::new()
         });
         for number in numbers {
-            match self.try_resume(number, streams, &mut *room, meanwhile) {
+            match self.resume_with_room(number, streams, &mut *room, meanwhile) {
                 Ok((guest, resumed)) => {
                     notes.push(format!("it goes on from its dump {number}"));
                     self.resumed = Some(resumed);
@@ -269,36 +288,65 @@ impl Dumps {
         Ok((room, None))
     }
 
+    /// What a full disk has no room for is of use when it has: until then it is waited for.
+    fn resume_with_room(
+        &mut self,
+        number: u64,
+        streams: [&OwnedFd; 3],
+        room: &mut dyn Room,
+        meanwhile: &mut dyn Meanwhile,
+    ) -> Result<(Guest, Resumed), NotResumed> {
+        let mut told = false;
+        loop {
+            let resumed = self.try_resume(number, streams, room, meanwhile);
+            let Err(NotResumed::NoRoom(error)) = &resumed else {
+                return resumed;
+            };
+            // What was unpacked needs room itself, and so does what is told.
+            let _ = self.store.read_over();
+            if !told {
+                meanwhile.tell(&format!("its dump {number} waits for room: {error}"));
+                told = true;
+            }
+            meanwhile.pause(LOOKS_FOR_ROOM)?;
+            if meanwhile.is_cancelled() {
+                return resumed;
+            }
+        }
+    }
+
     fn try_resume(
         &mut self,
         number: u64,
         streams: [&OwnedFd; 3],
         room: &mut dyn Room,
         meanwhile: &mut dyn Meanwhile,
-    ) -> Result<(Guest, Resumed), String> {
-        let words = |error: io::Error| error.to_string();
-        let (manifest, images) = self.store.read(number).map_err(words)?;
+    ) -> Result<(Guest, Resumed), NotResumed> {
+        let (manifest, images) = self.store.read(number)?;
         let printed = match self.guest {
             Dumped::Job => {
-                let files = self.store.printed(&manifest).map_err(words)?;
+                let files = self.store.printed(&manifest)?;
                 files.into_iter().zip(manifest.printed).collect()
             }
             Dumped::Routine | Dumped::AskedRoutine => {
-                let question = store::question(&images).map_err(words)?;
+                let question = store::question(&images)?;
                 self.asks = question.is_some();
                 self.busy = (!self.asks).then(Instant::now);
                 question.into_iter().collect()
             }
         };
-        store::roll_back(&self.job_directory, &manifest.still, &images).map_err(words)?;
+        store::roll_back(&self.job_directory, &manifest.still, &images)?;
         // Nobody speaks to the stdin of a job.
         let numbers = manifest.pipes.into_iter().chain(manifest.stdin);
         let pipes: Vec<_> = streams.map(AsFd::as_fd).into_iter().zip(numbers).collect();
-        let dumps = room.dumps().ok_or("its room is not made for that")?;
+        let no_use = |why: String| NotResumed::NoUse(why);
+        let dumps = room.dumps();
+        let dumps = dumps.ok_or_else(|| no_use("its room is not made for that".to_owned()))?;
         let still = (&manifest.still, manifest.last);
         let mut wait = |process: BorrowedFd<'_>| meanwhile.until_ended(process, RESTORES_WITHIN);
         let guest = dumps.restore(&self.criu, images.as_fd(), still, &pipes, &mut wait);
-        let guest = guest.map_err(|error| format!("{error}; {}", Store::complaint(&images)))?;
+        let guest =
+            guest.map_err(|error| no_use(format!("{error}; {}", Store::complaint(&images))))?;
         let _ = self.store.read_over(); // else it is when the next one is read
         Ok((guest, Resumed { number, printed }))
     }

@@ -25,6 +25,14 @@ impl Meanwhile for Life {
         ended
     }
 
+    fn pause(&mut self, time: Duration) -> io::Result<()> {
+        self.ends_while_wanted(Instant::now() + time).map(|_| ())
+    }
+
+    fn tell(&self, what: &str) {
+        self.spool.log(what);
+    }
+
     fn is_cancelled(&self) -> bool {
         let cancel = |command: &AttemptCommand| matches!(command, AttemptCommand::Cancel { .. });
         self.early.iter().any(cancel)
