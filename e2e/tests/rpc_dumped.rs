@@ -14,6 +14,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// Adds x to y at each step, until a file says that it is enough: y is memory that is the file of the result, x is one that is private to
 /// it, and both are changed at each step. What it counts in its own file, it has open.
@@ -100,6 +101,9 @@ print(kumiko.rpc("adds/asks")(times, double), sorted(set(asked.values())), len(a
 
 /// More than travels beside the words: files of arguments, and of the result.
 const ELEMENTS: usize = 10_000;
+
+/// All jobs of the pool are taken from their hosts at once.
+static TURN: Mutex<()> = Mutex::new(());
 
 struct Place {
     caller: Caller,
@@ -329,6 +333,7 @@ fn a_call_migrates_from_its_dump_and_is_not_dumped_where_the_site_does_not_say_s
 #[test]
 fn a_call_that_htcondor_takes_from_its_host_goes_on_from_its_dump() {
     let test = "a_call_that_htcondor_takes_from_its_host_goes_on_from_its_dump";
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(place) = dumping::on_condor(test).and_then(Place::of) else {
         return;
     };
@@ -345,6 +350,7 @@ fn a_call_that_htcondor_takes_from_its_host_goes_on_from_its_dump() {
 #[test]
 fn a_call_whose_host_is_silent_goes_on_from_a_copy_of_its_dump() {
     let test = "a_call_whose_host_is_silent_goes_on_from_a_copy_of_its_dump";
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(place) = dumping::on_condor(test).and_then(Place::of) else {
         return;
     };
