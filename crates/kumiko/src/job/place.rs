@@ -171,12 +171,15 @@ impl<'s> Choice<'s> {
             fate,
             why: plain_why(&why),
         });
+        let mut considered: Vec<Considered> = considered.collect();
+        let more = considered.len().saturating_sub(CONSIDERED_MOST) as u64;
+        considered.truncate(CONSIDERED_MOST);
         Placement {
             requirement: self.requirement.to_owned(),
             rank: self.rank.map(str::to_owned),
             index: plain_name(&self.index),
-            considered: considered.take(CONSIDERED_MOST).collect(),
-            more: self.judged.len().saturating_sub(CONSIDERED_MOST) as u64,
+            considered,
+            more,
         }
     }
 
