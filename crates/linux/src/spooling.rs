@@ -1,11 +1,12 @@
 //! What a spool needs of the kernel: moving bytes from pipes into files without seeing them, giving back and
 //! reserving room, one owner at a time.
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -98,11 +99,21 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Offset of the first byte that is not in a hole; None: the file holds no data (SEEK_DATA, lseek(2)). The file's own
 /// offset is moved.
 pub fn first_data(file: impl AsFd) -> io::Result<Option<u64>> {
-    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)) {
+    Ok(next_data(file, 0)?.map(|data| data.start))
+}
+
+/// The next bytes from `at` on that are in no hole; None: there are none. The file's own offset is moved.
+pub fn next_data(file: impl AsFd, at: u64) -> io::Result<Option<Range<u64>>> {
+    let seek = |to| match rustix::fs::seek(&file, to) {
         Ok(offset) => Ok(Some(offset)),
         Err(Errno::NXIO) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+        Err(error) => Err(error),
+    };
+    let Some(start) = seek(SeekFrom::Data(at))? else {
+        return Ok(None);
+    };
+    let end = seek(SeekFrom::Hole(start))?;
+    Ok(end.map(|end| start..end)) // it may be shorter by now
 }
 
 /// Whether somebody holds the exclusive lock of an open file. Askers do not hinder each other; for a moment they hinder

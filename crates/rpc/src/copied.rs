@@ -3,7 +3,8 @@
 
 use kumiko_linux::Dir;
 use kumiko_linux::dir::{Entry, Kind, MAX_DEPTH};
-use std::io::{self, Read};
+use kumiko_linux::spooling::next_data;
+use std::io::{self, Read, Seek, SeekFrom};
 
 /// Of what this name is in `from`, under the same name in `to`, where nothing is yet. Sockets, pipes and devices are left out, and what vanishes
 /// meanwhile. Names of one file are files of their own.
@@ -30,7 +31,7 @@ fn copy(from: &Dir, to: &Dir, entry: &Entry, depth: usize) -> io::Result<()> {
     }
 }
 
-/// As long as it is now: who writes to it may go on without end.
+/// As long as it is now, for who writes to it may go on without end; and with its holes, for it may be longer than the disk.
 fn copy_file(from: &Dir, to: &Dir, entry: &Entry) -> io::Result<()> {
     let file = from.open_file(&entry.name)?;
     let about = from.stat(&entry.name)?;
@@ -38,8 +39,17 @@ fn copy_file(from: &Dir, to: &Dir, entry: &Entry) -> io::Result<()> {
         return Ok(()); // something else came in its place
     }
     let bytes = file.metadata()?.len();
-    let mut copy = to.create_file(&entry.name, 0o600)?;
-    io::copy(&mut file.take(bytes), &mut copy)?;
+    let copy = to.create_file(&entry.name, 0o600)?;
+    copy.set_len(bytes)?;
+    let mut at = 0;
+    while let Some(data) = next_data(&file, at)?.filter(|data| data.start < bytes) {
+        let end = data.end.min(bytes);
+        for mut one in [&file, &copy] {
+            one.seek(SeekFrom::Start(data.start))?;
+        }
+        io::copy(&mut (&file).take(end - data.start), &mut &copy)?;
+        at = end;
+    }
     copy.sync_data()?;
     to.set_mode(&entry.name, about.mode)
 }
@@ -64,7 +74,7 @@ mod tests {
 
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
     use std::os::unix::net::UnixListener;
 
     #[test]
@@ -77,6 +87,9 @@ mod tests {
         fs::write(path("from/job/a/run"), "text").unwrap();
         fs::set_permissions(path("from/job/a/run"), fs::Permissions::from_mode(0o500)).unwrap();
         symlink("../../../secret", path("from/job/a/link")).unwrap();
+        let hollow = fs::File::create(path("from/job/a/hollow")).unwrap();
+        hollow.write_all_at(b"end", 1 << 40).unwrap();
+        hollow.set_len(1 << 43).unwrap();
         let _socket = UnixListener::bind(path("from/job/a/b/socket")).unwrap();
         let (from, to) = (path("from"), path("to"));
         let (from, to) = (Dir::open(&from).unwrap(), Dir::open(&to).unwrap());
@@ -88,6 +101,13 @@ mod tests {
         let link = fs::read_link(copy.join("link")).unwrap();
         assert_eq!(link.to_str(), Some("../../../secret"));
         assert_eq!(fs::read_dir(copy.join("b")).unwrap().count(), 0);
+        let hollow = fs::metadata(copy.join("hollow")).unwrap();
+        assert_eq!(hollow.len(), 1 << 43);
+        let mut tail = [0; 4];
+        let read = fs::File::open(copy.join("hollow")).unwrap();
+        read.read_exact_at(&mut tail, (1 << 40) - 1).unwrap();
+        assert_eq!(&tail, b"\0end");
+        assert!(hollow.blocks() < 1 << 10);
         // It is another file.
         fs::remove_file(path("from/job/a/run")).unwrap();
         assert_eq!(fs::read_to_string(copy.join("run")).unwrap(), "text");
