@@ -316,6 +316,9 @@ async fn a_thousand_attempts_that_slurm_holds_while_their_site_is_down_run_once_
         .await;
     for job in blockers {
         std::fs::write(f.top().join(format!("job-{job}/go")), "").unwrap();
+        // Until then its runner has the host.
+        after.ended(id(job)).await;
+        system.command(id(job), AttemptCommand::Settled).await;
     }
     for job in 1..=MANY {
         assert_eq!(after.ended(id(job)).await, WELL, "{job}");
