@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 
 /// Ships with the examples of routines.
 const STEPS_IDL: &str = include_str!("../../../../examples/rpc/steps.idl");
-/// Ten seconds, if nothing happens.
-const CALL: [&str; 5] = ["rpc", "call", "steps/walk", "1000", "10000"];
+/// Half a minute, if nothing happens.
+const CALL: [&str; 5] = ["rpc", "call", "steps/walk", "3000", "10000"];
 /// Half-way, and again.
-const KILL_PROCESS_AFTER: Duration = Duration::from_secs(5);
-const KILL_SITE_AFTER: Duration = Duration::from_secs(7);
+const KILL_PROCESS_AFTER: Duration = Duration::from_secs(15);
+const KILL_SITE_AFTER: Duration = Duration::from_secs(20);
 
 impl Tour {
     pub(super) fn routine(&mut self) -> Result<(), Failure> {
-        self.says("A routine of ten seconds is called. Its process is killed after five, the site after seven; there is one result.")?;
+        self.says("A routine of 30 s is called. Its process is killed after 15 s, the site after 20 s; there is one result.")?;
         if let Err(missing) = library::find() {
             say!("Left out here: {missing}")?;
             return Ok(());
