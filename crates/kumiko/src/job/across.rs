@@ -7,7 +7,7 @@ use crate::fail::{Failure, OWN_FAILURE, While};
 use crate::home::Home;
 use crate::job::spread::Spread;
 use crate::job::{describe, run};
-use kumiko_job::description::{Mpi, Stdin};
+use kumiko_job::description::{JobDescription, Mpi, Stdin};
 use kumiko_job::placement::{Fate, Placement};
 use kumiko_linux::{detach, process};
 use kumiko_policy::JOB_DIRECTORY;
@@ -137,37 +137,14 @@ pub async fn run(submit: &Submit, across: &Across, home: &Home) -> Result<u8, Fa
     let launcher = LAUNCHERS.into_iter().find_map(in_path).ok_or_else(|| {
         Failure::from_text("there is no mpiexec of MPICH in your PATH: install mpich")
     })?;
-    let folder = Folder::new()?;
-    let requirement = submit.place.among.requirement.as_ref();
-    let across = match (across, requirement) {
-        (Across::At(parts), None) => parts.clone(),
-        (Across::Chosen(ranks), Some(_)) => {
-            let spread = Spread::of(submit, &description, *ranks, home).await?;
-            if submit.place.dry_run {
-                spread.show()?;
-                return Ok(0);
-            }
-            spread.tell();
-            let kept = serde_json::to_vec(&spread.placement)?;
-            std::fs::write(folder.path.join(PLACEMENT), kept)
-                .doing(|| "keeping how sites were chosen".to_owned())?;
-            let part = |(site, ranks): (&str, u32)| Part {
-                site: site.to_owned(),
-                ranks,
-            };
-            Parts(spread.shares().map(part).collect())
-        }
-        (Across::At(_), Some(_)) => {
-            return Err(Failure::misuse(
-                "--across names the sites that --where would choose: with --where say how many ranks there are, as in --across 12",
-            ));
-        }
-        (Across::Chosen(ranks), None) => {
-            return Err(Failure::misuse(format!(
-                "--across {ranks} has no sites: name them, as in --across one.example:{ranks}, or have them chosen, by --where"
-            )));
-        }
+    let Some((across, placement)) = parts(submit, &description, across, home).await? else {
+        return Ok(0);
     };
+    let folder = Folder::new()?;
+    if let Some(placement) = placement {
+        std::fs::write(folder.path.join(PLACEMENT), serde_json::to_vec(&placement)?)
+            .doing(|| "keeping how sites were chosen".to_owned())?;
+    }
     let script = folder.path.join("kumiko-launch");
     std::fs::write(&script, script_text(&across, &submit.command)?)
         .and_then(|()| std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)))
@@ -208,6 +185,38 @@ pub async fn run(submit: &Submit, across: &Across, home: &Home) -> Result<u8, Fa
         End::Launchers(_) if folder.path.join(FAILED).exists() => OWN_FAILURE,
         End::Launchers(status) => status,
     })
+}
+
+/// Where the ranks are to be, and how that was chosen, if it was. None: it was only to be shown.
+async fn parts(
+    submit: &Submit,
+    description: &JobDescription,
+    across: &Across,
+    home: &Home,
+) -> Result<Option<(Parts, Option<Placement>)>, Failure> {
+    match (across, &submit.place.among.requirement) {
+        (Across::At(parts), None) => Ok(Some((parts.clone(), None))),
+        (Across::Chosen(ranks), Some(_)) => {
+            let spread = Spread::of(submit, description, *ranks, home).await?;
+            if submit.place.dry_run {
+                spread.show()?;
+                return Ok(None);
+            }
+            spread.tell();
+            let part = |(site, ranks): (&str, u32)| Part {
+                site: site.to_owned(),
+                ranks,
+            };
+            let parts = Parts(spread.shares().map(part).collect());
+            Ok(Some((parts, Some(spread.placement))))
+        }
+        (Across::At(_), Some(_)) => Err(Failure::misuse(
+            "--across names the sites that --where would choose: with --where say how many ranks there are, as in --across 12",
+        )),
+        (Across::Chosen(ranks), None) => Err(Failure::misuse(format!(
+            "--across {ranks} has no sites: name them, as in --across one.example:{ranks}, or have them chosen, by --where"
+        ))),
+    }
 }
 
 /// Why there are no ranks any more.
