@@ -6,7 +6,7 @@ mod routines;
 mod steps;
 
 use kumiko_e2e::{dead, until};
-use routines::Caller;
+use routines::{Caller, lines_are_numbered_once};
 use std::path::Path;
 use steps::{AT, STEPS, begin, right};
 
@@ -25,6 +25,12 @@ fn a_routine_that_is_killed_half_way_goes_on_from_its_last_checkpoint() {
     let resumed = format!("\"planned\":%\"checkpoint\":{{\"epoch\":1,\"number\":{checkpoint}}}");
     assert_eq!(caller.count_in_log(&resumed), 1);
     caller.nothing_is_left();
+}
+
+#[test]
+fn files_of_a_routine_go_on_where_they_were() {
+    let caller = Caller::with_checkpoints(&["steps"]);
+    lines_are_numbered_once(&caller, "steps/number", "50000");
 }
 
 #[test]

@@ -1,29 +1,65 @@
-//! A Fortran program that calls routines: the example of bindings/fortran is compiled, linked and run.
+//! Fortran: a program that calls routines (the example of bindings/fortran), and a routine that goes on from its checkpoints.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod routines;
 
-use kumiko_e2e::{finish, kumiko, skip, told};
-use routines::Caller;
-use std::path::{Path, PathBuf};
+use kumiko_e2e::{finish, kill, skip, told};
+use routines::{Caller, library, npy};
+use std::path::Path;
 use std::process::Command;
 
-/// The folder of libgridrpc.a: named by KUMIKO_LIB, else that of the programs under test.
-fn library() -> PathBuf {
-    let named = std::env::var_os("KUMIKO_LIB").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| kumiko().parent().unwrap().to_path_buf());
-    assert!(
-        folder.join("libgridrpc.a").exists(),
-        "{} has no libgridrpc.a: cargo build -p kumiko-capi",
-        folder.display()
-    );
-    folder
+fn fortran_is_here(test: &str) -> bool {
+    let here = Command::new("gfortran").arg("--version").output().is_ok();
+    if !here {
+        skip(test, "gfortran");
+    }
+    here
+}
+
+#[test]
+fn a_routine_in_fortran_that_is_killed_half_way_goes_on_where_it_and_its_file_were() {
+    if !fortran_is_here(
+        "a_routine_in_fortran_that_is_killed_half_way_goes_on_where_it_and_its_file_were",
+    ) {
+        return;
+    }
+    let caller = Caller::with_checkpoints(&[]);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let home = caller.person.home.path();
+    std::fs::copy(root.join("examples/rpc/heat.idl"), home.join("heat.idl")).unwrap();
+    let mut compiler = Command::new("gfortran");
+    compiler
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-c"])
+        .arg(root.join("bindings/fortran/kumiko_ckpt.f90"))
+        .arg(root.join("examples/rpc/heat.f90"));
+    let output = finish(compiler.current_dir(home));
+    assert!(output.status.success(), "{}", told(&output));
+    caller.gen_and_register("heat", &[]);
+    let mut expected: Vec<f64> = (0u32..2000).map(|i| f64::from(i * i % 17)).collect();
+    let u = caller.file("u.npy", &npy(&[2000], &expected));
+    let call = caller.begin(&["heat/heat", "60", "50000", &u, "--out", "u=back.npy"]);
+    caller.checkpoints(20);
+    kill(caller.routine_pid(&[]), "KILL");
+    let result = caller.end(call);
+    let [steps, last, began_at]: [u64; 3] = serde_json::from_value(result["told"].clone()).unwrap();
+    assert!(steps == 60 && began_at >= 19, "{result}");
+    assert_eq!(last, 60 - (began_at - 1));
+    for step in 0..60 {
+        let from = step * 400 % 1600;
+        for j in from + 1..from + 400 {
+            expected[j] = (expected[j - 1] + 2.0 * expected[j] + expected[j + 1]) / 4.0;
+        }
+    }
+    let back = std::fs::read(home.join("back.npy")).unwrap();
+    let expected: Vec<u8> = expected.into_iter().flat_map(f64::to_le_bytes).collect();
+    assert!(back.ends_with(&expected), "the result is another");
+    caller.nothing_is_left();
 }
 
 #[test]
 fn a_fortran_program_solves_and_farms_out_tasks() {
-    if Command::new("gfortran").arg("--version").output().is_err() {
-        return skip("a_fortran_program_solves_and_farms_out_tasks", "gfortran");
+    if !fortran_is_here("a_fortran_program_solves_and_farms_out_tasks") {
+        return;
     }
     let caller = Caller::with(&["linpack", "pi", "samples"]);
     let fortran = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/fortran");
@@ -33,7 +69,7 @@ fn a_fortran_program_solves_and_farms_out_tasks() {
         .arg(fortran.join("gridrpc.f90"))
         .arg(fortran.join("examples/dgesv.f90"))
         .arg("-L")
-        .arg(library())
+        .arg(library("libgridrpc.a", "kumiko-capi"))
         .args(kumiko_e2e::GRIDRPC_LIBRARIES)
         .args(["-o", "dgesv"])
         .current_dir(caller.person.home.path());

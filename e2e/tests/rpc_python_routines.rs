@@ -103,7 +103,7 @@ fn a_routine_in_python_that_is_killed_half_way_goes_on_from_its_last_checkpoint(
     }
     let caller = Caller::with_checkpoints(&["walks"]);
     let listed = caller.person.ok(["rpc", "list"]);
-    assert_eq!(listed.matches("[checkpoint]").count(), 4, "{listed}");
+    assert_eq!(listed.matches("[checkpoint]").count(), 5, "{listed}");
     let start: Vec<f64> = (0u32..400).map(|i| f64::from(i * i % 17)).collect();
     let x = caller.file("x.npy", &npy(&[400], &start));
     let steps = STEPS.to_string();
@@ -124,6 +124,9 @@ fn a_routine_in_python_that_is_killed_half_way_goes_on_from_its_last_checkpoint(
     assert_eq!(told("of_the_last"), STEPS as u64 - (told("began_at") - 1));
     assert_eq!(caller.count_in_log("\"planned\":%\"checkpoint\":"), 1);
     caller.nothing_is_left();
+
+    // Files that it reads and writes go on where they were.
+    routines::lines_are_numbered_once(&caller, "walks/number", "0.05");
 }
 
 #[test]

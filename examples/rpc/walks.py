@@ -71,3 +71,23 @@ def upper(source: Path, to: Out[Path], log: InOut[Path]) -> int:
     with open(log, "a") as file:
         print(len(text), file=file)
     return len(text)
+
+
+@kumiko.routine
+def number(source: Path, to: Out[Path], pause_s: float) -> Told:
+    """Copies a file of lines with their numbers before them, each after a pause. What it tells is of lines."""
+    done = numpy.zeros(1, "int64")
+    checkpoint.state("done", done)
+    checkpoint.every(0)
+    with checkpoint.open("from", source, "rb") as lines, checkpoint.open("to", to, "w") as numbered:
+        began_at = checkpoint.resumed()
+        first = int(done[0])
+        while True:
+            checkpoint.point()
+            line = lines.readline()
+            if not line:
+                break
+            print(done[0], line.decode().rstrip("\n"), file=numbered)
+            done[0] += 1
+            time.sleep(pause_s)
+    return Told(int(done[0]), int(done[0]) - first, began_at)

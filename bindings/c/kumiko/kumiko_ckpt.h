@@ -14,6 +14,7 @@
 #define KUMIKO_CKPT_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +23,14 @@ extern "C" {
 /* Names memory that a later start needs: under the same name and of the same size each time, before the first safe point. It stays
  * where it is until kumiko_ckpt_end or the end of the program. 0, or -1: it cannot be named (stderr says why). */
 int kumiko_ckpt_state(const char *name, void *memory, size_t bytes);
+
+/* Opens a file that a later start needs as it was at the checkpoint: as long, and the position where it was. As open(2) and fopen(3) do
+ * in a program that begins (new files with 0666 but for the umask); named and opened as states are, before the first safe point, under
+ * the same name each time (200 bytes, no /). Until that, or kumiko_ckpt_resumed, nothing is read from it or written to it. A stream stays
+ * open as long as there are safe points, and is flushed by them. What was overwritten since the checkpoint, and not behind the end,
+ * is not undone. Regular files alone. -1 or NULL, and errno. */
+int kumiko_ckpt_open(const char *name, const char *path, int flags);
+FILE *kumiko_ckpt_fopen(const char *name, const char *path, const char *mode);
 
 /* Puts the last checkpoint's bytes into what was named. Its number; 0: there is none, go on from the beginning. The first safe point
  * does it too, if this was not called. */

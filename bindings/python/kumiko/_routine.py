@@ -4,6 +4,7 @@ such a routine has this file for its module `kumiko`, so it needs nothing of the
 import collections.abc
 import ctypes
 import inspect
+import io
 import os
 import re
 import typing
@@ -223,8 +224,8 @@ def _formal(what, role, name, hint):
 
 class checkpoint:
     """Where a call can be resumed from, if its process dies: `kumiko rpc gen --checkpoint` puts the library into the program, and without
-    it all of this does nothing. Name each array that says how far it is, once; ask whether it was resumed, which fills them; then mark
-    safe points, at which they are as a later process is to find them.
+    it all of this does nothing. Name each array that says how far it is, once, and open by `checkpoint.open` files that are to go on too; ask
+    whether it was resumed, which fills them; then mark safe points, at which they are as a later process is to find them.
 
         done = numpy.zeros(1, "int64")
         checkpoint.state("done", done)
@@ -237,6 +238,8 @@ class checkpoint:
 
     _library = None
     _named = []
+    _files = []
+    _was_asked = False
 
     @staticmethod
     def state(name, array):
@@ -253,15 +256,55 @@ class checkpoint:
         checkpoint._named.append(at)
 
     @staticmethod
+    def open(name, path, mode="rb", **more):
+        """Opens a file, as open() does, that goes on as it was at the checkpoint: as long, and at the same position. Opened under the same
+        name each time, before it is asked whether it was resumed; read and written after that. What is overwritten and does not stand
+        behind the end is not undone. What is read is bytes."""
+        if "b" not in mode and ("r" in mode or "+" in mode):
+            raise ValueError(f"{name}: where a text is read is not known in bytes: open it with 'b' in its mode")
+        if checkpoint._library is None:
+            return io.open(path, mode, **more)
+
+        def opener(path, flags):
+            file = checkpoint._library.kumiko_ckpt_open(name.encode(), os.fsencode(path), flags)
+            if file < 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
+            return file
+
+        file = io.open(path, mode, opener=opener, **more)
+        checkpoint._files.append(file)
+        return file
+
+    @staticmethod
     def resumed():
         """The number of the checkpoint that it goes on from, which is then in the arrays; 0: it begins."""
-        return 0 if checkpoint._library is None else checkpoint._library.kumiko_ckpt_resumed()
+        if checkpoint._library is None:
+            return 0
+        number = checkpoint._library.kumiko_ckpt_resumed()
+        if not checkpoint._was_asked:
+            checkpoint._was_asked = True
+            for file in checkpoint._files:
+                # It believes to be where it was opened.
+                file.seek(os.lseek(file.fileno(), 0, os.SEEK_CUR))
+        return number
 
     @staticmethod
     def point():
         """A safe point. As often as pays, it becomes a checkpoint."""
-        if checkpoint._library is not None:
-            checkpoint._library.kumiko_ckpt_point()
+        if checkpoint._library is None:
+            return
+        checkpoint.resumed()
+        read_ahead = []
+        for file in checkpoint._files:
+            if not file.closed and file.writable():
+                file.flush()
+            if not file.closed and file.readable():
+                at, ahead = file.tell(), os.lseek(file.fileno(), 0, os.SEEK_CUR)
+                os.lseek(file.fileno(), at, os.SEEK_SET)
+                read_ahead.append((file.fileno(), ahead))
+        checkpoint._library.kumiko_ckpt_point()
+        for file, ahead in read_ahead:
+            os.lseek(file, ahead, os.SEEK_SET)
 
     @staticmethod
     def every(seconds):
@@ -271,7 +314,7 @@ class checkpoint:
 
     @staticmethod
     def _load(path):
-        library = ctypes.CDLL(path)
+        library = ctypes.CDLL(path, use_errno=True)
         library.kumiko_ckpt_resumed.restype = ctypes.c_ulong
         checkpoint._library = library
 
@@ -285,3 +328,5 @@ class checkpoint:
         if checkpoint._library is not None:
             checkpoint._library.kumiko_ckpt_end()
             checkpoint._named.clear()
+            checkpoint._files.clear()
+            checkpoint._was_asked = False

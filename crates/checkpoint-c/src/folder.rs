@@ -1,8 +1,10 @@
 //! The folder of one program's checkpoints (spec/checkpoint, K1 to K5 and K20 to K23): written whole or not at all, read back, made
 //! fewer. Not here: whose memory it is.
 
-use kumiko_checkpoint::{BadCheckpoint, Block, Head, Kept, Name, State, apply, sum};
+use crate::files::{Opened, is_same};
+use kumiko_checkpoint::{BadCheckpoint, Block, Head, Kept, Name, State, apply, file_name, sum};
 use kumiko_linux::Dir;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -67,19 +69,39 @@ impl Folder {
         self.dir.create_file("points", 0o600)
     }
 
-    /// The newest checkpoint of these states that is sound, all of it read; what is newer is removed. None: there is none.
-    pub fn find(&mut self, states: &[State]) -> (Option<Found>, Vec<Bad>) {
+    /// The newest checkpoint of these states that is sound, all of it read, and its files as long as it says; what is newer is removed.
+    /// None: there is none.
+    pub fn find(&mut self, states: &[State], files: &[Opened]) -> (Option<Found>, Vec<Bad>) {
         let mut bad: Vec<Bad> = std::mem::take(&mut self.kept.bad)
             .into_iter()
             .map(|(name, cause)| Bad { name, cause })
             .collect();
         let numbers = self.kept.numbers();
         let mut chains = numbers.iter().flat_map(|one| self.kept.chains(*one));
+        let longest = self.longest(states, files);
         let found = chains.find_map(|chain| {
-            let read = self.read(&chain, |head, _, _| match head.states == states {
-                true => Ok(()),
-                false => Err(BadCheckpoint::OtherProgram),
+            let mut told = BTreeMap::new();
+            let read = self.read(&chain, |head, block, bytes| {
+                if head.states != states {
+                    return Err(BadCheckpoint::OtherProgram);
+                }
+                if let Some(length) = bytes.first_chunk() {
+                    if longest.contains_key(&block.state) {
+                        told.insert(block.state, u64::from_le_bytes(*length));
+                    }
+                }
+                Ok(())
             });
+            let short = told
+                .iter()
+                .find(|(state, told)| longest.get(state) < Some(*told));
+            let read = match (read, short, chain.last()) {
+                (Ok(_), Some((state, _)), Some(name)) => Err(Bad {
+                    name: *name,
+                    cause: BadCheckpoint::ShortFile { state: *state },
+                }),
+                (read, ..) => read,
+            };
             match read {
                 Ok(head) => Some(Found { chain, head }),
                 Err(one) => {
@@ -98,6 +120,58 @@ impl Folder {
             self.remove(name);
         }
         (found, bad)
+    }
+
+    /// Of each state that is a file which is written to, how long it is now.
+    fn longest(&self, states: &[State], files: &[Opened]) -> BTreeMap<usize, u64> {
+        let length = |one: &Opened| {
+            let kept = self.kept_file(&one.name);
+            let file = kept.as_ref().unwrap_or(&one.file);
+            file.metadata().map_or(0, |meta| meta.len())
+        };
+        let state = |one: &Opened| states.iter().position(|state| state.name == one.name);
+        let written = files.iter().filter(|one| one.writes);
+        written
+            .filter_map(|one| Some((state(one)?, length(one))))
+            .collect()
+    }
+
+    /// A file that a process wrote to under this name: its own, or another one's before it.
+    pub fn kept_file(&self, name: &str) -> Option<File> {
+        let file = self.dir.open_file(file_name(name)).ok()?;
+        file.metadata()
+            .is_ok_and(|meta| meta.is_file())
+            .then_some(file)
+    }
+
+    /// Gives it another name, by which who comes after this process finds what was written. Without one its own will do, where it is
+    /// there still.
+    pub fn keep_file(&self, opened: &Opened) {
+        if !opened.writes {
+            return;
+        }
+        let kept = || {
+            if let Some(kept) = self.kept_file(&opened.name) {
+                if is_same(&kept, &opened.file)? {
+                    return Ok(());
+                }
+            }
+            let last = opened.path.file_name().ok_or(io::ErrorKind::NotFound)?;
+            let parent = opened
+                .path
+                .parent()
+                .filter(|path| !path.as_os_str().is_empty());
+            let from = Dir::open(parent.unwrap_or(Path::new(".")))?;
+            let _ = self.dir.remove_file(NEW);
+            from.link(last, &self.dir, NEW)?;
+            self.dir.rename(NEW, &self.dir, file_name(&opened.name))
+        };
+        if let Err(error) = kept() {
+            let path = opened.path.display();
+            eprintln!(
+                "kumiko checkpoint: {path}: {error}: it has no other name, and is to stay where it is"
+            );
+        }
     }
 
     /// Once more, to be used. A part of it may have been given when it fails.

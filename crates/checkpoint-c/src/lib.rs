@@ -2,17 +2,22 @@
 //! bindings/c/kumiko/kumiko_ckpt.h has it (spec/checkpoint). Any job may link it; `kumiko rpc gen --checkpoint` links it to routines.
 //! This file is where pointers come in; `library` is what is done, `folder` what lies on the disk.
 //!
-//! Not here: open files, threads and sockets of the program, which are its own to bring back.
+//! Not here: threads and sockets of the program, which are its own to bring back.
 
+mod files;
 mod folder;
 mod library;
 
+pub use files::Stream;
 pub use folder::{Bad, Folder, Found, NoFolder};
-pub use library::{BadState, BeginError, Every, FAILURES, Library, Memory};
+pub use library::{BadState, BeginError, Every, FAILURES, Library, Memory, NotResumed};
 
 use kumiko_checkpoint::MARK;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_ulong, c_void};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -84,11 +89,78 @@ fn begin(path: &Path) -> One {
     }
 }
 
-fn sound<T>(told: Result<T, Bad>) -> T {
+fn sound<T>(told: Result<T, NotResumed>) -> T {
     told.unwrap_or_else(|error| {
-        eprintln!("kumiko checkpoint: {error}: it changed while it was read");
+        eprintln!("kumiko checkpoint: {error}");
         std::process::abort()
     })
+}
+
+/// A `FILE` of C's.
+#[derive(Debug)]
+struct Stdio(*mut libc::FILE);
+
+// SAFETY: C locks a stream for each that uses it, from whichever thread.
+unsafe impl Send for Stdio {}
+
+impl Stream for Stdio {
+    fn flush(&self) -> io::Result<()> {
+        // SAFETY: the header asks the program to leave the stream open.
+        match unsafe { libc::fflush(self.0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn place(&self, at: u64) -> io::Result<()> {
+        let at = libc::off_t::try_from(at).map_err(io::Error::other)?;
+        // SAFETY: as above.
+        match unsafe { libc::fseeko(self.0, at, libc::SEEK_SET) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// What fopen(3) opens with. None: that is no mode.
+fn flags_of(mode: &[u8]) -> Option<c_int> {
+    let both = mode.contains(&b'+');
+    let or = |flags| if both { libc::O_RDWR } else { flags };
+    Some(match mode.first()? {
+        b'r' => or(libc::O_RDONLY),
+        b'w' => or(libc::O_WRONLY) | libc::O_CREAT | libc::O_TRUNC,
+        b'a' => or(libc::O_WRONLY) | libc::O_CREAT | libc::O_APPEND,
+        _ => return None,
+    })
+}
+
+/// # Safety
+/// `name` and `path` are texts, or null.
+unsafe fn opened(name: *const c_char, path: *const c_char, flags: c_int) -> io::Result<File> {
+    if name.is_null() || path.is_null() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: the caller gives texts that end with a zero.
+    let [name, path] = [name, path].map(|text| unsafe { CStr::from_ptr(text) });
+    let (name, path) = (
+        name.to_string_lossy(),
+        Path::new(OsStr::from_bytes(path.to_bytes())),
+    );
+    match &mut *one() {
+        One::On(library) => library.open(&name, path, flags),
+        _ => files::open(path, flags),
+    }
+}
+
+/// As C tells what went wrong; stderr has the words where there is no number.
+fn tell(path: *const c_char, error: &io::Error) {
+    if error.raw_os_error().is_none() && !path.is_null() {
+        // SAFETY: it was a text for `opened`.
+        let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
+        eprintln!("kumiko checkpoint: {path} cannot be opened: {error}");
+    }
+    // SAFETY: it is this thread's own number.
+    unsafe { *libc::__errno_location() = error.raw_os_error().unwrap_or(libc::EINVAL) };
 }
 
 /// # Safety
@@ -147,6 +219,58 @@ pub unsafe extern "C" fn kumiko_ckpt_state(
         },
         _ => 0,
     }
+}
+
+/// # Safety
+/// As the header says: `name` and `path` are texts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiko_ckpt_open(
+    name: *const c_char,
+    path: *const c_char,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's duty.
+    match unsafe { opened(name, path, flags) } {
+        Ok(file) => file.into_raw_fd(),
+        Err(error) => {
+            tell(path, &error);
+            -1
+        }
+    }
+}
+
+/// # Safety
+/// As the header says: `name`, `path` and `mode` are texts; the stream stays open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiko_ckpt_fopen(
+    name: *const c_char,
+    path: *const c_char,
+    mode: *const c_char,
+) -> *mut libc::FILE {
+    let opened = || {
+        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+        if mode.is_null() {
+            return Err(invalid());
+        }
+        // SAFETY: the caller gives a text that ends with a zero.
+        let flags = flags_of(unsafe { CStr::from_ptr(mode) }.to_bytes()).ok_or_else(invalid)?;
+        // SAFETY: the caller's duty.
+        let file = unsafe { opened(name, path, flags) }?;
+        // SAFETY: an open file, which is the stream's from here on.
+        let stream = unsafe { libc::fdopen(file.as_raw_fd(), mode) };
+        if stream.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        let _ = file.into_raw_fd();
+        if let One::On(library) = &mut *one() {
+            library.stream(Box::new(Stdio(stream)));
+        }
+        Ok(stream)
+    };
+    opened().unwrap_or_else(|error| {
+        tell(path, &error);
+        std::ptr::null_mut()
+    })
 }
 
 #[unsafe(no_mangle)]

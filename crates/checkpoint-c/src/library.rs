@@ -1,14 +1,17 @@
-//! One program's checkpoints (spec/checkpoint, K30 to K36): what it named, when a safe point becomes a checkpoint, what is copied then.
-//! The program stands still while its dirty pages are copied; a thread writes them. Not here: files (`folder`), pointers of C (`lib`).
+//! One program's checkpoints (spec/checkpoint, K30 to K37): what it named, when a safe point becomes a checkpoint, what is copied then.
+//! The program stands still while its dirty pages are copied; a thread writes them. Not here: where they lie (`folder`), its own files
+//! (`files`), pointers of C (`lib`).
 
+use crate::files::{Opened, Stream, TOLD_BYTES, may_be_named};
 use crate::folder::{Folder, NoFolder};
 use kumiko_checkpoint::{
     Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, OFTEN, State, interval,
 };
 use kumiko_linux::dirty::{Count, Written, page_bytes};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -62,6 +65,15 @@ pub enum BadState {
     Late,
 }
 
+/// Half of it is as it was at the checkpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum NotResumed {
+    #[error("{0}: it changed while it was read")]
+    Memory(#[from] crate::folder::Bad),
+    #[error("{}: {cause}: it cannot be set back", path.display())]
+    File { path: PathBuf, cause: io::Error },
+}
+
 type Writing = JoinHandle<(Vec<u8>, io::Result<Duration>)>;
 
 #[derive(Debug)]
@@ -70,6 +82,7 @@ pub struct Library<M> {
     folder: Arc<Mutex<Folder>>,
     count: Count,
     named: Vec<Named>,
+    files: Vec<Opened>,
     /// None: this kernel or sandbox does not tell what was written, and all is copied each time.
     written: Option<Written>,
     /// It was looked for a checkpoint; its number, or 0.
@@ -100,6 +113,7 @@ impl<M: Memory> Library<M> {
             count: count.map_err(BeginError::Count)?,
             folder: Arc::new(Mutex::new(folder)),
             named: Vec::new(),
+            files: Vec::new(),
             written: Written::open().ok(),
             resumed: None,
             at_resumed: false,
@@ -143,6 +157,32 @@ impl<M: Memory> Library<M> {
         Ok(())
     }
 
+    /// Opens a file of the program's, as open(2) does with these flags; it is a state of this name. What it holds is found out with the
+    /// rest of the states: it is not made empty by then.
+    ///
+    /// # Errors
+    /// As open(2); what is no regular file, and what cannot be named.
+    pub fn open(&mut self, name: &str, path: &Path, flags: i32) -> io::Result<File> {
+        let invalid = |bad: BadState| io::Error::new(io::ErrorKind::InvalidInput, bad);
+        if !may_be_named(name) {
+            return Err(invalid(BadState::Name));
+        }
+        let opened = Opened::new(name, path, flags)?;
+        let file = opened.file.try_clone()?;
+        let start = std::ptr::from_ref(&*opened.told).expose_provenance();
+        self.state(name, start..start + TOLD_BYTES)
+            .map_err(invalid)?;
+        self.files.push(opened);
+        Ok(file)
+    }
+
+    /// What is in front of the file that was opened last.
+    pub fn stream(&mut self, stream: Box<dyn Stream>) {
+        if let Some(opened) = self.files.last_mut() {
+            opened.stream = Some(stream);
+        }
+    }
+
     pub fn frozen(&self) -> Duration {
         self.frozen
     }
@@ -159,14 +199,14 @@ impl<M: Memory> Library<M> {
     /// Puts the newest checkpoint's bytes where they belong, if it was not looked for one before. Its number, or 0.
     ///
     /// # Errors
-    /// Memory was written to, and not all of it could be: the program cannot go on.
-    pub fn resume(&mut self) -> Result<u64, crate::folder::Bad> {
+    /// Memory or files were written to, and not all could be: the program cannot go on.
+    pub fn resume(&mut self) -> Result<u64, NotResumed> {
         if let Some(number) = self.resumed {
             return Ok(number);
         }
         let states = self.states();
         let mut folder = lock(&self.folder);
-        let (found, bad) = folder.find(&states);
+        let (found, bad) = folder.find(&states, &self.files);
         for one in bad {
             eprintln!("kumiko checkpoint: {one}: the one before is taken, if there is one");
         }
@@ -182,6 +222,17 @@ impl<M: Memory> Library<M> {
             self.at_resumed = true;
             self.count.set(self.points);
         }
+        for opened in &self.files {
+            let begun = match &found {
+                Some(_) => opened.set_back(folder.kept_file(&opened.name).as_ref()),
+                None => opened.begin(),
+            };
+            begun.map_err(|cause| NotResumed::File {
+                path: opened.path.clone(),
+                cause,
+            })?;
+            folder.keep_file(opened);
+        }
         let number = found.map_or(0, |found| found.head.number);
         self.resumed = Some(number);
         Ok(number)
@@ -195,7 +246,7 @@ impl<M: Memory> Library<M> {
     ///
     /// # Errors
     /// As [`Library::resume`].
-    pub fn point(&mut self) -> Result<(), crate::folder::Bad> {
+    pub fn point(&mut self) -> Result<(), NotResumed> {
         self.resume()?;
         if std::mem::take(&mut self.at_resumed) {
             return Ok(());
@@ -247,6 +298,13 @@ impl<M: Memory> Library<M> {
 
     fn checkpoint(&mut self) {
         let begun = Instant::now();
+        if let Err(error) = self.files.iter().try_for_each(Opened::tell) {
+            eprintln!(
+                "kumiko checkpoint: none is made, for a file has not all that was written: {error}"
+            );
+            self.since = begun;
+            return;
+        }
         let last = lock(&self.folder).last();
         let mut blocks = self.changed();
         let bytes = |blocks: &[Block]| blocks.iter().map(|block| block.bytes).sum::<u64>();
@@ -275,9 +333,13 @@ impl<M: Memory> Library<M> {
             blocks,
         };
         let folder = Arc::clone(&self.folder);
+        let files = self.files.iter().filter(|one| one.writes);
+        let files: Vec<Arc<File>> = files.map(|one| Arc::clone(&one.file)).collect();
         let write = move || {
             let begun = Instant::now();
-            let told = lock(&folder).write(head, &data);
+            // What it says of files is true of the disk before it is there.
+            let synchronised = files.iter().try_for_each(|file| file.sync_data());
+            let told = synchronised.and_then(|()| lock(&folder).write(head, &data));
             (data, told.map(|()| begun.elapsed()))
         };
         let thread = std::thread::Builder::new().name("checkpoint".to_owned());

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use kumikockpt::{BadState, Every, FAILURES, Library, Own};
+use std::fs::File;
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -111,6 +113,115 @@ fn checkpoints_of_another_program_are_none() {
     other[0] = 1;
     library.point().unwrap();
     assert_eq!(other.iter().map(|one| u64::from(*one)).sum::<u64>(), 1);
+}
+
+/// Both ways, made if need be, empty if the program begins: as `fopen(path, "w+")` opens.
+const NEW: i32 = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+
+/// One life of a program that tells each step in a file: which step it begins at. What stands behind the last checkpoint is to go.
+fn tell_steps(folder: &Path, path: &Path, steps: u64) -> (u64, Library<Own>, File) {
+    let mut library = begin(folder);
+    let mut file = library.open("trace", path, NEW).unwrap();
+    let resumed = library.resume().unwrap();
+    for step in resumed.saturating_sub(1)..resumed.saturating_sub(1) + steps {
+        library.point().unwrap();
+        writeln!(file, "step {step}").unwrap();
+    }
+    (resumed, library, file)
+}
+
+fn lines(steps: u64) -> String {
+    (0..steps).map(|step| format!("step {step}\n")).collect()
+}
+
+#[test]
+fn a_file_goes_on_as_it_was_at_the_checkpoint_also_where_it_has_another_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ckpt, first) = (folder.path().join("ckpt"), folder.path().join("first"));
+    // What lay there before the program began is not its own.
+    std::fs::write(&first, "older").unwrap();
+    let (resumed, ..) = tell_steps(&ckpt, &first, 5);
+    assert_eq!(resumed, 0);
+    assert_eq!(std::fs::read_to_string(&first).unwrap(), lines(5));
+    // The checkpoint is of before the fifth line.
+    let (resumed, _, mut zombie) = tell_steps(&ckpt, &first, 3);
+    assert_eq!(resumed, 5);
+    assert_eq!(std::fs::read_to_string(&first).unwrap(), lines(7));
+    let second = folder.path().join("second");
+    let (resumed, library, file) = tell_steps(&ckpt, &second, 2);
+    assert_eq!(resumed, 7);
+    // Who was before writes to its own.
+    zombie.write_all(b"late").unwrap();
+    assert_eq!(std::fs::read_to_string(&second).unwrap(), lines(8));
+    drop((library, file));
+    std::fs::remove_file(&second).unwrap();
+    let (resumed, ..) = tell_steps(&ckpt, &first, 2);
+    assert_eq!(resumed, 8);
+    assert_eq!(std::fs::read_to_string(&first).unwrap(), lines(9));
+}
+
+#[test]
+fn a_file_is_read_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ckpt, path) = (folder.path().join("ckpt"), folder.path().join("in"));
+    std::fs::write(&path, "abcdef").unwrap();
+    for flags in [libc::O_RDONLY, libc::O_RDWR] {
+        for expected in b"abc" {
+            let mut library = begin(&ckpt.join(flags.to_string()));
+            let mut file = library.open("in", &path, flags).unwrap();
+            library.resume().unwrap();
+            // The first one is that which was resumed at.
+            library.point().unwrap();
+            let mut got = [0];
+            file.read_exact(&mut got).unwrap();
+            assert_eq!(got, [*expected], "{flags}");
+            library.point().unwrap();
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "abcdef");
+}
+
+#[test]
+fn what_says_that_a_file_was_longer_than_it_is_is_no_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ckpt, path) = (folder.path().join("ckpt"), folder.path().join("trace"));
+    let (_, library, file) = tell_steps(&ckpt, &path, 9);
+    drop(library);
+    // Of nine lines seven are left, and a half: eight was the last one's.
+    file.set_len(7 * 7 + 3).unwrap();
+    let (resumed, ..) = tell_steps(&ckpt, &path, 1);
+    assert_eq!(resumed, 8);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), lines(8));
+    std::fs::write(&path, "").unwrap();
+    let (resumed, ..) = tell_steps(&ckpt, &path, 1);
+    assert_eq!(resumed, 0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), lines(1));
+}
+
+#[test]
+fn files_that_cannot_be_named_or_set_back_are_refused_and_are_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    std::fs::write(&path, "kept").unwrap();
+    let mut library = begin(&folder.path().join("ckpt"));
+    for name in ["", "a/b", &"n".repeat(201)] {
+        let refused = library.open(name, &path, NEW).unwrap_err();
+        assert_eq!(refused.to_string(), BadState::Name.to_string(), "{name}");
+    }
+    let missing = library
+        .open("trace", &folder.path().join("none/x"), NEW)
+        .unwrap_err();
+    assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
+    let refused = library
+        .open("trace", Path::new("/dev/null"), libc::O_RDWR)
+        .unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+    library.open("trace", &path, NEW).unwrap();
+    assert!(library.open("trace", &path, NEW).is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
+    library.point().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+    assert!(library.open("late", &path, NEW).is_err());
 }
 
 #[test]

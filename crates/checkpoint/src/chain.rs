@@ -9,6 +9,8 @@ use std::io::{self, Read};
 /// Files of one folder that are looked at, newest first: far more than are kept.
 pub const MOST_FILES: usize = 256;
 
+const FILE_ENDS: &str = ".file";
+
 /// A file's name: `7.whole`, `8.part`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
@@ -30,6 +32,16 @@ impl Name {
         };
         (name.to_string() == text && name.number > 0).then_some(name)
     }
+}
+
+/// The name beside checkpoints of a file that the program named so (spec/checkpoint, K37).
+pub fn file_name(name: &str) -> String {
+    format!("{name}{FILE_ENDS}")
+}
+
+/// Whether it is such a name.
+pub fn is_file_name(text: &str) -> bool {
+    text.len() > FILE_ENDS.len() && text.ends_with(FILE_ENDS)
 }
 
 impl fmt::Display for Name {

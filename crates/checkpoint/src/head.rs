@@ -79,6 +79,8 @@ pub enum BadCheckpoint {
     OtherStates,
     #[error("its states are not the program's")]
     OtherProgram,
+    #[error("the file that is its state {state} has become shorter since")]
+    ShortFile { state: usize },
     #[error("no files of it are there")]
     Missing,
 }

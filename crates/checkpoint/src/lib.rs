@@ -6,7 +6,7 @@ mod criu;
 mod head;
 mod interval;
 
-pub use chain::{Kept, MOST_FILES, Name, apply};
+pub use chain::{Kept, MOST_FILES, Name, apply, file_name, is_file_name};
 pub use criu::{Criu, Kernel, LEAST, LINE_MOST_BYTES, Unfit};
 pub use head::{
     BLOCK_MOST_BYTES, BadCheckpoint, Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, State,

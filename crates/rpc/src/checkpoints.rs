@@ -3,7 +3,7 @@
 //! another name for it in the site's folder, which needs no room and leaves those that are there where they are. Not here: what they are (kumiko-checkpoint), when an attempt follows (`calls`).
 
 use kumiko_call::id::CallId;
-use kumiko_checkpoint::{BadCheckpoint, Kept, MOST_FILES, Name, apply};
+use kumiko_checkpoint::{BadCheckpoint, Kept, MOST_FILES, MOST_STATES, Name, apply, is_file_name};
 use kumiko_linux::Dir;
 use kumiko_linux::dir::Kind;
 use std::fs::DirBuilder;
@@ -86,6 +86,10 @@ impl Checkpoints {
             from => from?,
         };
         let dir = self.of_program(call, program)?;
+        // Before the checkpoints that say how long they are: what is longer is of use to older ones too.
+        for name in files(&from)? {
+            name_also(&from, &dir, &name)?;
+        }
         for name in newest(&from)? {
             name_also(&from, &dir, &name.to_string())?;
         }
@@ -154,8 +158,9 @@ impl Checkpoints {
         job.remove_all(folder_of(call))?;
         job.mkdir(folder_of(call), 0o700)?;
         let to = job.open_dir(folder_of(call))?;
-        for name in newest(&dir)? {
-            dir.link(name.to_string(), &to, name.to_string())?;
+        let checkpoints = newest(&dir)?.into_iter().map(|name| name.to_string());
+        for name in files(&dir)?.into_iter().chain(checkpoints) {
+            dir.link(&name, &to, &name)?;
         }
         leave_points(&to, points(&dir));
         Ok(())
@@ -219,6 +224,17 @@ fn newest(dir: &Dir) -> io::Result<Vec<Name>> {
         .collect();
     names.sort_unstable();
     Ok(names.split_off(names.len().saturating_sub(MOST_FILES)))
+}
+
+/// Files of the program's own, which its checkpoints say how long they are of (spec/checkpoint, K37).
+fn files(dir: &Dir) -> io::Result<Vec<String>> {
+    let entries = dir.list()?.into_iter();
+    let files = entries.filter(|one| one.kind == Kind::File);
+    let names = files.filter_map(|one| one.name.into_string().ok());
+    Ok(names
+        .filter(|name| is_file_name(name))
+        .take(MOST_STATES)
+        .collect())
 }
 
 /// A file of the process's gets its name here too, in the place of another of that name.
@@ -338,6 +354,31 @@ mod tests {
         assert_eq!(left.made, [0; 0]);
         site.checkpoints.erase("7-3").unwrap();
         assert_eq!(site.checkpoints.calls().unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_of_the_programs_goes_along_and_is_not_written_to_by_the_next_process() {
+        let (_folder, mut site) = site();
+        site.made("1.whole", None);
+        let made = site.job.join("7-3.checkpoint");
+        std::fs::write(made.join("trace.file"), "one\n").unwrap();
+        std::fs::write(made.join("other"), "nobody's").unwrap();
+        site.checkpoints.keep(CALL, &site.job, 0, "a").unwrap();
+        site.next_job("second");
+        site.checkpoints.give(CALL, 1, &site.job, "a").unwrap();
+        let given = site.job.join("7-3.checkpoint");
+        let text = |folder: &Path| std::fs::read_to_string(folder.join("trace.file")).unwrap();
+        assert_eq!(text(&given), "one\n");
+        assert!(!given.join("other").exists());
+        // It has one of its own now; the one that was given is as it was.
+        std::fs::write(given.join("new"), "one\ntwo\n").unwrap();
+        std::fs::rename(given.join("new"), given.join("trace.file")).unwrap();
+        assert_eq!(text(&made), "one\n");
+        site.made("2.part", Some(1));
+        site.checkpoints.take(CALL, &site.job, 1, "a").unwrap();
+        site.next_job("third");
+        site.checkpoints.give(CALL, 2, &site.job, "a").unwrap();
+        assert_eq!(text(&site.job.join("7-3.checkpoint")), "one\ntwo\n");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A person with a site and routines at it, and files of NumPy. What the scenarios of GridRPC share.
 #![allow(dead_code)] // each scenario uses a part
 
-use kumiko_e2e::{Person, finish, kumiko, skip, told, until};
+use kumiko_e2e::{Person, finish, kill, kumiko, skip, told, until};
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -264,6 +264,41 @@ impl Caller {
         let notes = std::fs::read_dir(self.person.kumiko_home().join("rpc/calls"));
         assert!(notes.map_or(true, |mut notes| notes.next().is_none()));
     }
+}
+
+/// A routine of the examples that gives each line of a file a number, killed half-way: each line is there once.
+pub fn lines_are_numbered_once(caller: &Caller, routine: &str, pause: &str) {
+    let home = caller.person.home.path();
+    let line = |number: u64| format!("line {}", "x".repeat((number % 7) as usize));
+    let text: String = (0..60).map(|number| line(number) + "\n").collect();
+    std::fs::write(home.join("lines"), text).unwrap();
+    // Python's comes behind the files, C's before.
+    let words = match routine {
+        "walks/number" => [routine, "lines", pause],
+        _ => [routine, pause, "lines"],
+    };
+    let others = caller.pids(&[]);
+    let call = caller.begin(&[&words[..], &["--out", "to=numbered"]].concat());
+    let (folder, _) = caller.checkpoints(20);
+    assert!(folder.join("to.file").exists());
+    kill(caller.routine_pid(&others), "KILL");
+    let result = caller.end(call);
+    let numbered = std::fs::read_to_string(home.join("numbered")).unwrap();
+    let expected: String = (0..60)
+        .map(|number| format!("{number} {}\n", line(number)))
+        .collect();
+    assert_eq!(numbered, expected);
+    let told = match result["told"].is_array() {
+        true => result["told"].clone(),
+        false => ["passed", "of_the_last", "began_at"]
+            .iter()
+            .map(|name| result[name][0].clone())
+            .collect(),
+    };
+    let [all, last, began_at]: [u64; 3] = serde_json::from_value(told).unwrap();
+    assert!(all == 60 && began_at >= 19, "{result}");
+    assert_eq!(last, 60 - (began_at - 1));
+    caller.nothing_is_left();
 }
 
 /// The folder of a library for C: named by KUMIKO_LIB, else that of the programs under test.

@@ -48,6 +48,8 @@ static int kumiko_asks_end, kumiko_told_end;
 #ifndef KUMIKO_CHECKPOINT                   /* made without the library: a safe point is nothing */
 #define KUMIKO_WEAK __attribute__((weak))
 KUMIKO_WEAK int kumiko_ckpt_state(const char *name, void *memory, size_t bytes) { (void)name; (void)memory; (void)bytes; return 0; }
+KUMIKO_WEAK int kumiko_ckpt_open(const char *name, const char *path, int flags) { (void)name; return open(path, flags | O_CLOEXEC, 0666); }
+KUMIKO_WEAK FILE *kumiko_ckpt_fopen(const char *name, const char *path, const char *mode) { (void)name; return fopen(path, mode); }
 KUMIKO_WEAK unsigned long kumiko_ckpt_resumed(void) { return 0; }
 KUMIKO_WEAK void kumiko_ckpt_point(void) {}
 KUMIKO_WEAK void kumiko_ckpt_every(double seconds) { (void)seconds; }

@@ -17,10 +17,11 @@ pub struct PythonSource {
 }
 
 /// What `kumiko.checkpoint` calls of the checkpoint library.
-const CALLED: [&str; 6] = [
+const CALLED: [&str; 7] = [
     "kumiko_ckpt_begin",
     "kumiko_ckpt_end",
     "kumiko_ckpt_every",
+    "kumiko_ckpt_open",
     "kumiko_ckpt_point",
     "kumiko_ckpt_resumed",
     "kumiko_ckpt_state",
