@@ -2,10 +2,9 @@
  * (RNR-94-007, section 2.6): a reduction of the buckets' sizes, then all keys go to their bucket's rank by one exchange
  * of all with all. Simplified: a bucket for each 2^5 values; at the end keys are in order within and between ranks, none is
  * lost (their number and their sum), and each is in its rank's range.
- * Usage: is [S|W|A]: 2^16 keys below 2^11, 2^22 below 2^16, or 2^26 below 2^19. */
+ * Usage: is [S|W|A [ROUNDS]]: 2^16 keys below 2^11, 2^22 below 2^16, or 2^26 below 2^19; ten rounds if not said, 1 to 10,000. */
 #include "kernel.h"
 
-#define ROUNDS 10
 #define SHIFT 5
 
 static void first_places(const int *sizes, int *places, int count) {
@@ -14,6 +13,11 @@ static void first_places(const int *sizes, int *places, int count) {
 
 int main(int count, char **words) {
     char class = begin(&count, &words);
+    int rounds = count > 2 ? atoi(words[2]) : 10;
+    if (rounds < 1 || rounds > 10000) {
+        if (rank == 0) fprintf(stderr, "%s: %s: 1 to 10000 rounds\n", words[0], words[2]);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     long long all = 1LL << by_class(class, 16, 22, 26);
     int highest = 1 << by_class(class, 11, 16, 19), buckets = highest >> SHIFT;
     long long from = part_of(all, rank, ranks), to = part_of(all, rank + 1, ranks);
@@ -34,7 +38,7 @@ int main(int count, char **words) {
 
     MPI_Barrier(MPI_COMM_WORLD);
     double began = MPI_Wtime();
-    for (resumed(); round <= ROUNDS; round++) {
+    for (resumed(); round <= rounds; round++) {
         safe_point();
         /* Keys change between rounds, so that none can be saved. */
         if (mine > round) keys[round] = round, keys[mine - round] = highest - round;

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 const PART: &str = "1 % written since";
 const WHOLE: &str = "the first, whole";
+const AHEAD: &str = "the first, whole, of a program that goes on";
 const FORK: &str = "fork() of the same process";
 /// Of the pages.
 const SHARE: &str = "0.01";
@@ -50,11 +51,15 @@ impl Program {
     }
 
     fn run(&self, mib: u32, parts: usize) -> Result<Ran, Failure> {
+        self.run_with(mib, &parts.to_string(), parts)
+    }
+
+    fn run_with(&self, mib: u32, word: &str, parts: usize) -> Result<Ran, Failure> {
         guard::go_on();
         let checkpoints = tempfile::tempdir_in(self.folder.path())
             .map_err(|error| Failure::said("making a folder for checkpoints", &error))?;
         let mut program = Command::new(&self.path);
-        program.args([&mib.to_string(), SHARE, &parts.to_string()]);
+        program.args([&mib.to_string(), SHARE, word]);
         program.env("KUMIKO_CHECKPOINT", checkpoints.path());
         let output = wait::output(&mut program, wait::SAMPLE_WITHIN)?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -100,8 +105,12 @@ pub fn freeze(bench: &Bench) -> Row {
                 row.series(name, Unit::Seconds).push(took.frozen);
                 row.series(FORK, Unit::Seconds).push(took.fork);
             }
+            let first = program.run_with(GIB, "ahead", 0)?;
+            let longest = first.took.iter().map(|took| took.frozen);
+            row.series(AHEAD, Unit::Seconds).extend(longest);
         }
         row.note("Pages to write to are drawn at random; a thread writes the file while the program goes on.");
+        row.note("Those of a program that has a checkpoint at each safe point, and so waits for it; of another one the first is written while it goes on, and what it writes to meanwhile is copied.");
         row.note("fork() is what a copy on writing begins with; its writer would have the process' memory twice.");
         Ok(())
     })

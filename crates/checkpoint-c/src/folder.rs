@@ -28,6 +28,24 @@ pub struct Found {
     pub head: Head,
 }
 
+/// One that has no name yet. Who is behind it looks at its sums last.
+#[derive(Debug)]
+pub struct Draft {
+    pub file: File,
+    head: Head,
+    data_at: u64,
+    /// Of each state, behind that.
+    starts: Vec<u64>,
+}
+
+impl Draft {
+    /// Where a state's byte stands in the file.
+    pub fn at(&self, state: usize, offset: u64) -> u64 {
+        let start = self.starts.get(state).copied().unwrap_or(0);
+        self.data_at + start + offset
+    }
+}
+
 /// A file that is not there in a sound state.
 #[derive(Debug, thiserror::Error)]
 #[error("checkpoint {name}: {cause}")]
@@ -202,10 +220,7 @@ impl Folder {
     pub fn write(&mut self, mut head: Head, data: &[u8]) -> io::Result<()> {
         let mut rest = data;
         for block in &mut head.blocks {
-            let bytes = usize::try_from(block.bytes).unwrap_or(usize::MAX);
-            let (one, behind) = rest
-                .split_at_checked(bytes)
-                .ok_or(io::ErrorKind::InvalidInput)?;
+            let (one, behind) = split(rest, block)?;
             block.sum = sum(one);
             rest = behind;
         }
@@ -244,19 +259,18 @@ impl Folder {
         Ok(())
     }
 
-    /// A whole in the place of the newest parts, which stay until the next one.
-    fn compact(&mut self) -> io::Result<()> {
-        let Some((name, newest)) = self.kept.heads.last_key_value() else {
-            return Ok(());
-        };
-        let Some(chain) = self.kept.chains(name.number).into_iter().next() else {
-            return Ok(());
-        };
-        let mut head = Head {
+    /// A whole that is written piece by piece, at the end of all.
+    pub fn draft(&self, states: Vec<State>) -> io::Result<Draft> {
+        self.draft_of(Head {
+            number: self.last() + 1,
             base: None,
+            points: 0,
+            states,
             blocks: Vec::new(),
-            ..newest.clone()
-        };
+        })
+    }
+
+    fn draft_of(&self, mut head: Head) -> io::Result<Draft> {
         let (mut starts, mut at) = (Vec::new(), 0);
         for (number, state) in head.states.iter().enumerate() {
             starts.push(at);
@@ -265,14 +279,23 @@ impl Folder {
         }
         // Sums do not change its length.
         let data_at = head.to_bytes().len() as u64;
-        let file = self.new_file()?;
-        self.read(&chain, |_, block, bytes| {
-            let start = starts.get(block.state).copied().unwrap_or(0);
-            Ok(file.write_all_at(bytes, data_at + start + block.offset)?)
+        Ok(Draft {
+            file: self.new_file()?,
+            head,
+            data_at,
+            starts,
         })
-        .map_err(io::Error::other)?;
+    }
+
+    /// All of it is written: what was read of it has the sums that it gets.
+    fn finish(&mut self, draft: Draft) -> io::Result<()> {
+        let Draft {
+            file,
+            mut head,
+            data_at: mut at,
+            ..
+        } = draft;
         let mut buffer = Vec::new();
-        let mut at = data_at;
         for block in &mut head.blocks {
             buffer.resize(usize::try_from(block.bytes).unwrap_or(usize::MAX), 0);
             file.read_exact_at(&mut buffer, at)?;
@@ -283,11 +306,62 @@ impl Folder {
         self.put(&file, head)
     }
 
+    /// The blocks are what has changed since it was written; they stand in `data` one behind the other. Afterwards it is on the disk.
+    pub fn write_over(
+        &mut self,
+        mut draft: Draft,
+        points: u64,
+        blocks: &[Block],
+        data: &[u8],
+    ) -> io::Result<()> {
+        let mut rest = data;
+        for block in blocks {
+            let (one, behind) = split(rest, block)?;
+            draft
+                .file
+                .write_all_at(one, draft.at(block.state, block.offset))?;
+            rest = behind;
+        }
+        draft.head.points = points;
+        self.finish(draft)?;
+        for name in self.kept.may_go() {
+            self.remove(name);
+        }
+        Ok(())
+    }
+
+    /// A whole in the place of the newest parts, which stay until the next one.
+    fn compact(&mut self) -> io::Result<()> {
+        let Some((name, newest)) = self.kept.heads.last_key_value() else {
+            return Ok(());
+        };
+        let Some(chain) = self.kept.chains(name.number).into_iter().next() else {
+            return Ok(());
+        };
+        let draft = self.draft_of(Head {
+            base: None,
+            blocks: Vec::new(),
+            ..newest.clone()
+        })?;
+        self.read(&chain, |_, block, bytes| {
+            let at = draft.at(block.state, block.offset);
+            Ok(draft.file.write_all_at(bytes, at)?)
+        })
+        .map_err(io::Error::other)?;
+        self.finish(draft)
+    }
+
     /// The newest.
     pub fn last(&self) -> u64 {
         let last = self.kept.heads.last_key_value();
         last.map_or(0, |(name, _)| name.number)
     }
+}
+
+fn split<'a>(data: &'a [u8], block: &Block) -> io::Result<(&'a [u8], &'a [u8])> {
+    let bytes = usize::try_from(block.bytes).unwrap_or(usize::MAX);
+    let both = data.split_at_checked(bytes);
+    both.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 fn open(dir: &Dir, name: Name) -> io::Result<impl Read + use<>> {

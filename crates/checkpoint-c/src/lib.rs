@@ -25,8 +25,10 @@ use std::time::Duration;
 
 /// Memory by address. It is the program's duty, said in the header, that what it names stays there, and that nobody writes to it while
 /// it is at a safe point.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Own(());
+
+const SAVED_AT_ONCE_BYTES: usize = 8 << 20;
 
 impl Own {
     /// # Safety
@@ -42,6 +44,29 @@ impl Memory for Own {
         // SAFETY: the library asks for parts of named ranges alone, which `Own::new`'s caller keeps readable.
         let bytes = unsafe { std::slice::from_raw_parts(range.start as *const u8, range.len()) };
         to.extend_from_slice(bytes);
+    }
+
+    fn save(&self, range: Range<usize>, to: &File, at: u64) -> io::Result<()> {
+        let (mut start, mut at) = (range.start, at);
+        while start < range.end {
+            let most = (range.end - start).min(SAVED_AT_ONCE_BYTES);
+            let offset = libc::off_t::try_from(at).map_err(io::Error::other)?;
+            // SAFETY: the kernel reads parts of named ranges alone, which `Own::new`'s caller keeps readable; whatever is written there
+            // meanwhile, it is bytes.
+            let wrote =
+                unsafe { libc::pwrite(to.as_raw_fd(), start as *const c_void, most, offset) };
+            match usize::try_from(wrote) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(wrote) => (start, at) = (start + wrote, at + wrote as u64),
+                Err(_) => {
+                    let error = io::Error::last_os_error();
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, at: usize, bytes: &[u8]) {

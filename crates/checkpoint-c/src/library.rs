@@ -3,9 +3,9 @@
 //! (`files`), pointers of C (`lib`).
 
 use crate::files::{Opened, Stream, TOLD_BYTES, may_be_named};
-use crate::folder::{Folder, NoFolder};
+use crate::folder::{Draft, Folder, NoFolder};
 use kumiko_checkpoint::{
-    Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, OFTEN, State, interval,
+    Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, State, expected_cost, interval,
 };
 use kumiko_linux::dirty::{Count, Written, page_bytes};
 use std::fs::File;
@@ -18,12 +18,16 @@ use std::time::{Duration, Instant};
 
 /// Smaller memory is copied each time: less than asking what was written costs.
 const WATCH_LEAST_BYTES: usize = 64 << 10;
+/// The first one of more memory is written before the program stands still for it.
+const AHEAD_LEAST_BYTES: u64 = 4 << 20;
 /// When nobody says how often something dies here: once a day, as places in a shared pool do.
 pub const FAILURES: Duration = Duration::from_secs(24 * 3600);
 
 /// Copies memory that the program named, and puts it back. What makes it sound is said where pointers are (`lib`).
-pub trait Memory: Send {
+pub trait Memory: Clone + Send + 'static {
     fn copy(&self, range: Range<usize>, to: &mut Vec<u8>);
+    /// The program may be writing to it: then any of what was there is taken.
+    fn save(&self, range: Range<usize>, to: &File, at: u64) -> io::Result<()>;
     fn put(&self, at: usize, bytes: &[u8]);
 }
 
@@ -76,6 +80,9 @@ pub enum NotResumed {
 
 type Writing = JoinHandle<(Vec<u8>, io::Result<Duration>)>;
 
+/// A whole that is written while the program goes on; what it writes to meanwhile is written over it.
+type Ahead = JoinHandle<io::Result<(Draft, Duration)>>;
+
 #[derive(Debug)]
 pub struct Library<M> {
     memory: M,
@@ -95,6 +102,9 @@ pub struct Library<M> {
     /// The next one is whole: there is none, or the last one failed.
     whole: bool,
     writing: Option<(Writing, Duration)>,
+    ahead: Option<(Ahead, Duration)>,
+    /// The program writes to most of its memory in between: that is sooner copied at once.
+    rewrites: bool,
     /// Of the last one: how long the program stood still, and the thread wrote.
     cost: Option<Duration>,
     since: Instant,
@@ -122,6 +132,8 @@ impl<M: Memory> Library<M> {
             failures,
             whole: true,
             writing: None,
+            ahead: None,
+            rewrites: false,
             cost: None,
             since: Instant::now(),
             begun: Instant::now(),
@@ -253,24 +265,106 @@ impl<M: Memory> Library<M> {
         }
         self.points += 1;
         self.count.set(self.points);
-        if !self.named.is_empty() && self.is_due() {
-            self.checkpoint();
+        if let Some((ahead, freeze)) = self.ahead.take() {
+            match ahead.is_finished() {
+                true => self.write_over(ahead, freeze),
+                false => self.ahead = Some((ahead, freeze)),
+            }
+        } else if !self.named.is_empty() && self.is_due() {
+            match self.whole && self.may_begin_ahead() {
+                true => self.begin_ahead(),
+                false => self.checkpoint(),
+            }
         }
         Ok(())
     }
 
-    fn is_due(&mut self) -> bool {
-        let after = match self.every {
+    fn after(&self) -> Duration {
+        match self.every {
             Every::Fixed(every) => every,
-            Every::Measured => self.cost.map_or(OFTEN, |cost| {
+            Every::Measured => {
+                let cost = self.cost.unwrap_or(expected_cost(self.all_bytes()));
                 interval(cost, self.failures, self.begun.elapsed())
-            }),
-        };
-        if self.since.elapsed() < after {
-            return false;
+            }
         }
-        // The program never waits for the disk, unless it asked to.
-        self.collect(after.is_zero())
+    }
+
+    fn is_due(&mut self) -> bool {
+        let after = self.after();
+        // The program never waits for the disk, unless it asked to. What the last one cost may be known only now.
+        self.since.elapsed() >= after
+            && self.collect(after.is_zero())
+            && self.since.elapsed() >= self.after()
+    }
+
+    fn all_bytes(&self) -> u64 {
+        self.named.iter().map(|one| one.state.bytes).sum()
+    }
+
+    fn may_begin_ahead(&self) -> bool {
+        let waits = matches!(self.every, Every::Fixed(every) if every.is_zero());
+        !waits && !self.rewrites && self.written.is_some() && self.all_bytes() >= AHEAD_LEAST_BYTES
+    }
+
+    /// From here on it is told what the program writes to; all that is watched is written to the disk meanwhile.
+    fn begin_ahead(&mut self) {
+        let begun = Instant::now();
+        self.changed();
+        let draft = lock(&self.folder).draft(self.states());
+        let memory = self.memory.clone();
+        let watched: Vec<(usize, u64, Range<usize>)> = (self.named.iter().enumerate())
+            .filter_map(|(number, one)| {
+                let watched = one.watched.clone()?;
+                Some((number, (watched.start - one.at.start) as u64, watched))
+            })
+            .collect();
+        let write = move || {
+            let begun = Instant::now();
+            let draft = draft?;
+            for (state, offset, range) in watched {
+                memory.save(range, &draft.file, draft.at(state, offset))?;
+            }
+            Ok((draft, begun.elapsed()))
+        };
+        let thread = std::thread::Builder::new().name("checkpoint".to_owned());
+        match thread.spawn(write) {
+            Ok(ahead) => self.ahead = Some((ahead, begun.elapsed())),
+            Err(error) => eprintln!("kumiko checkpoint: no thread to write it: {error}"),
+        }
+        self.since = Instant::now();
+    }
+
+    /// The program stands still while what it wrote to since is copied: the whole is of this safe point.
+    fn write_over(&mut self, ahead: Ahead, before: Duration) {
+        let begun = Instant::now();
+        let (draft, took) = match ahead.join() {
+            Ok(Ok(ahead)) => ahead,
+            Ok(Err(error)) => return self.not_written(&error),
+            Err(_) => return self.not_written(&io::ErrorKind::Other.into()),
+        };
+        if let Err(error) = self.files.iter().try_for_each(Opened::tell) {
+            return self.not_written(&error);
+        }
+        let blocks = self.changed();
+        let changed: u64 = blocks.iter().map(|block| block.bytes).sum();
+        if changed >= self.all_bytes() / 2 {
+            self.rewrites = true;
+            return self.checkpoint();
+        }
+        let data = self.copied(&blocks);
+        let points = self.points;
+        self.write(
+            before + took,
+            begun,
+            move |folder, data| folder.write_over(draft, points, &blocks, data),
+            data,
+        );
+    }
+
+    fn not_written(&mut self, error: &io::Error) {
+        eprintln!("kumiko checkpoint: it cannot be written, and is tried again: {error}");
+        self.whole = true;
+        self.since = Instant::now();
     }
 
     /// False: the last one is being written still.
@@ -288,10 +382,7 @@ impl<M: Memory> Library<M> {
         self.buffer = buffer;
         match told {
             Ok(wrote) => self.cost = Some(freeze + wrote),
-            Err(error) => {
-                eprintln!("kumiko checkpoint: it cannot be written, and is tried again: {error}");
-                self.whole = true;
-            }
+            Err(error) => self.not_written(&error),
         }
         true
     }
@@ -299,32 +390,18 @@ impl<M: Memory> Library<M> {
     fn checkpoint(&mut self) {
         let begun = Instant::now();
         if let Err(error) = self.files.iter().try_for_each(Opened::tell) {
-            eprintln!(
-                "kumiko checkpoint: none is made, for a file has not all that was written: {error}"
-            );
-            self.since = begun;
-            return;
+            return self.not_written(&error);
         }
         let last = lock(&self.folder).last();
         let mut blocks = self.changed();
         let bytes = |blocks: &[Block]| blocks.iter().map(|block| block.bytes).sum::<u64>();
-        let all: u64 = self.named.iter().map(|one| one.state.bytes).sum();
+        let all = self.all_bytes();
         // A part that is most of it, or more than a part may be, is no saving.
         if self.whole || bytes(&blocks) >= all / 2 || blocks.len() > MOST_BLOCKS {
             let whole = |(number, one): (usize, &Named)| Block::cut(number, 0..one.state.bytes);
             blocks = self.named.iter().enumerate().flat_map(whole).collect();
         }
         let is_whole = bytes(&blocks) == all;
-        let mut data = std::mem::take(&mut self.buffer);
-        data.clear();
-        for block in &blocks {
-            if let Some(one) = self.named.get(block.state) {
-                let offset = usize::try_from(block.offset).unwrap_or(usize::MAX);
-                let bytes = usize::try_from(block.bytes).unwrap_or(usize::MAX);
-                let start = one.at.start + offset;
-                self.memory.copy(start..start + bytes, &mut data);
-            }
-        }
         let head = Head {
             number: last + 1,
             base: (!is_whole).then_some(last),
@@ -332,6 +409,39 @@ impl<M: Memory> Library<M> {
             states: self.states(),
             blocks,
         };
+        let data = self.copied(&head.blocks);
+        self.write(
+            Duration::ZERO,
+            begun,
+            |folder, data| folder.write(head, data),
+            data,
+        );
+    }
+
+    /// The blocks' bytes, one behind the other.
+    fn copied(&mut self, blocks: &[Block]) -> Vec<u8> {
+        let mut data = std::mem::take(&mut self.buffer);
+        data.clear();
+        for block in blocks {
+            if let Some(one) = self.named.get(block.state) {
+                let offset = usize::try_from(block.offset).unwrap_or(usize::MAX);
+                let bytes = usize::try_from(block.bytes).unwrap_or(usize::MAX);
+                let start = one.at.start + offset;
+                self.memory.copy(start..start + bytes, &mut data);
+            }
+        }
+        data
+    }
+
+    /// All is copied that the program may write to: it goes on, a thread does the rest. `begun` is when it stood still, `before` what the
+    /// checkpoint took until then.
+    fn write(
+        &mut self,
+        before: Duration,
+        begun: Instant,
+        write: impl FnOnce(&mut Folder, &[u8]) -> io::Result<()> + Send + 'static,
+        data: Vec<u8>,
+    ) {
         let folder = Arc::clone(&self.folder);
         let files = self.files.iter().filter(|one| one.writes);
         let files: Vec<Arc<File>> = files.map(|one| Arc::clone(&one.file)).collect();
@@ -339,22 +449,21 @@ impl<M: Memory> Library<M> {
             let begun = Instant::now();
             // What it says of files is true of the disk before it is there.
             let synchronised = files.iter().try_for_each(|file| file.sync_data());
-            let told = synchronised.and_then(|()| lock(&folder).write(head, &data));
+            let told = synchronised.and_then(|()| write(&mut lock(&folder), &data));
             (data, told.map(|()| begun.elapsed()))
         };
         let thread = std::thread::Builder::new().name("checkpoint".to_owned());
-        let freeze = begun.elapsed();
+        self.frozen = begun.elapsed();
         match thread.spawn(write) {
             Ok(writing) => {
                 self.whole = false;
-                self.writing = Some((writing, freeze));
+                self.writing = Some((writing, before + self.frozen));
             }
             Err(error) => {
                 self.whole = true;
                 eprintln!("kumiko checkpoint: no thread to write it: {error}");
             }
         }
-        self.frozen = freeze;
         self.since = Instant::now();
         if matches!(self.every, Every::Fixed(every) if every.is_zero()) {
             self.collect(true);
@@ -391,6 +500,10 @@ impl<M: Memory> Library<M> {
 
     /// Nothing is checkpointed any more; the last one is on the disk.
     pub fn end(&mut self) {
+        // One that was begun is none.
+        if let Some((ahead, _)) = self.ahead.take() {
+            let _ = ahead.join();
+        }
         self.collect(true);
         if let Some(written) = &self.written {
             for watched in self.named.iter().filter_map(|one| one.watched.as_ref()) {

@@ -80,6 +80,70 @@ fn a_program_that_dies_again_and_again_finds_what_it_had_at_its_last_safe_point(
     assert!(points > 50, "{points}");
 }
 
+/// As it is after so many steps, each of which writes to ten places, or to each page.
+fn step(memory: &mut [u8], number: u64, all: bool) {
+    let mut chance = Chance(number + 1);
+    for _ in 0..10 {
+        memory[chance.below(BIG_BYTES)] = u8::try_from(number % 251).unwrap();
+    }
+    if all {
+        for page in memory.chunks_mut(4096) {
+            page[0] = page[0].wrapping_add(1);
+        }
+    }
+}
+
+const BIG_BYTES: usize = 16 << 20;
+
+#[test]
+fn a_whole_is_of_one_safe_point_though_the_program_writes_to_its_memory_while_that_is_written() {
+    for all in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut expected, mut expected_steps) = (vec![0u8; BIG_BYTES], 0);
+        for life in 0..3 {
+            let mut memory = vec![0u8; BIG_BYTES + 1];
+            // Its ends share their pages with other things.
+            let memory = &mut memory[1..];
+            let mut steps = [0u8; 8];
+            let mut library = begin(folder.path());
+            library.every(Every::Fixed(Duration::from_millis(1)));
+            library.state("memory", range(memory)).unwrap();
+            library.state("steps", range(&mut steps)).unwrap();
+            let before = library.resume().unwrap();
+            let first = u64::from_le_bytes(steps);
+            assert!((life > 0) == (first > 0), "{life} {first}");
+            while expected_steps < first {
+                step(&mut expected, expected_steps, all);
+                expected_steps += 1;
+            }
+            assert!(
+                memory == &expected[..],
+                "all {all}, life {life}: not as after {first} steps"
+            );
+            let whole = || {
+                let entries = std::fs::read_dir(folder.path()).unwrap();
+                let names = entries.map(|one| one.unwrap().file_name().into_string().unwrap());
+                let number = |name: String| name.strip_suffix(".whole")?.parse::<u64>().ok();
+                names.filter_map(number).max() > Some(before)
+            };
+            let mut after = 0;
+            while after < 5 {
+                let number = u64::from_le_bytes(steps);
+                assert!(
+                    number < first + 10_000,
+                    "all {all}, life {life}: no whole is made"
+                );
+                step(memory, number, all);
+                steps = (number + 1).to_le_bytes();
+                library.point().unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+                after += u32::from(whole());
+            }
+            library.end();
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_named_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,6 +16,11 @@ const LOST_PARTS: u32 = 10;
 /// And checkpoints for that no more than one part in so many of the time.
 const COST_PARTS: u32 = 100;
 
+/// Of so many bytes, as long as none was made: a second for each GB, to be summed and to come to a disk.
+pub fn expected_cost(bytes: u64) -> Duration {
+    Duration::from_nanos(bytes)
+}
+
 /// Time between two, of which each costs `cost`, where something dies once in `failures` on average, of a program that has
 /// computed for `computed`.
 pub fn interval(cost: Duration, failures: Duration, computed: Duration) -> Duration {
@@ -42,6 +47,19 @@ mod tests {
         check(1000, Duration::from_secs(60), 10);
         check(3_600_000, day, 3600);
         check(1000, Duration::MAX, 3600);
+    }
+
+    #[test]
+    fn the_first_one_costs_a_hundredth_of_the_time_until_then() {
+        let check = |bytes, expected_ms: u128| {
+            let day = Duration::from_secs(86_400);
+            let found = interval(expected_cost(bytes), day, Duration::ZERO);
+            assert_eq!(found.as_millis(), expected_ms, "{bytes} bytes");
+        };
+        check(100, 1000);
+        check(20_000_000, 2000);
+        check(1 << 30, 107_374);
+        check(1 << 40, 3_600_000);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub use head::{
     BLOCK_MOST_BYTES, BadCheckpoint, Block, Head, MOST_BLOCKS, MOST_STATES, NAME_MOST_BYTES, State,
     sum, sum_of,
 };
-pub use interval::{FAILURES_VARIABLE, MOST, OFTEN, interval};
+pub use interval::{FAILURES_VARIABLE, MOST, OFTEN, expected_cost, interval};
 
 /// A program that links the library has these bytes (spec/checkpoint, K40).
 pub const MARK: [u8; 28] = *b"kumiko checkpoint library 1\n";
