@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-/// It hangs at its step 40, if it began at the beginning.
+/// It hangs at its step 40, if it began at the beginning. Each step is told in a file.
 const PROGRAM: &str = r#"
 #include "kumiko_ckpt.h"
 #include <stdio.h>
@@ -19,15 +19,19 @@ const PROGRAM: &str = r#"
 int main(void) {
     long i = 0;
     kumiko_ckpt_state("i", &i, sizeof i);
+    FILE *trace = kumiko_ckpt_fopen("trace", "trace", "w");
     kumiko_ckpt_every(0);
     unsigned long resumed = kumiko_ckpt_resumed();
     long first = i;
     for (; i < 100; i++) {
         kumiko_ckpt_point();
         while (i == 40 && first == 0) {
+            fprintf(trace, "lost");
+            fflush(trace);
             fclose(fopen("hangs", "w"));
             pause();
         }
+        fprintf(trace, "%ld\n", i);
     }
     printf("%s %ld\n", resumed ? "resumed" : "begun", i - first);
     return 0;
@@ -79,6 +83,16 @@ fn a_job_that_migrates_goes_on_from_its_newest_checkpoint() {
     let steps = said.trim().strip_prefix("resumed ");
     let steps: u64 = steps.unwrap_or_else(|| panic!("{said}")).parse().unwrap();
     assert!([60, 61].contains(&steps), "{said}");
+    let trace = person
+        .kumiko_home()
+        .join("state/jobs")
+        .join(&job)
+        .join("trace");
+    let trace = std::fs::read_to_string(trace).unwrap();
+    assert_eq!(
+        trace,
+        (0..100).map(|step| format!("{step}\n")).collect::<String>()
+    );
     let why = person.ok(["job", "explain", &job]);
     let words = "its owner has it migrate: attempt 1 is told to end";
     assert!(why.contains(words), "{why}");
