@@ -135,6 +135,26 @@ fn every_kind_of_argument_goes_in_and_comes_back() {
         &["samples/measure", ""],
         json!({"length": [0], "first": [0]}),
     );
+    // Of texts too only what travels.
+    let words = r#"[["no", "no"], ["ab", null], ["no", null], ["", "組子"]]"#;
+    let lengths = json!({"lengths": [-1, -1, 2, -1, -1, -1, 0, 6]});
+    check(&["samples/measure_all", words], lengths.clone());
+    check(&["samples/measure_all", "4", "2", words], lengths);
+    let words: Vec<[String; 1]> = (0..20_000)
+        .map(|number| ["x".repeat(number % 90)])
+        .collect();
+    let words = caller.file("words.json", &serde_json::to_vec(&words).unwrap());
+    let back = caller.call(&["samples/measure_all", &words]);
+    let back: Vec<i64> = serde_json::from_value(back["lengths"].clone()).unwrap();
+    assert_eq!(back.len(), 20_000);
+    for (number, length) in back.iter().enumerate() {
+        let expected = if number % 2 == 1 {
+            number as i64 % 90
+        } else {
+            -1
+        };
+        assert_eq!(*length, expected, "{number}");
+    }
     check(
         &[
             "samples/widths",
@@ -189,6 +209,24 @@ fn what_cannot_be_called_is_said_and_what_crashes_is_not_tried_for_ever() {
         "takes 2 arguments (n, x), and 0 are given",
     );
     check(&["samples/measure", "@x.npy", "1"], 2, "takes 1 arguments");
+    for (words, expected) in [
+        ("word", "it takes texts, as [\"a\", null]"),
+        ("[1]", "1 is there, and it takes a list"),
+        ("[[1]]", "1 is there, and it takes a text or null"),
+        (r#"[["a"], ["b", "c"]]"#, "different lengths"),
+    ] {
+        check(&["samples/measure_all", words], 2, expected);
+    }
+    check(
+        &["samples/measure_all", "5", "1", r#"[["a"]]"#],
+        1,
+        "words: 1 texts are given, and by its sizes it has 2",
+    );
+    check(
+        &["samples/measure_all", r#"[["a"], ["b\u0000"]]"#],
+        1,
+        "a text has no zero byte",
+    );
     check(&["samples/crash", "one"], 2, "is not a number");
     check(&["samples/crash", "99999999999"], 1, "does not fit");
     let x = caller.file("x.npy", &npy(&[3], &[1., 2., 3.]));

@@ -40,6 +40,7 @@ fn the_example_of_the_c_interface_solves_waits_cancels_and_is_told_its_errors() 
         "dgesv: info 0, x 1.000 2.000 3.000\n",
         "measure: 6 k\n",
         "NULL: -1\n",
+        "measure_all: -1 2 -1 -1\n",
         "pi: 3.1",
     ] {
         assert!(said.contains(line), "{said}");

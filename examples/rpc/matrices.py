@@ -47,6 +47,12 @@ def letters(text: str, more: Path, counts: Out["int64", "26"]) -> int:
     return len(both)
 
 
+@kumiko.routine
+def lengths(words: Array[str, "n", "m"]) -> Array["int64", "n", "m"]:
+    """How long each text is; -1 if there is none."""
+    return numpy.array([[-1 if word is None else len(word) for word in row] for row in words], "int64").reshape(len(words), -1)
+
+
 calls = 0
 
 

@@ -28,7 +28,7 @@ static void solve(grpc_function_handle_t *handle) {
 }
 
 int main(void) {
-    grpc_function_handle_t garbage, dgesv, trial, slow, text;
+    grpc_function_handle_t garbage, dgesv, trial, slow, text, texts;
     memset(&garbage, 0x5a, sizeof garbage);
     /* Before anything else, whatever is given. */
     CHECK(grpc_call(&garbage, 1), GRPC_NOT_INITIALIZED);
@@ -57,6 +57,12 @@ int main(void) {
     printf("measure: %d %c\n", length, first[0]);
     CHECK(grpc_call(&text, NULL, &length, first), GRPC_NO_ERROR);
     printf("measure of NULL: %d\n", length);
+    char *words[] = {"no", "ab", "no", NULL};
+    long lengths[4];
+    CHECK(grpc_function_handle_default(&texts, "samples/measure_all"), GRPC_NO_ERROR);
+    CHECK(grpc_call(&texts, 4, 1, words, lengths), GRPC_NO_ERROR);
+    printf("measure_all: %ld %ld %ld %ld\n", lengths[0], lengths[1], lengths[2], lengths[3]);
+    CHECK(grpc_call(&texts, 4, 1, NULL, lengths), GRPC_RPC_REFUSED);
 
     /* A farm. */
     grpc_sessionid_t ids[8], id;

@@ -51,6 +51,8 @@ class _Arrays(type):
         if numpy is None:
             raise TypeError("arrays need numpy, which this Python does not have")
         dtype, *sizes = words if isinstance(words, tuple) else (words,)
+        if dtype is str and sizes and cls._mode == IN:
+            return typing.Annotated[str, _Shape(IN, tuple(str(size) for size in sizes))]
         if not sizes:
             raise TypeError(f'{cls.__name__}[{dtype!r}] has no sizes: write {cls.__name__}["float64", "n"]')
         return typing.Annotated[numpy.dtype(dtype).type, _Shape(cls._mode, tuple(str(size) for size in sizes))]
@@ -58,7 +60,8 @@ class _Arrays(type):
 
 class Array(metaclass=_Arrays):
     """An array, `Array["float64", "n", "n"]`: what goes in, and what a function returns. A size is a number, a name, or an expression
-    of names; the same name is the same size everywhere. A name that no argument has is told by the arrays."""
+    of names; the same name is the same size everywhere. A name that no argument has is told by the arrays. `Array[str, "n"]` is a list of
+    texts, some of which may be None; it goes in alone."""
 
     _mode = IN
 
@@ -78,7 +81,7 @@ class Out(metaclass=_Arrays):
 
 class Formal:
     """One argument or one part of a result. `role`: told (by an array, so the function does not take it), taken or returned; `kind`:
-    number, array, text, file or callback, which has formals of its own; `dtype`: numpy's name; `plain`: Python's own number."""
+    number, array, text, texts, file or callback, which has formals of its own; `dtype`: numpy's name; `plain`: Python's own number."""
 
     def __init__(self, role, name, mode, kind, dtype=None, sizes=(), plain=False, formals=()):
         self.role, self.name, self.mode, self.kind = role, name, mode, kind
@@ -87,6 +90,8 @@ class Formal:
     def idl(self):
         if self.kind in ("text", "file"):
             return f"{self.mode} {'string' if self.kind == 'text' else 'filename'} {self.name}"
+        if self.kind == "texts":
+            return f"{self.mode} string {self.name}" + "".join(f"[{size}]" for size in self.sizes)
         if self.kind == "callback":
             return f"{self.name}({', '.join(formal.idl() for formal in self.formals)})"
         return f"{self.mode} {_WORDS[self.dtype]} {self.name}" + "".join(f"[{size}]" for size in self.sizes)
@@ -214,6 +219,8 @@ def _formal(what, role, name, hint):
         return Formal(role, name, OUT, "array", dtype, ("1",))
     if dtype in _WORDS:
         return Formal(role, name, IN, "number", dtype, plain=plain)
+    if element is str and not returned and shape is not None:
+        return Formal(role, name, IN, "texts", sizes=shape.sizes)
     if element is str and not returned:
         return Formal(role, name, IN, "text")
     if isinstance(element, type) and issubclass(element, os.PathLike) and not returned:

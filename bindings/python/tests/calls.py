@@ -75,6 +75,12 @@ class Calls(unittest.TestCase):
         numpy.testing.assert_array_equal(call("every_other", numpy.arange(5.0)), [0, 2, 2, 6, 4])
         for text, length in (("two words", 9), ("", 0), (b"bytes", 5), ("\u7d44\u5b50", 6), (None, -1)):
             self.assertEqual(call("measure", text).length, length)
+        words = (("no", b"no"), ["ab", None], ["no", None], ["", "\u7d44\u5b50"])
+        self.assertEqual(call("measure_all", words).tolist(), [[-1, -1], [2, -1], [-1, -1], [0, 6]])
+        self.assertEqual(call("measure_all", numpy.array([["a"], ["bcd"]])).tolist(), [[-1], [3]])
+        for wrong, told in (("word", "a list of texts"), ([["a"], ["b", "c"]], "different lengths"), ([[1]], "str, bytes or None")):
+            with self.assertRaisesRegex(kumiko.ArgumentError, f"words: .*{told}"):
+                call("measure_all", wrong)
         widths = call("widths", -1, -300, 70000, 5_000_000_000, 0.5, numpy.float64(-2.25))
         self.assertEqual(widths.tolist(), [-1, -300, 70000, 5e9, 0.5, -2.25])
         z = numpy.array([1 + 2j, 3 - 4j])

@@ -34,6 +34,12 @@ class Routines(unittest.TestCase):
         a = numpy.eye(700) * 2
         numpy.testing.assert_allclose(kumiko.rpc("matrices/solve")(a, numpy.ones(700)).x, 0.5)
 
+    def test_lists_of_texts_come_as_they_are(self):
+        lengths = kumiko.rpc("matrices/lengths")
+        self.assertEqual(lengths([["a", None, ""], ["\u7d44\u5b50", "xyz", "b"]]).tolist(), [[1, -1, 0], [2, 3, 1]])
+        many = [["x" * (number % 70)] for number in range(10_000)]
+        self.assertEqual(lengths(many).tolist(), [[number % 70] for number in range(10_000)])
+
     def test_what_it_raises_comes_out_by_name_and_where_it_was_raised(self):
         solve = kumiko.rpc("matrices/solve")
         for call in (solve, lambda *given: solve.submit(*given).result(DEADLINE)):

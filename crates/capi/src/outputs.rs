@@ -10,7 +10,7 @@ use bytes::Bytes;
 use kumiko_idl::{
     Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Run, Signature, Span, Value,
 };
-use kumiko_rpc_client::{Argument, Arguments, Place, RpcError, pack, plan, unpack};
+use kumiko_rpc_client::{Argument, Arguments, Place, RpcError, pack, pick, plan, unpack};
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -182,6 +182,16 @@ pub unsafe fn take(
         aside: Vec::new(),
     };
     for (number, place) in sizes.places.iter().enumerate() {
+        if let (Placed::Texts { array, .. }, Some(slot), Some(argument)) =
+            (place, slots.get(number), given.get_mut(number))
+        {
+            // SAFETY: an array is passed by its address, and has as many as its sizes, which the caller gives, say.
+            *argument = unsafe { texts(array, *slot) }.ok_or_else(|| {
+                let name = signature.formals.get(number).map_or("", Formal::name);
+                wrong(&format!("{name} is NULL, and has elements"))
+            })?;
+            continue;
+        }
         let Placed::Array {
             array,
             memory_bytes,
@@ -266,6 +276,29 @@ unsafe fn file(parameter: &Parameter, slot: Slot) -> Result<Argument, RpcError> 
         false => unsafe { CStr::from_ptr(address) }.to_bytes(),
     };
     Argument::file(parameter.mode, Path::new(OsStr::from_bytes(name)))
+}
+
+/// None: there is no array.
+///
+/// # Safety
+/// As [`take`].
+unsafe fn texts(array: &Array, slot: Slot) -> Option<Argument> {
+    if array.moved == 0 {
+        return Some(Argument::Texts(Vec::new()));
+    }
+    // SAFETY: of this kind.
+    let address = unsafe { slot.address }.cast::<*const c_char>();
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's array has so many; each is a text that ends with a zero, or NULL. Those that do not travel are not looked at.
+    let all = unsafe { std::slice::from_raw_parts(address, usize::try_from(array.elements).ok()?) };
+    let texts = pick(array, all)?.into_iter().map(|text| {
+        // SAFETY: as above.
+        let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
+        text.map(|text| Bytes::copy_from_slice(text.to_bytes()))
+    });
+    Some(Argument::Texts(texts.collect()))
 }
 
 /// # Safety

@@ -44,6 +44,14 @@ pub enum Place {
         /// And back; None: not OUT.
         taken: Option<Span>,
     },
+    /// An array of texts, which goes in.
+    Texts {
+        array: Array,
+        /// Of their addresses, in the routine's memory.
+        memory_bytes: u64,
+        /// Their lengths and bytes ([`pack_texts`]).
+        given: Span,
+    },
     File {
         /// Its content; None: not IN.
         given: Option<Span>,
@@ -112,7 +120,9 @@ impl Signature {
                 Formal::Parameter(one) if one.is_scalar() => None,
                 Formal::Parameter(one) => match one.element {
                     ElementType::Filename => Some("arrays of files"),
-                    ElementType::String => Some("arrays of texts"),
+                    ElementType::String if one.mode != Mode::In => {
+                        Some("arrays of texts that are not IN")
+                    }
                     _ => None,
                 },
             };
@@ -166,7 +176,7 @@ impl Signature {
         let mut numbers = Vec::new();
         for (formal, head) in self.formals.iter().zip(heads) {
             let (name, used) = match formal {
-                Formal::Parameter(one) if !one.is_scalar() || !one.mode.is_in() => (&one.name, 0),
+                Formal::Parameter(one) if one.has_no_head() => (&one.name, 0),
                 Formal::Parameter(one) => (&one.name, one.element.bytes().unwrap_or(8)),
                 Formal::Callback(one) => (&one.name, 0),
             };
@@ -244,6 +254,11 @@ impl Signature {
                     },
                 },
                 None => Place::Scalar,
+                Some(array) if parameter.element == ElementType::String => Place::Texts {
+                    array: array.clone(),
+                    memory_bytes: array.memory_bytes().ok_or_else(too_big)?,
+                    given: given.take(file_bytes(head), limits).ok_or_else(too_big)?,
+                },
                 Some(array) => {
                     let moved = array.moved_bytes().ok_or_else(too_big)?;
                     let span = |end: &mut End, travels: bool| match travels {
@@ -373,6 +388,25 @@ pub fn text_head(bytes: Option<u64>) -> Head {
         *to = from;
     }
     head
+}
+
+/// An array of texts as it travels (spec/idl I42), and its head is [`file_head`] of so many bytes. None: a text has a zero byte.
+pub fn pack_texts<T: AsRef<[u8]>>(texts: &[Option<T>]) -> Option<Vec<u8>> {
+    let mut packed = Vec::new();
+    for text in texts {
+        let length = text
+            .as_ref()
+            .map_or(NO_TEXT, |text| text.as_ref().len() as u64);
+        packed.extend(length.to_le_bytes());
+    }
+    for text in texts.iter().flatten() {
+        if text.as_ref().contains(&0) {
+            return None;
+        }
+        packed.extend(text.as_ref());
+        packed.push(0);
+    }
+    Some(packed)
 }
 
 /// The head of a scalar; None: the value does not fit, or the type is no number of one part.

@@ -22,7 +22,7 @@ pub use error::{IdlError, Problem};
 pub use evaluate::{Fault, Value};
 pub use image::{
     ALIGN_BYTES, BadFiles, HEAD_BYTES, Head, Place as Placed, Plan, PlanError, Span, file_head,
-    number_head, text_head,
+    number_head, pack_texts, text_head,
 };
 pub use layout::{Array, Layout, Limits, Run, Section, SizeError, SizeProblem};
 pub use parse::{MAX_DIMENSIONS, MAX_IDL_BYTES, MAX_NAME_BYTES, MAX_PARAMETERS, parse};

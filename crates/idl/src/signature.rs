@@ -46,6 +46,11 @@ impl Parameter {
     pub fn is_scalar(&self) -> bool {
         self.dims.is_empty()
     }
+
+    /// Its head is zeros (I41).
+    pub(crate) fn has_no_head(&self) -> bool {
+        !self.mode.is_in() || !(self.is_scalar() || self.element == Text)
+    }
 }
 
 /// A function of the client's. IN goes to it, OUT comes back.

@@ -3,7 +3,7 @@
 
 use kumiko_idl::{
     ElementType, Head, Limits, Placed, Signature, Span, Value, check, file_head, number_head,
-    parse, text_head,
+    pack_texts, parse, text_head,
 };
 
 fn signature(formals: &str) -> Signature {
@@ -30,6 +30,7 @@ fn told(formals: &str, heads: &[Head]) -> Result<Told, String> {
         Placed::Text { at } => (span(at), None),
         Placed::Array { given, taken, .. } => (span(given), span(taken)),
         Placed::File { given, taken } => (span(given), taken.map(|at| (at, 16))),
+        Placed::Texts { given, .. } => (Some((given.at, given.bytes)), None),
         Placed::Callback => (None, None),
     });
     Ok((places.collect(), plan.in_bytes, plan.out_bytes))
@@ -67,6 +68,20 @@ fn heads_come_first_and_data_begin_at_multiples_of_64_in_the_order_of_the_formal
         "IN string s, IN string t",
         &[text_head(Some(5)), text_head(None)],
         (vec![(Some((64, 6)), None), (None, None)], 70, 0),
+    );
+    // An array of texts is as long as its head says.
+    check(
+        "IN int n, IN string a[n], IN double b[n]",
+        &[int(2), file_head(30), NOTHING],
+        (
+            vec![
+                (None, None),
+                (Some((64, 30)), None),
+                (Some((128, 16)), None),
+            ],
+            144,
+            0,
+        ),
     );
     // What comes back of a file is known by its routine alone: the result tells it in a head.
     check(
@@ -183,10 +198,28 @@ fn what_cannot_be_is_said_before_anything_is_allocated() {
         "arrays of files are not built yet",
     );
     check(
-        "IN int n, IN string a[n]",
+        "IN int n, OUT string a[n]",
         &[int(1), NOTHING],
-        "arrays of texts are not built yet",
+        "arrays of texts that are not IN are not built yet",
     );
+    check(
+        "IN int n, IN string a[n]",
+        &[int(1), file_head(1 << 50)],
+        "a: it takes more than",
+    );
+}
+
+#[test]
+fn texts_stand_one_behind_the_other_after_their_lengths() {
+    let texts = [Some("ab"), None, Some("")];
+    let mut expected = Vec::new();
+    for length in [2, u64::MAX, 0] {
+        expected.extend(length.to_le_bytes());
+    }
+    expected.extend(b"ab\0\0");
+    assert_eq!(pack_texts(&texts).unwrap(), expected);
+    assert_eq!(pack_texts::<&str>(&[]).unwrap(), [0; 0]);
+    assert!(pack_texts(&[Some("a\0")]).is_none());
 }
 
 #[test]

@@ -51,6 +51,11 @@ fn a_routine_with_what_is_not_built_has_no_program_and_is_named() {
             "f, x: arrays of files are not built yet",
         ),
         (
+            "IN string x[3]",
+            "Calls \"Fortran\" f(x);",
+            "f, x: arrays of texts for Fortran are not built yet",
+        ),
+        (
             "cb(IN int k)",
             "Calls \"Fortran\" f(cb);",
             "f, Calls \"Fortran\": callbacks of Fortran are not built yet",

@@ -5,7 +5,7 @@ use crate::buffers::{Held, name};
 use crate::errors;
 use bytes::Bytes;
 use kumiko_idl::{ElementType, HEAD_BYTES, Head, Parameter, Placed, Signature, Value};
-use kumiko_rpc_client::{Argument, Arguments, Told, pack, plan};
+use kumiko_rpc_client::{Argument, Arguments, Told, pack, pick, plan};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use std::path::PathBuf;
@@ -25,6 +25,7 @@ pub fn take(
     values: &Values<'_>,
     copy: bool,
 ) -> PyResult<Taken> {
+    let mut lists: Vec<Option<Texts>> = Vec::with_capacity(values.len());
     let mut held: Vec<Option<Held>> = Vec::with_capacity(values.len());
     let mut given: Vec<Argument> = Vec::with_capacity(values.len());
     for (formal, value) in signature.formals.iter().zip(values) {
@@ -46,6 +47,7 @@ pub fn take(
                 let argument = argument.map_err(|what| wrong(py, signature, &one.name, what))?;
                 (argument, None)
             }
+            (Some(one), Some(_)) if one.element == ElementType::String => (Argument::Nothing, None),
             (Some(one), Some(value)) => {
                 let array = Held::get(value).map_err(|_| {
                     let kind = value.get_type();
@@ -59,6 +61,14 @@ pub fn take(
             }
             _ => (Argument::Nothing, None),
         };
+        let list = match (parameter(formal), value) {
+            (Some(one), Some(value)) if one.element == ElementType::String && !one.is_scalar() => {
+                let texts = Texts::get(value, one.dims.len());
+                Some(texts.map_err(|what| wrong(py, signature, &one.name, what))?)
+            }
+            _ => None,
+        };
+        lists.push(list);
         given.push(argument);
         held.push(array);
     }
@@ -67,7 +77,11 @@ pub fn take(
             continue;
         }
         let array = held.get(one.array).and_then(Option::as_ref);
-        let size = array.and_then(|array| array.shape().get(one.dimension));
+        let shape = array.map(|array| array.shape()).or_else(|| {
+            let list = lists.get(one.array).and_then(Option::as_ref);
+            list.map(|texts| &texts.shape[..])
+        });
+        let size = shape.and_then(|shape| shape.get(one.dimension));
         if let (Some(size), Some(argument)) = (size, given.get_mut(one.scalar)) {
             *argument = Argument::Number(Value::Integer(*size as i128));
         }
@@ -81,6 +95,23 @@ pub fn take(
         }
     }
     let sizes = plan(signature, &given).map_err(|error| errors::rpc(py, &error))?;
+    for (((one, place), list), argument) in
+        (formals().zip(&sizes.places).zip(lists)).zip(&mut given)
+    {
+        let (Placed::Texts { array, .. }, Some(texts), Some(one)) = (place, list, one) else {
+            continue;
+        };
+        let sizes = array.sections.iter().map(|section| section.size);
+        if !sizes
+            .clone()
+            .eq(texts.shape.iter().map(|size| *size as u64))
+        {
+            let sizes: Vec<u64> = sizes.collect();
+            let what = format!("its shape is {:?}, and it takes {sizes:?}", texts.shape);
+            return Err(wrong(py, signature, &one.name, what));
+        }
+        *argument = Argument::Texts(pick(array, &texts.all).unwrap_or_default());
+    }
     let mut wholes = vec![None; values.len()];
     for (index, ((one, place), array)) in formals().zip(&sizes.places).zip(held).enumerate() {
         let (Placed::Array { array: of, .. }, Some(array), Some(one)) = (place, array, one) else {
@@ -123,7 +154,7 @@ fn scalar(parameter: &Parameter, value: &Bound<'_, PyAny>) -> Result<Argument, S
         )
     };
     match parameter.element {
-        ElementType::String => text(value),
+        ElementType::String => text(value).map(Argument::Text),
         ElementType::Complex64 | ElementType::Complex128 => {
             let part = |name| value.getattr(name).and_then(|part| part.extract::<f64>());
             let real = part("real").map_err(takes)?;
@@ -154,19 +185,57 @@ fn scalar(parameter: &Parameter, value: &Bound<'_, PyAny>) -> Result<Argument, S
     }
 }
 
-fn text(value: &Bound<'_, PyAny>) -> Result<Argument, String> {
+/// Lists of texts, or of such lists.
+struct Texts {
+    shape: Vec<usize>,
+    all: Vec<Option<Bytes>>,
+}
+
+impl Texts {
+    fn get(value: &Bound<'_, PyAny>, dimensions: usize) -> Result<Texts, String> {
+        let mut texts = Texts {
+            shape: vec![0; dimensions],
+            all: Vec::new(),
+        };
+        texts.add(value, 0)?;
+        Ok(texts)
+    }
+
+    fn add(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), String> {
+        let Some(size) = self.shape.get_mut(depth) else {
+            self.all.push(text(value)?);
+            return Ok(());
+        };
+        let is_text = value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>();
+        let length = value.len().ok().filter(|_| !is_text);
+        let length = length.ok_or_else(|| {
+            let kind = value.get_type();
+            format!("{kind} is given, and it takes a list of texts")
+        })?;
+        // Of lists beside each other the first one says how long they are.
+        if !self.all.is_empty() && *size != length {
+            return Err("its lists have different lengths".to_owned());
+        }
+        *size = length;
+        let parts = value.try_iter().map_err(|error| error.to_string())?;
+        for part in parts {
+            self.add(&part.map_err(|error| error.to_string())?, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+fn text(value: &Bound<'_, PyAny>) -> Result<Option<Bytes>, String> {
     if value.is_none() {
-        return Ok(Argument::Text(None));
+        return Ok(None);
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(Argument::Text(Some(Bytes::copy_from_slice(
-            bytes.as_bytes(),
-        ))));
+        return Ok(Some(Bytes::copy_from_slice(bytes.as_bytes())));
     }
     let text = value.cast::<PyString>().ok().map(|text| text.to_string());
     let text = text.ok_or_else(|| {
         let kind = value.get_type();
         format!("{kind} is given, and it takes str, bytes or None")
     })?;
-    Ok(Argument::Text(Some(Bytes::from(text.into_bytes()))))
+    Ok(Some(Bytes::from(text.into_bytes())))
 }

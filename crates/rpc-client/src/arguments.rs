@@ -7,7 +7,7 @@ use crate::staging::{Place, Target};
 use bytes::{Bytes, BytesMut};
 use kumiko_idl::{
     Array, ElementType, Formal, HEAD_BYTES, Head, Limits, Mode, Placed, Plan, Signature, Value,
-    file_head, number_head, text_head,
+    file_head, number_head, pack_texts, text_head,
 };
 use std::fmt;
 use std::fs::File;
@@ -26,6 +26,8 @@ pub enum Argument {
     Head(Head),
     /// A text without its zero; None: NULL.
     Text(Option<Bytes>),
+    /// Those that travel of an array of texts.
+    Texts(Vec<Option<Bytes>>),
     /// The elements that travel, side by side (see [`pack`]); as C has them in memory.
     Array(Bytes),
     /// The same in memory that is its owner's, who may take it back before the call is over.
@@ -171,6 +173,21 @@ impl Arguments {
             match (place, argument) {
                 (Placed::Text { at: Some(span) }, Argument::Text(Some(text))) => {
                     pieces.push((span.at, Source::Memory(text.clone())));
+                }
+                (Placed::Texts { array, given, .. }, Argument::Texts(texts)) => {
+                    if texts.len() as u64 != array.moved {
+                        let what = format!(
+                            "{} texts are given, and by its sizes it has {}",
+                            texts.len(),
+                            array.moved
+                        );
+                        return Err(wrong(signature, formal, what));
+                    }
+                    let packed = pack_texts(texts).unwrap_or_default();
+                    pieces.push((given.at, Source::Memory(packed.into())));
+                }
+                (Placed::Texts { array, .. }, _) if array.moved > 0 => {
+                    return Err(wrong(signature, formal, "it takes texts".to_owned()));
                 }
                 (Placed::File { given, taken }, Argument::File { from, to }) => {
                     if let (Some(span), Some(content)) = (given, from) {
@@ -371,6 +388,15 @@ pub fn heads(signature: &Signature, arguments: &[Argument]) -> Result<Vec<Head>,
                 }
                 text_head(text.as_ref().map(|text| text.len() as u64))
             }
+            Argument::Texts(texts) if is_text && !parameter.is_scalar() => {
+                let bytes =
+                    |text: &Option<Bytes>| 8 + text.as_ref().map_or(0, |text| text.len() + 1);
+                if texts.iter().flatten().any(|text| text.contains(&0)) {
+                    let what = "a text has no zero byte".to_owned();
+                    return Err(wrong(signature, formal, what));
+                }
+                file_head(texts.iter().map(bytes).sum::<usize>() as u64)
+            }
             _ if parameter.is_scalar() => {
                 let what = match (is_text, is_file) {
                     (true, _) => "it takes a text",
@@ -391,6 +417,24 @@ fn wrong(signature: &Signature, formal: &Formal, what: String) -> RpcError {
         parameter: formal.name().to_owned(),
         what,
     }
+}
+
+/// Of all texts of an array, in the order of their addresses, those that travel; None: there are not so many.
+pub fn pick<T: Clone>(array: &Array, all: &[T]) -> Option<Vec<T>> {
+    // Their addresses in the routine's memory are as wide as these.
+    let addresses = Array {
+        element: ElementType::Int64,
+        ..array.clone()
+    };
+    if addresses.elements != all.len() as u64 {
+        return None;
+    }
+    let mut picked = Vec::new();
+    for run in addresses.runs()? {
+        let from = index(run.offset_bytes / 8);
+        picked.extend_from_slice(all.get(from..from + index(run.bytes / 8))?);
+    }
+    Some(picked)
 }
 
 /// The elements that travel out of a whole array; None: the array is shorter than its sizes say.

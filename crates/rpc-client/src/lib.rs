@@ -19,7 +19,7 @@ mod streams;
 mod taken;
 mod told;
 
-pub use arguments::{Argument, Arguments, Content, Lender, heads, pack, plan, unpack};
+pub use arguments::{Argument, Arguments, Content, Lender, heads, pack, pick, plan, unpack};
 pub use calls::{Calls, Offered, Settings};
 pub use carrier::Carrier;
 pub use contact::{Contact, ContactError, durability, home};

@@ -54,6 +54,17 @@ pub fn call(attempt: AttemptId, plan: &Plan) -> Vec<u8> {
                 let bytes = given.map_or(0, |span| span.bytes);
                 words.extend([3, at(given), taken.unwrap_or(NONE), 0, bytes, 0, 0]);
             }
+            Placed::Texts {
+                array,
+                memory_bytes,
+                given,
+            } => {
+                let dimensions = array.sections.len() as u64;
+                words.extend([5, given.at, NONE, *memory_bytes, given.bytes, 8, dimensions]);
+                for one in &array.sections {
+                    words.extend([one.size, one.start, one.step, one.count]);
+                }
+            }
             Placed::Callback => words.extend([4, NONE, NONE, 0, 0, 0, 0]),
             Placed::Array {
                 array,

@@ -80,6 +80,17 @@ fn stub(idl: &Idl, routine: &Routine, signature: &Signature) -> Result<Stub, Pla
             what: "callbacks of Fortran",
         });
     }
+    let texts = |formal: &&Formal| match formal {
+        Formal::Parameter(one) => !one.is_scalar() && one.element == ElementType::String,
+        Formal::Callback(_) => false,
+    };
+    if let (true, Some(one)) = (fortran, signature.formals.iter().find(texts)) {
+        return Err(PlanError::NotBuilt {
+            routine: signature.name.clone(),
+            parameter: one.name().to_owned(),
+            what: "arrays of texts for Fortran",
+        });
+    }
     let is_cpp = [option("Language"), called].contains(&Some("C++"));
     let language = if is_cpp { Language::Cpp } else { Language::C };
     let default = match language {
@@ -171,6 +182,9 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
                 format!("char *{name} = (char *)kumiko_values[{number}].memory;")
             }
             (true, _) => format!("{c} {name} = *({c} *)kumiko_values[{number}].memory;"),
+            (false, ElementType::String) => {
+                format!("char **{name} = (char **)kumiko_values[{number}].memory;")
+            }
             (false, _) => format!("{c} *{name} = ({c} *)kumiko_values[{number}].memory;"),
         };
         line(&mut out, &format!("    {declared} (void){name};"));
@@ -200,6 +214,7 @@ struct Call {
 fn passed(parameter: &Parameter) -> String {
     match (parameter.is_scalar(), parameter.element) {
         (true, element) if element.bytes().is_some() => c_type(element).to_owned(),
+        (false, ElementType::String) => "char **".to_owned(),
         (_, element) => format!("{} *", c_type(element)),
     }
 }

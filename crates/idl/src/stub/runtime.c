@@ -29,7 +29,7 @@
 #define KUMIKO_DIMENSIONS 15
 
 struct kumiko_value {
-    uint64_t kind;                          /* 0 scalar, 1 text, 2 array, 3 file, 4 callback */
+    uint64_t kind;                          /* 0 scalar, 1 text, 2 array, 3 file, 4 callback, 5 texts */
     uint64_t in_at, out_at;                 /* KUMIKO_NONE: it does not travel so */
     uint64_t memory_bytes, moved_bytes, element_bytes, dimensions;
     uint64_t section[KUMIKO_DIMENSIONS][4]; /* size, start, step, count; outermost first */
@@ -131,6 +131,31 @@ static char *kumiko_section(const struct kumiko_value *v, uint64_t dimension, ch
  * they go. */
 static void kumiko_give_file(struct kumiko_value *v, char *in, uint64_t number);
 
+/* An array of texts: their lengths, then each with a zero behind it (spec/idl I42). */
+static void kumiko_give_texts(struct kumiko_value *v, char *data) {
+    uint64_t count = 1, at, bytes = v->moved_bytes;
+    v->memory = NULL;
+    if (v->memory_bytes == 0) return;
+    for (uint64_t i = 0; i < v->dimensions; i++) count *= v->section[i][3];
+    errno = EINVAL;
+    if (count > bytes / 8) kumiko_fail("lengths of texts");
+    char **texts = (char **)calloc((size_t)count + 1, sizeof *texts);
+    if (!texts) kumiko_fail("memory");
+    at = 8 * count;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t length;
+        memcpy(&length, data + 8 * i, sizeof length);
+        if (length == KUMIKO_NONE) continue;
+        if (length >= bytes - at || data[at + length] != 0) kumiko_fail("the end of a text");
+        texts[i] = data + at;
+        at += length + 1;
+    }
+    v->memory = kumiko_map((size_t)v->memory_bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    v->owned = 1;
+    kumiko_section(v, 0, (char *)v->memory, v->memory_bytes, (char *)texts, 0);
+    free(texts);
+}
+
 static void kumiko_give(struct kumiko_value *v, char *in, char *out, uint64_t number) {
     v->owned = 0;
     if (v->kind == 0) {
@@ -139,6 +164,8 @@ static void kumiko_give(struct kumiko_value *v, char *in, char *out, uint64_t nu
         kumiko_give_file(v, in, number);
     } else if (v->kind == 4) {
         v->memory = NULL;
+    } else if (v->kind == 5) {
+        kumiko_give_texts(v, in + v->in_at);
     } else if (v->kind == 1) {
         v->memory = v->in_at == KUMIKO_NONE ? NULL : in + v->in_at;
     } else if (v->memory_bytes == 0) {

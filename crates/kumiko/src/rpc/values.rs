@@ -3,7 +3,7 @@
 use crate::fail::{Failure, While};
 use bytes::Bytes;
 use kumiko_idl::{ElementType, Formal, Parameter, Placed, Signature, Value, npy};
-use kumiko_rpc_client::{Argument, Content, pack};
+use kumiko_rpc_client::{Argument, Content, pack, pick};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,17 @@ struct File {
     elements: Argument,
 }
 
+/// An array of texts, `["a", null]`; of several dimensions, lists of lists.
+struct Texts {
+    shape: Vec<u64>,
+    all: Vec<Option<Bytes>>,
+}
+
 /// What was typed for one formal.
 enum Typed<'a> {
     Word(&'a str),
     File(File),
+    Texts(Texts),
     /// Told by an array.
     Size(u64),
     Nothing,
@@ -70,6 +77,10 @@ pub fn arguments(
         }
         let word = words.next().map_or("", String::as_str);
         let value = match word.strip_prefix('@') {
+            _ if one.element == ElementType::String && !one.is_scalar() => {
+                let texts = texts(word, one.dims.len());
+                Typed::Texts(texts.doing(|| format!("{name}, {}", one.name))?)
+            }
             Some(path) if !one.is_scalar() => Typed::File(read(Path::new(path))?),
             _ => Typed::Word(word),
         };
@@ -79,6 +90,7 @@ pub fn arguments(
         for (one, array, dimension) in &told {
             let size = match typed.get(array.name.as_str()) {
                 Some(Typed::File(file)) => file.npy.shape.get(*dimension).copied(),
+                Some(Typed::Texts(texts)) => texts.shape.get(*dimension).copied(),
                 _ => None,
             };
             let size = size.ok_or_else(|| {
@@ -139,6 +151,58 @@ fn read(path: &Path) -> Result<File, Failure> {
     })
 }
 
+/// Typed as JSON, or in a file of it.
+fn texts(word: &str, dimensions: usize) -> Result<Texts, Failure> {
+    let text = match word.strip_prefix('@') {
+        Some(path) => {
+            let read = std::fs::read_to_string(path);
+            read.doing(|| format!("reading {path}"))?
+        }
+        None => word.to_owned(),
+    };
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| {
+        let what = format!("it takes texts, as [\"a\", null] or @FILE of that: {error}");
+        Failure::misuse(what)
+    })?;
+    let mut texts = Texts {
+        shape: vec![0; dimensions],
+        all: Vec::new(),
+    };
+    texts.add(&value, 0)?;
+    Ok(texts)
+}
+
+impl Texts {
+    fn add(&mut self, value: &serde_json::Value, depth: usize) -> Result<(), Failure> {
+        use serde_json::Value::{Array, Null, String};
+        match (value, self.shape.get_mut(depth)) {
+            (Array(parts), Some(size)) => {
+                let length = parts.len() as u64;
+                // Of lists beside each other the first one says how long they are.
+                if !self.all.is_empty() && *size != length {
+                    let what = "its lists have different lengths".to_owned();
+                    return Err(Failure::misuse(what));
+                }
+                *size = length;
+                parts.iter().try_for_each(|part| self.add(part, depth + 1))
+            }
+            (String(text), None) => {
+                self.all.push(Some(Bytes::from(text.clone())));
+                Ok(())
+            }
+            (Null, None) => {
+                self.all.push(None);
+                Ok(())
+            }
+            (other, size) => {
+                let takes = size.map_or("a text or null", |_| "a list");
+                let what = format!("{other} is there, and it takes {takes}");
+                Err(Failure::misuse(what))
+            }
+        }
+    }
+}
+
 /// What goes in is typed; what comes back goes where `--out` says, else to where it was.
 fn file(
     parameter: &Parameter,
@@ -169,6 +233,7 @@ fn argument(parameter: &Parameter, typed: Typed<'_>) -> Result<Argument, Failure
     Ok(match typed {
         Typed::Nothing => Argument::Nothing,
         Typed::Size(size) => Argument::Number(Value::Integer(size.into())),
+        Typed::Texts(texts) => Argument::Texts(texts.all),
         Typed::Word(word) if !parameter.is_scalar() => {
             return Err(Failure::misuse(format!(
                 "{word} is no array: write @FILE.npy"
@@ -206,12 +271,19 @@ fn sections(signature: &Signature, mut given: Vec<Argument>) -> Result<Vec<Argum
     let bare: Vec<Argument> = given
         .iter()
         .map(|one| match one {
-            Argument::Array(_) | Argument::Stored(_) => Argument::Nothing,
+            Argument::Array(_) | Argument::Stored(_) | Argument::Texts(_) => Argument::Nothing,
             other => other.clone(),
         })
         .collect();
     let plan = kumiko_rpc_client::plan(signature, &bare)?;
     for (place, argument) in plan.places.iter().zip(&mut given) {
+        if let (Placed::Texts { array, .. }, Argument::Texts(all)) = (place, &mut *argument) {
+            // As with arrays: all of them, or what travels.
+            if let Some(picked) = pick(array, all) {
+                *all = picked;
+            }
+            continue;
+        }
         let bytes = match &*argument {
             Argument::Array(bytes) => bytes.len() as u64,
             Argument::Stored(content) => content.bytes(),

@@ -91,6 +91,8 @@ class Place:
             return one.item() if formal.plain else one
         if formal.kind == "callback":
             return Asker(formal, number, call)
+        if formal.kind == "texts":
+            return nested(texts(call.given, self.given, self.bytes, self.shape), self.shape)
         length = int.from_bytes(head[:8], "little")
         if formal.kind == "text":
             if self.given == NONE:
@@ -112,6 +114,33 @@ class Place:
         if value.shape != self.shape and not (self.shape == (1,) and value.shape == ()):
             raise ValueError(f"{self.formal.name}: its shape is {value.shape}, and the routine gives {self.shape}")
         numpy.copyto(self.array(call.result, self.taken), value, casting="same_kind")
+
+
+def texts(given, at, length, shape):
+    """An array of texts, one after the other: their lengths, then each with a zero behind it (spec/idl I42)."""
+    count, found = 1, []
+    for size in shape:
+        count *= size
+    if 8 * count > length:
+        raise EOFError("lengths of texts that are not there")
+    end = at + 8 * count
+    for size in struct.unpack_from(f"<{count}Q", given, at):
+        if size == NONE:
+            found.append(None)
+            continue
+        if size >= at + length - end:
+            raise EOFError("a text that is not there")
+        found.append(bytes(given[end : end + size]).decode("utf-8", "surrogateescape"))
+        end += size + 1
+    return found
+
+
+def nested(flat, shape):
+    """Lists in lists, of this shape."""
+    if len(shape) == 1:
+        return flat
+    inner = len(flat) // shape[0] if shape[0] else 0
+    return [nested(flat[inner * number : inner * (number + 1)], shape[1:]) for number in range(shape[0])]
 
 
 class Call:
