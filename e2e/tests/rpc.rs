@@ -189,6 +189,43 @@ fn every_kind_of_argument_goes_in_and_comes_back() {
 }
 
 #[test]
+fn a_call_is_cancelled_by_its_caller_or_by_its_number() {
+    let caller = Caller::with(&["samples"]);
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[0]));
+    let begin = || {
+        let call = caller.begin(&["samples/slow", "100000", "10000", &done]);
+        caller.routine_pid(&[]);
+        call
+    };
+    let ends = |call: std::process::Child, status: i32| {
+        let output = call.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{said}");
+        assert!(said.contains("was cancelled"), "{said}");
+        caller.nothing_is_left();
+    };
+    let call = begin();
+    kill(call.id(), "INT");
+    ends(call, 130);
+    let call = begin();
+    let id = caller.open_call();
+    caller.person.ok(["rpc", "cancel", &id]);
+    ends(call, 1);
+    for (id, expected) in [
+        (&id[..], "is over"),
+        ("7-7", "7"),
+        ("seven", "names no call"),
+    ] {
+        let output = caller.person.run(["rpc", "cancel", id]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && said.contains(expected),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn what_cannot_be_called_is_said_and_what_crashes_is_not_tried_for_ever() {
     let caller = Caller::with(&["samples"]);
     let check = |words: &[&str], status: i32, expected: &str| {

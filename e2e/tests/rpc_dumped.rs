@@ -232,6 +232,25 @@ impl Place {
 }
 
 #[test]
+fn a_call_that_is_interrupted_while_it_is_dumped_leaves_nothing() {
+    let test = "a_call_that_is_interrupted_while_it_is_dumped_leaves_nothing";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    for _ in 0..2 {
+        let call = place.begin();
+        until("it is being dumped", || {
+            !place.workers("dumps/new").is_empty()
+        });
+        kill(call.id(), "INT");
+        let output = call.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", told(&output));
+        until("its process is gone", || place.workers("job").is_empty());
+        place.caller.nothing_is_left();
+    }
+}
+
+#[test]
 fn a_routine_that_links_nothing_goes_on_whoever_is_killed() {
     let test = "a_routine_that_links_nothing_goes_on_whoever_is_killed";
     let Some(place) = Place::new(test) else {

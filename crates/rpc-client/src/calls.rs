@@ -444,6 +444,27 @@ impl Calls {
         Ok(())
     }
 
+    /// The same of a call that nobody here waits for: how it has ended. It may have had its result before.
+    ///
+    /// # Errors
+    /// It is not known there, or is another's; or the link is lost.
+    pub async fn cancel_to_end(&self, call: CallId) -> Result<Status, RpcError> {
+        let mut stream = self.inner.streams.get().await?;
+        let said = [FromClient::Cancel { call }, FromClient::Ask { call }];
+        say_all(&mut stream.sender, said.into_iter().map(about)).await?;
+        loop {
+            match stream.hear(Some(call)).await? {
+                FromSite::Status {
+                    status:
+                        status @ (Status::Failed(_) | Status::Result { .. } | Status::Over { .. }),
+                    ..
+                } => return Ok(status),
+                FromSite::Refused { refusal, .. } => return Err(refusal.into()),
+                _ => {} // it is being ended
+            }
+        }
+    }
+
     /// Waits until the site has read what was said, though not for long, and says goodbye.
     pub async fn close(self) {
         // What it does not hear expires.

@@ -9,12 +9,17 @@ use crate::connect;
 use crate::fail::{Failure, While};
 use crate::home::Home;
 use kumiko_call::id::CallId;
+use kumiko_call::message::Status;
 use kumiko_client::Client;
 use kumiko_directory::estimate::Work;
 use kumiko_idl::Signature;
 use kumiko_rpc_client::{Arguments, Calls, Note, Notes, RpcError, Settings, Stages, call_id};
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The status of a program that Ctrl-C ended, as shells have it.
+const INTERRUPTED: u8 = 130;
 
 pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failure> {
     let settings = Settings {
@@ -91,9 +96,8 @@ async fn call_at(
         eprintln!("call {id}: if this ends early, `kumiko rpc attach {id}` takes its result");
     }
     let stages = Stages::default();
-    let came = calls
-        .call_seen(id, &asked.routine, &arguments, &stages)
-        .await;
+    let calling = calls.call_seen(id, &asked.routine, &arguments, &stages);
+    let (came, interrupted) = interruptible(calls, id, calling).await?;
     if came.is_ok() {
         let contact = client.address().to_string();
         measured::keep(&contact, signature, &heads, &stages.took());
@@ -110,9 +114,62 @@ async fn call_at(
             let done = finish(calls, id, forget, came, |result| {
                 outputs.show(result, format)
             });
-            done.await.map(Ok)
+            match done.await {
+                Err(failure) if interrupted => {
+                    eprintln!("kumiko: {failure}");
+                    Ok(Ok(INTERRUPTED))
+                }
+                done => done.map(Ok),
+            }
         }
     }
+}
+
+/// Ctrl-C cancels the call, whose end is waited for; the next one ends this program. True: there was one.
+async fn interruptible<T>(
+    calls: &Calls,
+    id: CallId,
+    calling: impl Future<Output = T>,
+) -> Result<(T, bool), Failure> {
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut calling = std::pin::pin!(calling);
+    let came = tokio::select! {
+        came = &mut calling => Some(came),
+        _ = interrupts.recv() => None,
+    };
+    let interrupted = came.is_none();
+    if interrupted {
+        calls.cancel(id).await?;
+    }
+    // Nothing else hears it any more.
+    tokio::spawn(async move {
+        if interrupts.recv().await.is_some() {
+            std::process::exit(INTERRUPTED.into());
+        }
+    });
+    let came = match came {
+        Some(came) => came,
+        None => calling.await,
+    };
+    Ok((came, interrupted))
+}
+
+pub async fn cancel(text: &str, site: Option<&str>, home: &Home) -> Result<u8, Failure> {
+    let id = parse(text)?;
+    connect::with(site, home, async |client| {
+        let calls = Calls::new(client.clone(), Settings::default());
+        let why = match calls.cancel_to_end(id).await? {
+            Status::Failed(_) => {
+                let _ = calls.until_over(id).await;
+                Notes::of(home.root()).forget(&client.address().to_string(), id);
+                return Ok(0);
+            }
+            Status::Result { .. } => format!("has its result: `kumiko rpc attach {id}` takes it"),
+            _ => "is over".to_owned(),
+        };
+        Err(Failure::from_text(format!("call {id} {why}")))
+    })
+    .await
 }
 
 pub async fn attach(

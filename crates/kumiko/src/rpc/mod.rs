@@ -37,7 +37,7 @@ pub enum Rpc {
         #[command(flatten)]
         target: Target,
     },
-    /// Call a routine and wait for its result.
+    /// Call a routine and wait for its result. Ctrl-C cancels the call.
     Call(Call),
     /// What is recorded of a call at its site: when it was called, computed, resumed, and taken.
     Show {
@@ -53,6 +53,13 @@ pub enum Rpc {
         /// On this host of the site's engine, where the site has a pilot.
         #[arg(long = "to", value_name = "HOST")]
         to: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Have a call end that was begun here: it is not computed any further, and has no result.
+    Cancel {
+        /// As `call` named it, e.g. 7-3.
+        call: String,
         #[command(flatten)]
         target: Target,
     },
@@ -175,6 +182,7 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
                 ))),
             }
         }
+        Rpc::Cancel { call, target } => call::cancel(&call, target.site.as_deref(), home).await,
         Rpc::Attach {
             call,
             results,
