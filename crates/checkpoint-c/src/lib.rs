@@ -28,8 +28,6 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Own(());
 
-const SAVED_AT_ONCE_BYTES: usize = 8 << 20;
-
 impl Own {
     /// # Safety
     /// Every range that is named to the library is writable memory of this process until [`Library::end`], and nobody else writes to it
@@ -49,7 +47,7 @@ impl Memory for Own {
     fn save(&self, range: Range<usize>, to: &File, at: u64) -> io::Result<()> {
         let (mut start, mut at) = (range.start, at);
         while start < range.end {
-            let most = (range.end - start).min(SAVED_AT_ONCE_BYTES);
+            let most = range.end - start;
             let offset = libc::off_t::try_from(at).map_err(io::Error::other)?;
             // SAFETY: the kernel reads parts of named ranges alone, which `Own::new`'s caller keeps readable; whatever is written there
             // meanwhile, it is bytes.

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 const WATCH_LEAST_BYTES: usize = 64 << 10;
 /// The first one of more memory is written before the program stands still for it.
 const AHEAD_LEAST_BYTES: u64 = 4 << 20;
+const SAVED_AT_ONCE_BYTES: usize = 8 << 20;
 /// When nobody says how often something dies here: once a day, as places in a shared pool do.
 pub const FAILURES: Duration = Duration::from_secs(24 * 3600);
 
@@ -81,7 +83,14 @@ pub enum NotResumed {
 type Writing = JoinHandle<(Vec<u8>, io::Result<Duration>)>;
 
 /// A whole that is written while the program goes on; what it writes to meanwhile is written over it.
-type Ahead = JoinHandle<io::Result<(Draft, Duration)>>;
+#[derive(Debug)]
+struct Ahead {
+    thread: JoinHandle<io::Result<(Draft, Duration)>>,
+    /// How long the program stood still for it.
+    freeze: Duration,
+    /// Nobody needs it any more.
+    ends: Arc<AtomicBool>,
+}
 
 #[derive(Debug)]
 pub struct Library<M> {
@@ -102,7 +111,7 @@ pub struct Library<M> {
     /// The next one is whole: there is none, or the last one failed.
     whole: bool,
     writing: Option<(Writing, Duration)>,
-    ahead: Option<(Ahead, Duration)>,
+    ahead: Option<Ahead>,
     /// The program writes to most of its memory in between: that is sooner copied at once.
     rewrites: bool,
     /// Of the last one: how long the program stood still, and the thread wrote.
@@ -265,10 +274,10 @@ impl<M: Memory> Library<M> {
         }
         self.points += 1;
         self.count.set(self.points);
-        if let Some((ahead, freeze)) = self.ahead.take() {
-            match ahead.is_finished() {
-                true => self.write_over(ahead, freeze),
-                false => self.ahead = Some((ahead, freeze)),
+        if let Some(ahead) = self.ahead.take() {
+            match ahead.thread.is_finished() {
+                true => self.write_over(ahead),
+                false => self.ahead = Some(ahead),
             }
         } else if !self.named.is_empty() && self.is_due() {
             match self.whole && self.may_begin_ahead() {
@@ -318,26 +327,41 @@ impl<M: Memory> Library<M> {
                 Some((number, (watched.start - one.at.start) as u64, watched))
             })
             .collect();
+        let ends = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&ends);
         let write = move || {
             let begun = Instant::now();
             let draft = draft?;
             for (state, offset, range) in watched {
-                memory.save(range, &draft.file, draft.at(state, offset))?;
+                for start in range.clone().step_by(SAVED_AT_ONCE_BYTES) {
+                    if is_over.load(Relaxed) {
+                        return Err(io::ErrorKind::Interrupted.into());
+                    }
+                    let end = range.end.min(start.saturating_add(SAVED_AT_ONCE_BYTES));
+                    let at = draft.at(state, offset + (start - range.start) as u64);
+                    memory.save(start..end, &draft.file, at)?;
+                }
             }
             Ok((draft, begun.elapsed()))
         };
         let thread = std::thread::Builder::new().name("checkpoint".to_owned());
         match thread.spawn(write) {
-            Ok(ahead) => self.ahead = Some((ahead, begun.elapsed())),
+            Ok(thread) => {
+                self.ahead = Some(Ahead {
+                    thread,
+                    freeze: begun.elapsed(),
+                    ends,
+                });
+            }
             Err(error) => eprintln!("kumiko checkpoint: no thread to write it: {error}"),
         }
         self.since = Instant::now();
     }
 
     /// The program stands still while what it wrote to since is copied: the whole is of this safe point.
-    fn write_over(&mut self, ahead: Ahead, before: Duration) {
+    fn write_over(&mut self, ahead: Ahead) {
         let begun = Instant::now();
-        let (draft, took) = match ahead.join() {
+        let (draft, took) = match ahead.thread.join() {
             Ok(Ok(ahead)) => ahead,
             Ok(Err(error)) => return self.not_written(&error),
             Err(_) => return self.not_written(&io::ErrorKind::Other.into()),
@@ -354,7 +378,7 @@ impl<M: Memory> Library<M> {
         let data = self.copied(&blocks);
         let points = self.points;
         self.write(
-            before + took,
+            ahead.freeze + took,
             begun,
             move |folder, data| folder.write_over(draft, points, &blocks, data),
             data,
@@ -501,8 +525,9 @@ impl<M: Memory> Library<M> {
     /// Nothing is checkpointed any more; the last one is on the disk.
     pub fn end(&mut self) {
         // One that was begun is none.
-        if let Some((ahead, _)) = self.ahead.take() {
-            let _ = ahead.join();
+        if let Some(ahead) = self.ahead.take() {
+            ahead.ends.store(true, Relaxed);
+            let _ = ahead.thread.join();
         }
         self.collect(true);
         if let Some(written) = &self.written {
