@@ -32,6 +32,69 @@ fn linpack_is_made_registered_listed_and_solves_what_it_is_given() {
     assert_eq!(written.len() % 64, 24);
 }
 
+/// `y = a x`, where the rows of `a` lie side by side, or those of its transpose.
+fn product(a: &[f64], x: &[f64], transposed: bool) -> Vec<f64> {
+    let n = x.len();
+    let element = |i: usize, j: usize| {
+        if transposed {
+            a[j * n + i]
+        } else {
+            a[i * n + j]
+        }
+    };
+    let row = |i: usize| (0..n).map(|j| element(i, j) * x[j]).sum();
+    (0..n).map(row).collect()
+}
+
+#[track_caller]
+fn is_near(result: &serde_json::Value, name: &str, expected: &[f64]) {
+    let found: Vec<f64> = serde_json::from_value(result[name].clone()).unwrap();
+    assert_eq!(found.len(), expected.len());
+    for (one, expected) in found.iter().zip(expected) {
+        assert!((one - expected).abs() < 1e-9, "{found:?}");
+    }
+}
+
+#[test]
+fn linpacks_pair_and_lapack_solve_what_they_are_given() {
+    const N: usize = 20;
+    let caller = Caller::with(&["linpack", "lapack"]);
+    let a: Vec<f64> = (0..N * N)
+        .map(|i| f64::from((i * i * 7919 % 101) as u32) - 50.)
+        .collect();
+    let x: Vec<f64> = (0..N).map(|i| f64::from(i as u32) - 7.).collect();
+    let square = npy(&[N as u64, N as u64], &a);
+    let [rows, columns] = [false, true].map(|transposed| {
+        let b = npy(&[N as u64], &product(&a, &x, transposed));
+        caller.file(&format!("b{transposed}.npy"), &b)
+    });
+    let square = caller.file("a.npy", &square);
+    let solved = caller.call(&["lapack/dgesv", &square, &rows]);
+    assert_eq!(solved["info"], json!([0]));
+    is_near(&solved, "b", &x);
+    is_near(&caller.call(&["linpack/dgesv", &square, &rows]), "b", &x);
+    let zeros = caller.file("zeros.npy", &npy(&[2, 2], &[0.0; 4]));
+    let two = caller.file("two.npy", &npy(&[2], &[1.0; 2]));
+    assert_eq!(
+        caller.call(&["lapack/dgesv", &zeros, &two])["info"],
+        json!([1])
+    );
+    // By columns, which lie further apart than they are long.
+    let apart: Vec<f64> = a
+        .chunks(N)
+        .flat_map(|one| [one, &[9.0; 3]].concat())
+        .collect();
+    let apart = caller.file("apart.npy", &npy(&[N as u64, N as u64 + 3], &apart));
+    let files = ["--out", "a=factors.npy", "--out", "ipvt=pivots.npy"];
+    let factors = caller.call(&[&["linpack/dgefa", &apart][..], &files].concat());
+    assert_eq!(factors["info"], json!([0]));
+    let with = ["linpack/dgesl", "@factors.npy", "@pivots.npy"];
+    for (b, job) in [(&columns, "0"), (&rows, "1")] {
+        is_near(&caller.call(&[&with[..], &[b, job]].concat()), "b", &x);
+    }
+    assert_eq!(caller.call(&["linpack/dgefa", &zeros])["info"], json!([2]));
+}
+
 #[test]
 fn arrays_go_from_files_to_files_without_being_whole_in_memory() {
     let caller = Caller::with(&["samples"]);
