@@ -7,14 +7,65 @@ mod grid;
 mod routines;
 
 use grid::Grid;
-use kumiko_e2e::told;
+use kumiko_e2e::{kill, told, until};
 use routines::{Caller, npy};
-use std::process::Output;
+use std::fs::File;
+use std::process::{Output, Stdio};
 
 fn call(grid: &Grid, words: &[&str]) -> Output {
     let index = &grid.index.address;
     let all = ["--output", "lines", "rpc", "call", "--index", index];
     grid.me.run(all.iter().chain(words))
+}
+
+/// A site that stands still while its arguments come: the next one has them, from where they are.
+fn arguments_go_elsewhere(grid: &Grid, from: &Caller, to: &Caller) {
+    const ELEMENTS: u64 = 40_000_000;
+    let path = grid.me.home.path().join("many.npy");
+    let head = npy(&[ELEMENTS], &[]);
+    std::fs::write(&path, &head).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(head.len() as u64 + 8 * ELEMENTS).unwrap();
+    let computed = to.count_in_log("\"planned\"");
+    let index = &grid.index.address;
+    let words = [
+        "--output",
+        "lines",
+        "rpc",
+        "call",
+        "--index",
+        index,
+        "--where",
+        "",
+        "--rank",
+        "slots_free desc",
+        "samples/sum",
+        "@many.npy",
+    ];
+    let mut command = grid.me.kumiko(words);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let call = command.spawn().unwrap();
+    let arguments = from.state().join("arguments");
+    until("some of the arguments are there", || {
+        let files = std::fs::read_dir(&arguments)
+            .into_iter()
+            .flatten()
+            .flatten();
+        files
+            .flat_map(|one| one.metadata())
+            .any(|meta| meta.len() > 1 << 20)
+    });
+    kill(from.person.site_pid(), "STOP");
+    let output = call.wait_with_output().unwrap();
+    kill(from.person.site_pid(), "CONT");
+    let said = told(&output);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "{\"s\":[0.0]}\n",
+        "{said}"
+    );
+    assert_eq!(to.count_in_log("\"planned\""), computed + 1);
+    assert_eq!(from.count_in_log("\"planned\""), 0);
 }
 
 #[test]
@@ -75,6 +126,8 @@ fn a_call_goes_to_the_best_site_that_has_its_routine_and_to_the_next_when_that_i
     }
     assert_eq!(large.count_in_log("\"invoked\""), 0);
     std::fs::remove_file(draining).unwrap();
+    grid.tells("routine = samples/sum and not draining = yes", 2);
+    arguments_go_elsewhere(&grid, &large, &small);
     // The index still tells of the larger one: it is only not there any more.
     large.person.kill_site();
     let output = call(&grid, &sum);

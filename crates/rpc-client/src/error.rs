@@ -47,6 +47,12 @@ pub enum RpcError {
     TakenBack,
     #[error("call {call} {}", failed(failure))]
     Failed { call: CallId, failure: Failure },
+    #[error("call {call} has not begun: its arguments stand still, {sent} of {to_send} bytes went")]
+    StandsStill {
+        call: CallId,
+        sent: u64,
+        to_send: u64,
+    },
     #[error("call {call} is over: {what}")]
     Over { call: CallId, what: &'static str },
     #[error("the result of call {call} has {got} bytes, and by its arguments {expected}")]
@@ -82,7 +88,8 @@ impl RpcError {
                 "credential_unusable"
             }
             RpcError::Client(ClientError::Lost { .. } | ClientError::Stream { .. })
-            | RpcError::Stream(_) => "link_lost",
+            | RpcError::Stream(_)
+            | RpcError::StandsStill { .. } => "link_lost",
             RpcError::Client(_)
             | RpcError::Message(_)
             | RpcError::Signature(_)

@@ -30,7 +30,7 @@ impl RpcError {
     pub fn is_of_this_site(&self) -> bool {
         match self {
             RpcError::Refused(refusal) => ELSEWHERE.contains(&refusal.code.as_str()),
-            RpcError::Client(_) | RpcError::Stream(_) => true,
+            RpcError::Client(_) | RpcError::Stream(_) | RpcError::StandsStill { .. } => true,
             _ => false,
         }
     }

@@ -1,9 +1,12 @@
 //! How far a call is, and how long each stage took, as its caller sees it: arguments go, the routine computes, the result comes. Not here:
 //! what the site records (spec/rpc P58).
 
+use crate::conversation::BLOCK_BYTES;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+
+const LOOK: Duration = Duration::from_millis(250);
 
 /// In their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,6 +129,22 @@ impl Stages {
         }
     }
 
+    /// Waits until for so long none of the arguments went, of a call that cannot have begun: the last block was not begun to be sent.
+    pub async fn stands_still(&self, within: Duration) {
+        let (mut sent, mut since) = (self.moved().sent, Instant::now());
+        loop {
+            tokio::time::sleep(LOOK.min(within)).await;
+            let moved = self.moved();
+            let cannot_have_begun = self.stage() == Stage::Sending
+                && moved.sent.saturating_add(BLOCK_BYTES) < moved.to_send;
+            if moved.sent != sent || !cannot_have_begun {
+                (sent, since) = (moved.sent, Instant::now());
+            } else if since.elapsed() >= within {
+                return;
+            }
+        }
+    }
+
     pub fn moved(&self) -> Moved {
         self.state().moved
     }
@@ -149,6 +168,27 @@ impl Stages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn arguments_stand_still_as_long_as_the_last_block_was_not_begun_to_be_sent() {
+        let within = Duration::from_millis(20);
+        let stands_still = async |stages: &Stages| {
+            let waited = tokio::time::timeout(10 * within, stages.stands_still(within));
+            waited.await.is_ok()
+        };
+        let stages = Stages::default();
+        assert!(!stands_still(&stages).await, "nothing is known yet");
+        stages.sending(0, 2 * BLOCK_BYTES);
+        assert!(stands_still(&stages).await);
+        stages.sending(BLOCK_BYTES, 2 * BLOCK_BYTES);
+        assert!(
+            !stands_still(&stages).await,
+            "the last one may be on its way"
+        );
+        stages.sending(0, 2 * BLOCK_BYTES);
+        stages.sent();
+        assert!(!stands_still(&stages).await, "all was there before a break");
+    }
 
     #[test]
     fn stages_come_in_their_order_and_their_times_make_the_whole() {

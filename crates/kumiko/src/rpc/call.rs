@@ -13,11 +13,18 @@ use kumiko_call::message::Status;
 use kumiko_client::Client;
 use kumiko_directory::estimate::Work;
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Arguments, Calls, Note, Notes, RpcError, Settings, Stages, call_id};
+use kumiko_rpc_client::{
+    Arguments, Calls, Moved, Note, Notes, RpcError, Settings, Stages, call_id,
+};
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// For arguments of a call that may go to another site.
+const STANDS_STILL: Duration = Duration::from_secs(15);
+/// A site that may be away is told of what it need not keep, and not waited for.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
 /// The status of a program that Ctrl-C ended, as shells have it.
 const INTERRUPTED: u8 = 130;
 
@@ -35,7 +42,9 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
                 let open = sites.next(home).await?;
                 let calls = Calls::new(open.client.clone(), settings);
                 let signature = &open.signature;
-                let done = call_at(&open.client, &calls, signature, &asked, format, home).await;
+                let still = Some(STANDS_STILL);
+                let at = (&open.client, &calls, still);
+                let done = call_at(at, signature, &asked, format, home).await;
                 connect::close(open.client.clone()).await;
                 match done? {
                     Ok(status) => {
@@ -52,7 +61,8 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
             connect::with(site, home, async |client| {
                 let calls = Calls::new(client.clone(), settings);
                 let signature = calls.signature(&asked.routine).await?;
-                let done = call_at(client, &calls, &signature, &asked, format, home).await?;
+                let at = (client, &calls, None);
+                let done = call_at(at, &signature, &asked, format, home).await?;
                 Ok(done?)
             })
             .await
@@ -69,10 +79,9 @@ fn work(asked: &Call) -> Option<Work> {
     measured::work(&signature, &heads)
 }
 
-/// Begins the call and takes its result; the inner error: it did not begin.
+/// Begins the call and takes its result; the inner error: it did not begin. For so long its arguments may stand still, if it can go elsewhere.
 async fn call_at(
-    client: &Client,
-    calls: &Calls,
+    (client, calls, still): (&Client, &Calls, Option<Duration>),
     signature: &Signature,
     asked: &Call,
     format: Format,
@@ -96,7 +105,21 @@ async fn call_at(
         eprintln!("call {id}: if this ends early, `kumiko rpc attach {id}` takes its result");
     }
     let stages = Stages::default();
-    let calling = calls.call_seen(id, &asked.routine, &arguments, &stages);
+    let calling = async {
+        let stands_still = async {
+            match still {
+                Some(within) => stages.stands_still(within).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            came = calls.call_seen(id, &asked.routine, &arguments, &stages) => came,
+            () = stands_still => {
+                let Moved { sent, to_send, .. } = stages.moved();
+                Err(RpcError::StandsStill { call: id, sent, to_send })
+            }
+        }
+    };
     let (came, interrupted) = interruptible(calls, id, calling).await?;
     if came.is_ok() {
         let contact = client.address().to_string();
@@ -104,9 +127,11 @@ async fn call_at(
     }
     let forget = || notes.forget(&note.site, id);
     match came {
-        Err(error @ RpcError::Refused(_)) if error.is_of_this_site() => {
+        Err(error @ (RpcError::Refused(_) | RpcError::StandsStill { .. }))
+            if error.is_of_this_site() =>
+        {
             // What it has of the arguments it need not keep.
-            let _ = calls.cancel(id).await;
+            let _ = tokio::time::timeout(HEARD_WITHIN, calls.cancel(id)).await;
             forget();
             Ok(Err(error))
         }
