@@ -1,21 +1,89 @@
 //! A call finds a site that computes its routine by what an index tells, and the next one where that is gone.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod compiled;
 #[allow(dead_code)] // what other scenarios use of it
 #[path = "placement/grid.rs"]
 mod grid;
 mod routines;
 
 use grid::Grid;
-use kumiko_e2e::{kill, told, until};
-use routines::{Caller, npy};
+use kumiko_e2e::{finish, kill, told, until};
+use routines::{Caller, npy, python_of};
 use std::fs::File;
-use std::process::{Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 fn call(grid: &Grid, words: &[&str]) -> Output {
     let index = &grid.index.address;
     let all = ["--output", "lines", "rpc", "call", "--index", index];
     grid.me.run(all.iter().chain(words))
+}
+
+/// In Python, in C: the configured site is the small one, and the index is asked for a better one.
+fn programs_find_it_too(grid: &Grid, large: &Caller, small: &Caller) {
+    let contact = small.person.kumiko_home().join("contact.toml");
+    let contact = std::fs::read_to_string(contact).unwrap();
+    let with = |index: &str| {
+        let text = format!("{contact}index = \"{index}\"\n");
+        std::fs::write(grid.me.kumiko_home().join("contact.toml"), text).unwrap();
+    };
+    let counts = || [large, small].map(|site| site.count_in_log("\"planned\""));
+    compiled::compile(
+        small,
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/found.c"),
+        "found",
+    );
+    let program = small.person.home.path().join("found");
+    let check = |command: &mut Command, expected: &str, more: [i64; 2]| {
+        let before = counts();
+        let output = finish(command);
+        let said = told(&output);
+        assert!(output.status.success() && said.contains(expected), "{said}");
+        let after = counts();
+        assert_eq!([after[0] - before[0], after[1] - before[1]], more, "{said}");
+    };
+    with(&grid.index.address);
+    let in_c = || grid.me.program(program.to_str().unwrap(), ["samples/sum"]);
+    check(&mut in_c(), "sum 7\n", [1, 0]);
+    let script = "import kumiko, sys\nx = __import__('array').array('d', [1, 2, 4])\n";
+    let in_python = |line: &str| {
+        let script = format!("{script}print('sum', {line})");
+        python_of(&grid.me, &["-c", &script])
+    };
+    check(
+        &mut in_python("kumiko.rpc('samples/sum')(x)"),
+        "sum 7.0\n",
+        [1, 0],
+    );
+    let smallest = "kumiko.find('samples/sum', rank='slots_free')(x)";
+    check(&mut in_python(smallest), "sum 7.0\n", [0, 1]);
+    for (line, expected) in [
+        (
+            "kumiko.find('samples/sum', 'slots >= 64')",
+            "it does not meet slots >= 64",
+        ),
+        ("kumiko.find('samples/none')", "no site of "),
+        (
+            "kumiko.find('samples/sum', 'slots >')",
+            "what sites are to be like",
+        ),
+    ] {
+        let output = finish(&mut in_python(line));
+        let said = told(&output);
+        assert!(
+            !output.status.success() && said.contains(expected),
+            "{said}"
+        );
+    }
+    // No index answers: the configured site.
+    with("localhost:1");
+    check(&mut in_c(), "sum 7\n", [0, 1]);
+    check(
+        &mut in_python("kumiko.rpc('samples/sum')(x)"),
+        "the configured site is taken",
+        [0, 1],
+    );
 }
 
 /// A site that stands still while its arguments come: the next one has them, from where they are.
@@ -26,7 +94,7 @@ fn arguments_go_elsewhere(grid: &Grid, from: &Caller, to: &Caller) {
     std::fs::write(&path, &head).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(head.len() as u64 + 8 * ELEMENTS).unwrap();
-    let computed = to.count_in_log("\"planned\"");
+    let computed = [from, to].map(|site| site.count_in_log("\"planned\""));
     let index = &grid.index.address;
     let words = [
         "--output",
@@ -64,8 +132,8 @@ fn arguments_go_elsewhere(grid: &Grid, from: &Caller, to: &Caller) {
         "{\"s\":[0.0]}\n",
         "{said}"
     );
-    assert_eq!(to.count_in_log("\"planned\""), computed + 1);
-    assert_eq!(from.count_in_log("\"planned\""), 0);
+    let now = [from, to].map(|site| site.count_in_log("\"planned\""));
+    assert_eq!(now, [computed[0], computed[1] + 1]);
 }
 
 #[test]
@@ -95,6 +163,7 @@ fn a_call_goes_to_the_best_site_that_has_its_routine_and_to_the_next_when_that_i
 
     large.make(&["samples"], &[]);
     grid.tells("routine = samples/sum", 2);
+    programs_find_it_too(&grid, &large, &small);
     let wanting = call(&grid, &["--where", "slots >= 64", "samples/sum", "@x.npy"]);
     let said = told(&wanting);
     for words in [
@@ -113,6 +182,7 @@ fn a_call_goes_to_the_best_site_that_has_its_routine_and_to_the_next_when_that_i
         "{said}"
     );
     // The better one takes no calls, which the index may not tell yet: it says so when it is asked, and the next computes.
+    let invoked = large.count_in_log("\"invoked\"");
     let draining = large.person.kumiko_home().join("run/draining");
     std::fs::write(&draining, "").unwrap();
     for _ in 0..2 {
@@ -124,7 +194,7 @@ fn a_call_goes_to_the_best_site_that_has_its_routine_and_to_the_next_when_that_i
             "{said}"
         );
     }
-    assert_eq!(large.count_in_log("\"invoked\""), 0);
+    assert_eq!(large.count_in_log("\"invoked\""), invoked);
     std::fs::remove_file(draining).unwrap();
     grid.tells("routine = samples/sum and not draining = yes", 2);
     arguments_go_elsewhere(&grid, &large, &small);

@@ -13,7 +13,7 @@ Not here: jobs and files; use the command `kumiko`.
 from ._calls import Executor, Future, attach
 from ._kumiko import VERSION as __version__
 from ._routine import Array, InOut, Out, checkpoint, routine
-from ._sites import Routine, Site, connect, default, rpc
+from ._sites import Routine, Site, connect, default, find, rpc
 from .errors import (
     ArgumentError,
     Bug,
@@ -52,6 +52,7 @@ __all__ = [
     "checkpoint",
     "connect",
     "default",
+    "find",
     "routine",
     "rpc",
 ]

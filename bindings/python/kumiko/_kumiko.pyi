@@ -59,6 +59,15 @@ class Site:
         server: str | None = None,
         durability: str | None = None,
     ) -> None: ...
+    @staticmethod
+    def find(
+        name: str,
+        requirement: str,
+        rank: str | None = None,
+        index: str | None = None,
+        contact: str | PathLike[str] | None = None,
+        durability: str | None = None,
+    ) -> Site | None: ...
     @property
     def address(self) -> str: ...
     def routines(self) -> list[Routine]: ...

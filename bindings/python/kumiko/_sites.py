@@ -6,9 +6,10 @@ import inspect
 import keyword
 import os
 import threading
+import warnings
 import weakref
 
-from . import _calls, _kumiko, _progress, _results
+from . import _calls, _kumiko, _progress, _results, errors
 
 _sites = weakref.WeakSet()
 _default = None
@@ -153,8 +154,29 @@ def connect(contact=None, server=None, durability=None):
 
 
 def rpc(name, site=None, *, progress=False):
-    """The routine of this name at a site, else at the personal site. `progress`: its calls tell on a terminal how far they are."""
-    return (site or default()).rpc(name, progress=progress)
+    """The routine of this name at a site; else, where contact.toml names an index, at the best one that has it, and at the personal site
+    otherwise. `progress`: its calls tell on a terminal how far they are."""
+    return (site or _found(name) or default()).rpc(name, progress=progress)
+
+
+def _found(name):
+    try:
+        found = _kumiko.Site.find(name, "")
+    except errors.PeerError as error:
+        warnings.warn(f"{error}: the configured site is taken", stacklevel=3)
+        return None
+    return found and Site(found)
+
+
+def find(name, where="", *, rank=None, index=None, contact=None, durability=None, progress=False):
+    """The routine of this name at the best site that has it, is like `where` and answers: expressions and `rank` are those of
+    `kumiko rpc call --where`. `index`: an info server, HOST or HOST:PORT; else the contact file's, or that of KUMIKO_INFO. Its calls stay
+    at that site. Raises RoutineNotFound, which says why each site does not have it."""
+    for asked in (index, None if index else os.environ.get("KUMIKO_INFO")):
+        found = _kumiko.Site.find(name, where, rank, asked or None, contact, durability)
+        if found is not None:
+            return Site(found).rpc(name, progress=progress)
+    raise ValueError("no index is named: by `index`, in the contact file, or by KUMIKO_INFO")
 
 
 def default():

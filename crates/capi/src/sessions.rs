@@ -14,6 +14,7 @@ use bytes::Bytes;
 use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, SiteAddress};
+use kumiko_find::{FindError, Found, Wish};
 use kumiko_idl::Signature;
 use kumiko_rpc_client::{Calls, Carrier, Contact, ContactError, RpcError, Settings, Stages};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -210,18 +211,72 @@ impl Library {
             .carrier
             .block_on(connect)
             .map_err(|error| unknown(&error))?;
-        let durability = config.durability;
-        let calls = Calls::new(
-            client,
-            Settings {
-                durability,
-                ..Settings::default()
-            },
-        );
-        let mut state = lock(&self.state);
-        // Another thread may have been quicker.
-        let calls = state.sites.entry(address.clone()).or_insert(calls).clone();
+        let calls = self.calls_at(&address, client);
         Ok((address, calls))
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            durability: self.config.durability,
+            ..Settings::default()
+        }
+    }
+
+    /// Another thread may have been quicker.
+    fn calls_at(&self, address: &SiteAddress, client: Client) -> Calls {
+        let calls = Calls::new(client, self.settings());
+        let mut state = lock(&self.state);
+        state.sites.entry(address.clone()).or_insert(calls).clone()
+    }
+
+    /// Of the sites that the configured index tells of the first that has the routine and answers. None: none is configured, or it cannot be asked.
+    fn found(&self, name: &str) -> Result<Option<(SiteAddress, Calls, Signature)>, Failed> {
+        let config = &self.config;
+        let (Some(index), Some(home)) = (&config.index, kumiko_rpc_client::home()) else {
+            return Ok(None);
+        };
+        let own = (&config.credential, &config.trust);
+        let connect = async |address: SiteAddress| {
+            let client = Client::connect(&address, own.0, own.1).await;
+            client.map_err(|error| error.to_string())
+        };
+        let found = self.carrier.block_on(async {
+            let wish = Wish::default();
+            let found = Found::of(index, name, &wish, self.settings(), &home, own).await;
+            found?.next(connect).await
+        });
+        match found {
+            Ok(open) => {
+                let calls = self.calls_at(&open.address, open.client);
+                Ok(Some((open.address, calls, open.signature)))
+            }
+            Err(error @ FindError::Index { .. }) => {
+                tracing::warn!(%error, "the configured site is taken");
+                Ok(None)
+            }
+            Err(error) => Err(Failed::new(FUNCTION_NOT_FOUND, error.to_string())),
+        }
+    }
+
+    fn at(
+        &self,
+        server: Option<&str>,
+        name: &str,
+    ) -> Result<(SiteAddress, Calls, Signature), Failed> {
+        if server.is_none() {
+            if let Some(found) = self.found(name)? {
+                return Ok(found);
+            }
+        }
+        let (server, calls) = self.site(server)?;
+        let signature = self.carrier.block_on(calls.signature(name));
+        let signature = signature.map_err(|error| match failed(&error) {
+            failed if failed.code == COMMUNICATION_FAILED => {
+                Failed::new(SERVER_NOT_FOUND, failed.message)
+            }
+            failed => failed,
+        })?;
+        Ok((server, calls, signature))
     }
 
     /// Numbers of so many handles for this function.
@@ -231,16 +286,7 @@ impl Library {
         name: &str,
         count: usize,
     ) -> Result<Vec<u64>, Failed> {
-        let (server, calls) = self.site(server)?;
-        let signature =
-            self.carrier
-                .block_on(calls.signature(name))
-                .map_err(|error| match failed(&error) {
-                    failed if failed.code == COMMUNICATION_FAILED => {
-                        Failed::new(SERVER_NOT_FOUND, failed.message)
-                    }
-                    failed => failed,
-                })?;
+        let (server, calls, signature) = self.at(server, name)?;
         signature
             .callable()
             .map_err(|error| Failed::new(RPC_REFUSED, error.to_string()))?;

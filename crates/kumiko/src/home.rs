@@ -21,7 +21,7 @@ pub struct Home {
     logs: PathBuf,
 }
 
-/// What a client on this machine needs to reach the personal site; written at each start.
+/// What a client on this machine needs to reach the personal site; written at each start, where what its user has added stays.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contact {
@@ -30,6 +30,12 @@ pub struct Contact {
     pub certificate: PathBuf,
     pub key: PathBuf,
     pub trust: PathBuf,
+    /// Of calls from C and Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<String>,
+    /// An info server that knows sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
 }
 
 /// Who serves the site now; held together with the lock.

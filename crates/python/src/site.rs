@@ -6,6 +6,7 @@ use crate::routine::Routine;
 use crate::runtime::{self, Process, wait};
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, ClientError, SiteAddress};
+use kumiko_find::{Found, Wish};
 use kumiko_rpc_client::{Calls, Contact, Notes, Offered, RpcError, Settings, call_id};
 use kumiko_wire::rpc::Durability;
 use pyo3::exceptions::PyValueError;
@@ -77,7 +78,34 @@ pub struct Site {
     shared: Arc<Shared>,
 }
 
+fn durability_of(name: &str) -> PyResult<Durability> {
+    kumiko_rpc_client::durability(name).ok_or_else(|| {
+        PyValueError::new_err(format!("durability is none, record or full, not {name}"))
+    })
+}
+
 impl Site {
+    fn of(client: Client, address: &SiteAddress, durability: Durability) -> Site {
+        let settings = Settings {
+            durability,
+            ..Settings::default()
+        };
+        let kept = durability != Durability::None;
+        let notes = kept
+            .then(kumiko_rpc_client::home)
+            .flatten()
+            .map(|home| Notes::of(&home));
+        Site {
+            shared: Arc::new(Shared {
+                calls: Calls::new(client, settings),
+                address: address.to_string(),
+                notes,
+                process: Process::this(),
+                said: Mutex::default(),
+            }),
+        }
+    }
+
     fn shared(&self) -> PyResult<&Arc<Shared>> {
         self.shared.process.check()?;
         Ok(&self.shared)
@@ -102,30 +130,57 @@ impl Site {
             found.address = server.parse::<SiteAddress>().map_err(client_error)?;
         }
         if let Some(name) = durability {
-            found.durability = kumiko_rpc_client::durability(name).ok_or_else(|| {
-                PyValueError::new_err(format!("durability is none, record or full, not {name}"))
-            })?;
+            found.durability = durability_of(name)?;
         }
         let connect = Client::connect(&found.address, &found.credential, &found.trust);
         let client = wait(py, connect)?.map_err(client_error)?;
+        Ok(Site::of(client, &found.address, found.durability))
+    }
+
+    /// Of the sites that an index tells of the first that has the routine and answers; None: no index is named, by this, the file, or
+    /// KUMIKO_INFO.
+    #[staticmethod]
+    #[pyo3(signature = (name, requirement, rank=None, index=None, contact=None, durability=None))]
+    fn find(
+        py: Python<'_>,
+        name: &str,
+        requirement: String,
+        rank: Option<String>,
+        index: Option<String>,
+        contact: Option<PathBuf>,
+        durability: Option<&str>,
+    ) -> PyResult<Option<Site>> {
+        let mut own =
+            Contact::load(contact.as_deref()).map_err(|error| errors::contact(py, &error))?;
+        if let Some(name) = durability {
+            own.durability = durability_of(name)?;
+        }
+        let index = index.or_else(|| own.index.clone());
+        let (Some(index), Some(home)) = (index, kumiko_rpc_client::home()) else {
+            return Ok(None);
+        };
         let settings = Settings {
-            durability: found.durability,
+            durability: own.durability,
             ..Settings::default()
         };
-        let kept = found.durability != Durability::None;
-        let notes = kept
-            .then(kumiko_rpc_client::home)
-            .flatten()
-            .map(|home| Notes::of(&home));
-        Ok(Site {
-            shared: Arc::new(Shared {
-                calls: Calls::new(client, settings),
-                address: found.address.to_string(),
-                notes,
-                process: Process::this(),
-                said: Mutex::default(),
-            }),
-        })
+        let wish = Wish {
+            requirement,
+            rank,
+            work: None,
+        };
+        let identity = (&own.credential, &own.trust);
+        let connect = |address: SiteAddress| async move {
+            let client = Client::connect(&address, identity.0, identity.1).await;
+            client.map_err(|error| error.to_string())
+        };
+        let open = wait(py, async {
+            let found = Found::of(&index, name, &wish, settings, &home, identity).await;
+            found?.next(connect).await
+        })?;
+        match open {
+            Ok(open) => Ok(Some(Site::of(open.client, &open.address, own.durability))),
+            Err(error) => Err(errors::found(py, &error)),
+        }
     }
 
     #[getter]

@@ -19,6 +19,8 @@ struct File {
     trust: PathBuf,
     #[serde(default)]
     durability: Option<String>,
+    #[serde(default)]
+    index: Option<String>,
 }
 
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub struct Contact {
     pub credential: Credential,
     pub trust: TrustStore,
     pub durability: Durability,
+    /// An info server that knows sites, HOST or HOST:PORT: it is asked for those that have a routine.
+    pub index: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +86,7 @@ impl Contact {
                 .map_err(|error| wrong(&error))?,
             trust: TrustStore::load(&file.trust).map_err(|error| wrong(&error))?,
             durability,
+            index: file.index,
         })
     }
 }

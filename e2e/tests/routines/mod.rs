@@ -339,7 +339,11 @@ pub fn numpy_is_here(test: &str) -> bool {
 }
 
 pub fn python(caller: &Caller, arguments: &[&str]) -> Command {
-    let mut command = caller.person.program(PYTHON, arguments);
+    python_of(&caller.person, arguments)
+}
+
+pub fn python_of(person: &Person, arguments: &[&str]) -> Command {
+    let mut command = person.program(PYTHON, arguments);
     command
         .env("PYTHONPATH", package())
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -9,7 +9,6 @@ use crate::fail::{FAILED, Failure, While};
 use crate::home::Home;
 use crate::output::{self, Show, say, table};
 use kumiko_directory::ask::{Ask, AttributeView, EntryView, Found, News, Query, Status};
-use kumiko_directory::choose::CANDIDATES_MOST;
 use kumiko_info::{Answers, InfoClient};
 use serde::Serialize;
 use std::io::Write;
@@ -66,28 +65,17 @@ pub async fn sites(
     home: &Home,
 ) -> Result<(String, Vec<EntryView>), Failure> {
     let configured = Config::load()?.index;
-    let named = index.map(str::to_owned).or(configured);
+    let contact = home.read_contact()?.and_then(|contact| contact.index);
+    let named = index.map(str::to_owned).or(configured).or(contact);
     let Some(address) = named.map_or_else(|| super::address(home), |named| Ok(Some(named)))? else {
         return Err(Failure::from_text(format!(
             "there is no index to ask for sites: name one with --index HOST, KUMIKO_INFO, or `index` in kumiko.toml; no info server runs from {}",
             home.root().display()
         )));
     };
-    let server = Server {
-        address: Some(address.clone()),
-    };
-    let query = |expression: String| Query {
-        expression,
-        limit: Some(CANDIDATES_MOST),
-        ..Query::default()
-    };
-    let (mut entries, matched) = found(query("contact".to_owned()), &server, home)
-        .await
-        .doing(|| format!("asking the index {address}"))?;
-    if matched > entries.len() && !requirement.trim().is_empty() {
-        let narrowed = format!("contact and ({requirement})");
-        (entries, _) = found(query(narrowed), &server, home).await?;
-    }
+    let (credential, trust) = connect::own_identity(home)?;
+    let entries = kumiko_find::sites(&address, requirement, &credential, &trust).await;
+    let entries = entries.doing(|| format!("asking the index {address}"))?;
     Ok((address, entries))
 }
 

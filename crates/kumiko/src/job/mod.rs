@@ -4,7 +4,6 @@ mod across;
 pub mod describe;
 pub mod files;
 mod instances;
-pub mod measured;
 mod place;
 mod resources;
 pub mod run;

@@ -1,7 +1,7 @@
 //! `kumiko job submit --where`: the index is asked for sites, the best is asked to take the job, then the next
 //! (spec/jobs/placement.md). Not here: the choice (`kumiko-directory`), what is sure of an answer (`kumiko-client`).
 
-use super::{measured, run};
+use super::run;
 use crate::args::{Format, Submit};
 use crate::connect;
 use crate::fail::{Failure, While};
@@ -12,6 +12,7 @@ use clap::Args;
 use kumiko_client::{Client, ClientError, NotTaken, SiteAddress};
 use kumiko_directory::choose::{self, Candidate, Judged, Wanted};
 use kumiko_directory::expr;
+use kumiko_find::ways;
 use kumiko_job::contract::Refusal;
 use kumiko_job::description::JobDescription;
 use kumiko_job::id::JobId;
@@ -106,8 +107,8 @@ impl<'s> Choice<'s> {
         let wanted = Wanted::new(requirement, &needs(description), &hopes(description), order)?;
         let (index, entries) = info::sites(asked.index.as_deref(), requirement, home).await?;
         let mut candidates = choose::candidates(entries);
-        let folder = submit.dir.as_deref().map(measured::folder_bytes);
-        measured::add_to(&mut candidates, folder);
+        let folder = submit.dir.as_deref().map(ways::folder_bytes);
+        ways::add_to(&mut candidates, folder);
         let ranked = wanted.rank.iter().map(|rank| rank.attribute.clone());
         let names: Vec<String> = typed.attributes.into_iter().chain(ranked).collect();
         if let Some(name) = choose::unknown(&candidates, &names) {
@@ -129,7 +130,7 @@ impl<'s> Choice<'s> {
     pub fn again(&mut self) {
         let judged = std::mem::take(&mut self.judged);
         let mut candidates: Vec<Candidate> = judged.into_iter().map(|one| one.candidate).collect();
-        measured::add_to(&mut candidates, self.folder);
+        ways::add_to(&mut candidates, self.folder);
         self.judged = choose::choose(candidates, &self.wanted);
     }
 
@@ -310,7 +311,7 @@ pub async fn reach(
     };
     Ok(match tokio::time::timeout(patience, reach).await {
         Ok(Ok((client, latency))) => {
-            measured::keep(contact, latency);
+            ways::keep(contact, latency);
             Ok(client)
         }
         Ok(Err(error @ ClientError::Credential { .. })) => return Err(error.into()),
@@ -333,7 +334,7 @@ async fn submit_to(
     let contact = &one.candidate.contact;
     let mark_us = match run::prepare(&client, submit, &mut description).await {
         Ok(folder) => folder.map(|(mark_us, sent)| {
-            measured::keep_rate(contact, sent);
+            ways::keep_rate(contact, sent);
             mark_us
         }),
         // What is wrong here is so for every site.

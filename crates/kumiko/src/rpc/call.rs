@@ -1,7 +1,6 @@
 //! `kumiko rpc call` and `attach`: one call from words to printed results. What is needed to take its result later is written down
 //! before the call begins (spec/rpc P40), and goes when the result is where it belongs.
 
-use super::measured::{self, Kept};
 use super::results::Outputs;
 use super::{Call, Results, find, values};
 use crate::args::Format;
@@ -12,6 +11,7 @@ use kumiko_call::id::CallId;
 use kumiko_call::message::Status;
 use kumiko_client::Client;
 use kumiko_directory::estimate::Work;
+use kumiko_find::speeds::{self, Kept};
 use kumiko_idl::Signature;
 use kumiko_rpc_client::{
     Arguments, Calls, Moved, Note, Notes, RpcError, Settings, Stages, call_id,
@@ -39,7 +39,7 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
             let (routine, work) = (&asked.routine, work(&asked));
             let mut sites = find::sites(among, requirement, routine, work, settings, home).await?;
             loop {
-                let open = sites.next(home).await?;
+                let open = find::next(&mut sites, home).await?;
                 let calls = Calls::new(open.client.clone(), settings);
                 let signature = &open.signature;
                 let still = Some(STANDS_STILL);
@@ -76,7 +76,7 @@ fn work(asked: &Call) -> Option<Work> {
     let targets = targets(&asked.results, &signature).ok()?;
     let given = values::arguments(&signature, &asked.arguments, &targets).ok()?;
     let heads = kumiko_rpc_client::heads(&signature, &given).ok()?;
-    measured::work(&signature, &heads)
+    speeds::work(&signature, &heads)
 }
 
 /// Begins the call and takes its result; the inner error: it did not begin. For so long its arguments may stand still, if it can go elsewhere.
@@ -123,7 +123,7 @@ async fn call_at(
     let (came, interrupted) = interruptible(calls, id, calling).await?;
     if came.is_ok() {
         let contact = client.address().to_string();
-        measured::keep(&contact, signature, &heads, &stages.took());
+        speeds::keep(&contact, signature, &heads, &stages.took());
     }
     let forget = || notes.forget(&note.site, id);
     match came {

@@ -4,7 +4,6 @@ mod call;
 mod find;
 pub(crate) mod library;
 mod make;
-mod measured;
 mod results;
 mod show;
 mod values;

@@ -247,7 +247,12 @@ fn announce(home: &Home, address: SocketAddr) -> Result<Running, Failure> {
     } else {
         address.ip().to_string()
     };
+    // One that cannot be read has nothing to keep.
+    let before = home.read_contact().ok().flatten();
+    let (durability, index) = before.map_or((None, None), |one| (one.durability, one.index));
     let contact = Contact {
+        durability,
+        index,
         host,
         port: address.port(),
         certificate: home.user_certificate(),

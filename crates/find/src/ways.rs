@@ -1,13 +1,12 @@
 //! How long sites took to answer this person's `--where`, and how fast folders went there, kept for the next choice
 //! (spec/jobs/placement.md, PM16 and PM18). A file of the cache: that it is lost, or of another writer, changes an order and nothing else.
 
-use crate::home::{read_optional, write_whole};
-use crate::job::view::now_ms;
+use crate::{now_ms, read, write};
 use kumiko_client::Sent;
 use kumiko_directory::choose::Candidate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,23 +38,11 @@ struct Site {
     at_ms: u64,
 }
 
-/// $XDG_CACHE_HOME/kumiko/sites.json, else below ~/.cache.
-fn place() -> Option<PathBuf> {
-    let named = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty());
-    let home = || std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache"));
-    let folder = named.map(PathBuf::from).or_else(home)?;
-    Some(folder.join("kumiko/sites.json"))
-}
-
-fn load() -> Measured {
-    let text = place().and_then(|path| read_optional(&path).ok()?);
-    let read = text.and_then(|text| serde_json::from_str(&text).ok());
-    read.unwrap_or_default()
-}
+const FILE: &str = "sites.json";
 
 /// Tells candidates of what was measured of them, and what it makes of a folder of so many bytes that goes along.
 pub fn add_to(candidates: &mut [Candidate], folder_bytes: Option<u64>) {
-    let measured = load();
+    let measured: Measured = read(FILE);
     let now_ms = now_ms();
     let known = |contact: &str| {
         let site = measured.sites.get(contact);
@@ -129,11 +116,8 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// That it cannot be kept harms nobody.
 fn change(contact: &str, change: impl FnOnce(&mut Site)) {
-    let Some(path) = place() else {
-        return;
-    };
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut measured = load();
+    let mut measured: Measured = read(FILE);
     let site = measured.sites.entry(contact.to_owned()).or_default();
     change(site);
     site.at_ms = now_ms();
@@ -144,13 +128,7 @@ fn change(contact: &str, change: impl FnOnce(&mut Site)) {
         };
         measured.sites.remove(&oldest);
     }
-    let folder = path.parent().map(std::fs::create_dir_all);
-    let text = serde_json::to_string(&measured);
-    if let (Some(Ok(())), Ok(text)) = (folder, text) {
-        if let Err(failure) = write_whole(&path, &text) {
-            tracing::debug!(%failure, "what was measured is not kept");
-        }
-    }
+    write(FILE, &measured);
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
 //! What calls from here took at their sites, kept for the next choice among sites (spec/jobs/placement.md, PM17): how fast data went, and how
 //! fast each routine computed. A file of the cache: that it is lost, or of another writer, changes an order and nothing else. Not here:
-//! the estimate (kumiko-directory), and how far a site is away (job's `measured`).
+//! the estimate (kumiko-directory), and how far a site is away (`ways`).
 
-use crate::home::{read_optional, write_whole};
-use crate::job::view::now_ms;
+use crate::{now_ms, read, write};
 use kumiko_directory::choose::Candidate;
 use kumiko_directory::estimate::{Measured, Work};
 use kumiko_idl::{Head, Limits, Signature};
 use kumiko_rpc_client::Took;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// Sites that are remembered, the oldest go; and routines of one.
 const SITES_MOST: usize = 256;
@@ -38,13 +36,7 @@ struct Site {
     operations_per_second: BTreeMap<String, f64>,
 }
 
-/// $XDG_CACHE_HOME/kumiko/calls.json, else below ~/.cache.
-fn place() -> Option<PathBuf> {
-    let named = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty());
-    let home = || std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache"));
-    let folder = named.map(PathBuf::from).or_else(home)?;
-    Some(folder.join("kumiko/calls.json"))
-}
+const FILE: &str = "calls.json";
 
 /// None: it cannot be said how big it is.
 pub fn work(signature: &Signature, heads: &[Head]) -> Option<Work> {
@@ -58,9 +50,7 @@ pub fn work(signature: &Signature, heads: &[Head]) -> Option<Work> {
 
 impl Kept {
     pub fn load() -> Kept {
-        let text = place().and_then(|path| read_optional(&path).ok()?);
-        let read = text.and_then(|text| serde_json::from_str(&text).ok());
-        read.unwrap_or_default()
+        read(FILE)
     }
 
     /// Of a routine that was called from here before.
@@ -115,18 +105,12 @@ impl Kept {
 
 /// Remembers it. That it cannot be kept harms nobody.
 pub fn keep(contact: &str, signature: &Signature, heads: &[Head], took: &Took) {
-    let (Some(path), Some(work)) = (place(), work(signature, heads)) else {
+    let Some(work) = work(signature, heads) else {
         return;
     };
     let mut kept = Kept::load();
     kept.note(contact, signature, work, took, now_ms());
-    let folder = path.parent().map(std::fs::create_dir_all);
-    let text = serde_json::to_string(&kept);
-    if let (Some(Ok(())), Ok(text)) = (folder, text) {
-        if let Err(failure) = write_whole(&path, &text) {
-            tracing::debug!(%failure, "what a call took is not kept");
-        }
-    }
+    write(FILE, &kept);
 }
 
 #[cfg(test)]
