@@ -4,8 +4,10 @@ import asyncio
 import atexit
 import inspect
 import keyword
+import math
 import os
 import threading
+import time
 import warnings
 import weakref
 
@@ -14,6 +16,9 @@ from . import _calls, _kumiko, _progress, _results, errors
 _sites = weakref.WeakSet()
 _default = None
 _default_lock = threading.Lock()
+# By routine, the site that was found, or None where no index is configured; and for how long it is not looked for again.
+_best = {}
+_BEST_S = 30
 
 
 class Site:
@@ -160,12 +165,17 @@ def rpc(name, site=None, *, progress=False):
 
 
 def _found(name):
+    at, site = _best.get(name, (-math.inf, None))
+    if time.monotonic() - at < _BEST_S:
+        return site
     try:
         found = _kumiko.Site.find(name, "")
     except errors.PeerError as error:
         warnings.warn(f"{error}: the configured site is taken", stacklevel=3)
         return None
-    return found and Site(found)
+    site = found and Site(found)
+    _best[name] = (time.monotonic(), site)
+    return site
 
 
 def find(name, where="", *, rank=None, index=None, contact=None, durability=None, progress=False):
@@ -201,6 +211,7 @@ def _forked():
     # The parent's connections are the parent's.
     global _default, _default_lock, _sites
     _default, _default_lock, _sites = None, threading.Lock(), weakref.WeakSet()
+    _best.clear()
 
 
 os.register_at_fork(after_in_child=_forked)
