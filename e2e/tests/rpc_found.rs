@@ -86,8 +86,8 @@ fn programs_find_it_too(grid: &Grid, large: &Caller, small: &Caller) {
     );
 }
 
-/// A site that stands still while its arguments come: the next one has them, from where they are.
-fn arguments_go_elsewhere(grid: &Grid, from: &Caller, to: &Caller) {
+/// A site that stands still while its arguments come: the next one has them, from where they are; nobody, if the caller has interrupted it.
+fn arguments_go_elsewhere(grid: &Grid, from: &Caller, to: &Caller, is_wanted: bool) {
     const ELEMENTS: u64 = 40_000_000;
     let path = grid.me.home.path().join("many.npy");
     let head = npy(&[ELEMENTS], &[]);
@@ -95,6 +95,13 @@ fn arguments_go_elsewhere(grid: &Grid, from: &Caller, to: &Caller) {
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(head.len() as u64 + 8 * ELEMENTS).unwrap();
     let computed = [from, to].map(|site| site.count_in_log("\"planned\""));
+    let files = || {
+        let entries = std::fs::read_dir(from.state().join("arguments"));
+        let entries = entries.into_iter().flatten().flatten();
+        entries.filter_map(|one| Some((one.path(), one.metadata().ok()?.len())))
+    };
+    // A site that was not heard keeps what it has until the call expires.
+    let before: Vec<_> = files().map(|(path, _)| path).collect();
     let index = &grid.index.address;
     let words = [
         "--output",
@@ -113,27 +120,29 @@ fn arguments_go_elsewhere(grid: &Grid, from: &Caller, to: &Caller) {
     let mut command = grid.me.kumiko(words);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let call = command.spawn().unwrap();
-    let arguments = from.state().join("arguments");
     until("some of the arguments are there", || {
-        let files = std::fs::read_dir(&arguments)
-            .into_iter()
-            .flatten()
-            .flatten();
-        files
-            .flat_map(|one| one.metadata())
-            .any(|meta| meta.len() > 1 << 20)
+        files().any(|(path, bytes)| bytes > 1 << 20 && !before.contains(&path))
     });
     kill(from.person.site_pid(), "STOP");
+    if !is_wanted {
+        kill(call.id(), "INT");
+    }
     let output = call.wait_with_output().unwrap();
     kill(from.person.site_pid(), "CONT");
     let said = told(&output);
+    let now = [from, to].map(|site| site.count_in_log("\"planned\""));
     assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "{\"s\":[0.0]}\n",
+        now,
+        [computed[0], computed[1] + i64::from(is_wanted)],
         "{said}"
     );
-    let now = [from, to].map(|site| site.count_in_log("\"planned\""));
-    assert_eq!(now, [computed[0], computed[1] + 1]);
+    let (status, result) = if is_wanted {
+        (0, "{\"s\":[0.0]}\n")
+    } else {
+        (130, "")
+    };
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), result, "{said}");
 }
 
 #[test]
@@ -197,7 +206,9 @@ fn a_call_goes_to_the_best_site_that_has_its_routine_and_to_the_next_when_that_i
     assert_eq!(large.count_in_log("\"invoked\""), invoked);
     std::fs::remove_file(draining).unwrap();
     grid.tells("routine = samples/sum and not draining = yes", 2);
-    arguments_go_elsewhere(&grid, &large, &small);
+    for is_wanted in [true, false] {
+        arguments_go_elsewhere(&grid, &large, &small, is_wanted);
+    }
     // The index still tells of the larger one: it is only not there any more.
     large.person.kill_site();
     let output = call(&grid, &sum);

@@ -290,7 +290,7 @@ class checkpoint:
         number = checkpoint._library.kumiko_ckpt_resumed()
         if not checkpoint._was_asked:
             checkpoint._was_asked = True
-            for file in checkpoint._files:
+            for file in (one for one in checkpoint._files if not one.closed):
                 # It believes to be where it was opened.
                 file.seek(os.lseek(file.fileno(), 0, os.SEEK_CUR))
         return number

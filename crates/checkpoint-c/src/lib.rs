@@ -286,7 +286,9 @@ pub unsafe extern "C" fn kumiko_ckpt_fopen(
         }
         let _ = file.into_raw_fd();
         if let One::On(library) = &mut *one() {
-            library.stream(Box::new(Stdio(stream)));
+            // SAFETY: `opened` has refused NULL; the caller gives a text that ends with a zero.
+            let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+            library.stream(&name, Box::new(Stdio(stream)));
         }
         Ok(stream)
     };

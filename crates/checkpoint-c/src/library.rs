@@ -197,9 +197,9 @@ impl<M: Memory> Library<M> {
         Ok(file)
     }
 
-    /// What is in front of the file that was opened last.
-    pub fn stream(&mut self, stream: Box<dyn Stream>) {
-        if let Some(opened) = self.files.last_mut() {
+    /// What is in front of the file that was opened under this name.
+    pub fn stream(&mut self, name: &str, stream: Box<dyn Stream>) {
+        if let Some(opened) = self.files.iter_mut().find(|one| one.name == name) {
             opened.stream = Some(stream);
         }
     }

@@ -133,6 +133,11 @@ async fn call_at(
             // What it has of the arguments it need not keep.
             let _ = tokio::time::timeout(HEARD_WITHIN, calls.cancel(id)).await;
             forget();
+            if interrupted {
+                // Nobody wants it elsewhere either.
+                eprintln!("kumiko: {error}");
+                return Ok(Ok(INTERRUPTED));
+            }
             Ok(Err(error))
         }
         came => {
