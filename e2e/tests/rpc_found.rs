@@ -8,11 +8,12 @@ mod grid;
 mod routines;
 
 use grid::Grid;
-use kumiko_e2e::{finish, kill, told, until};
+use kumiko_e2e::{Person, finish, kill, told, until};
 use routines::{Caller, npy, python_of};
 use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 fn call(grid: &Grid, words: &[&str]) -> Output {
     let index = &grid.index.address;
@@ -44,7 +45,10 @@ fn programs_find_it_too(grid: &Grid, large: &Caller, small: &Caller) {
         assert_eq!([after[0] - before[0], after[1] - before[1]], more, "{said}");
     };
     with(&grid.index.address);
-    let in_c = || grid.me.program(program.to_str().unwrap(), ["samples/sum"]);
+    let in_c = || {
+        let line = format!("echo one | {}", program.display());
+        grid.me.program("sh", ["-c", &line])
+    };
     check(&mut in_c(), "sum 7\n", [1, 0]);
     let script = "import kumiko, sys\nx = __import__('array').array('d', [1, 2, 4])\n";
     let in_python = |line: &str| {
@@ -84,6 +88,128 @@ fn programs_find_it_too(grid: &Grid, large: &Caller, small: &Caller) {
         "the configured site is taken",
         [0, 1],
     );
+}
+
+fn contact_port(site: &Person) -> u16 {
+    let contact = std::fs::read_to_string(site.kumiko_home().join("contact.toml")).unwrap();
+    let port = contact
+        .lines()
+        .find_map(|line| line.strip_prefix("port = "));
+    port.unwrap().parse().unwrap()
+}
+
+/// By any process of this machine (proc(5), /proc/net/tcp: 01 is established, 08 that the other end has closed).
+fn is_connected_to(port: u16) -> bool {
+    let remote = format!(":{port:04X}");
+    let is_open = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(2).is_some_and(|to| to.ends_with(&remote))
+            && matches!(fields.get(3), Some(&"01" | &"08"))
+    };
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let table = std::fs::read_to_string(table).unwrap_or_default();
+        table.lines().any(is_open)
+    })
+}
+
+/// As found.c.
+const IN_PYTHON: &str = "
+import kumiko, sys
+from array import array
+total, slow = kumiko.rpc('samples/sum'), kumiko.rpc('samples/slow')
+for line in sys.stdin:
+    if line == 'one\\n':
+        s = total(array('d', [1, 2, 4]))
+    else:
+        begun = [slow.submit(10, 100000, array('q', [0])) for _ in range(6)]
+        s = sum(one.result()[0] for one in begun)
+    print('sum', int(s), flush=True)
+";
+
+/// A program that answers a line with a line, and what its sites computed for that.
+struct Program<'a> {
+    child: Child,
+    sites: [&'a Caller; 2],
+}
+
+impl Program<'_> {
+    fn begin<'a>(command: &mut Command, sites: [&'a Caller; 2]) -> Program<'a> {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        Program { child, sites }
+    }
+
+    fn counts(&self) -> [i64; 2] {
+        self.sites.map(|site| site.count_in_log("\"planned\""))
+    }
+
+    fn ask(&mut self, line: &str, expected: &str) -> [i64; 2] {
+        let before = self.counts();
+        let to = self.child.stdin.as_mut().unwrap();
+        to.write_all(format!("{line}\n").as_bytes()).unwrap();
+        let mut said = Vec::new();
+        let from = self.child.stdout.as_mut().unwrap();
+        while said.last() != Some(&b'\n') {
+            let mut byte = [0];
+            from.read_exact(&mut byte).expect("it answers");
+            said.extend(byte);
+        }
+        assert_eq!(String::from_utf8_lossy(&said), format!("{expected}\n"));
+        let after = self.counts();
+        [after[0] - before[0], after[1] - before[1]]
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn each_call_of_a_program_has_the_best_site_and_the_next_when_that_is_gone() {
+    let grid = Grid::new();
+    let site = |name, capacity| Caller {
+        person: grid.site(name, capacity),
+    };
+    let (small, large) = (
+        site("small", "cpu_percent = 100"),
+        site("large", "cpu_percent = 400"),
+    );
+    for site in [&small, &large] {
+        site.make(&["samples"], &[]);
+    }
+    grid.tells("routine = samples/slow", 2);
+    let contact = small.person.kumiko_home().join("contact.toml");
+    let contact = std::fs::read_to_string(contact).unwrap();
+    let text = format!("{contact}index = \"{}\"\n", grid.index.address);
+    std::fs::write(grid.me.kumiko_home().join("contact.toml"), text).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/found.c");
+    compiled::compile(&small, &source, "found");
+    let program = small.person.home.path().join("found");
+    let none: [&str; 0] = [];
+    let mut in_c = grid.me.program(program.to_str().unwrap(), none);
+    let mut in_python = python_of(&grid.me, &["-c", IN_PYTHON]);
+    let mut programs = [&mut in_c, &mut in_python].map(|one| Program::begin(one, [&large, &small]));
+    for program in &mut programs {
+        assert_eq!(program.ask("one", "sum 7"), [1, 0]);
+        // They are there at the same time: no site has them all.
+        let computed = program.ask("many", "sum 60");
+        assert!(computed.iter().all(|calls| *calls > 0), "{computed:?}");
+        assert_eq!(computed.iter().sum::<i64>(), 6);
+    }
+    // The index still tells of it. Programs see that their sessions are cut: what was said to a dead site may have begun.
+    let port = contact_port(&large.person);
+    large.person.kill_site();
+    until("nobody is connected to it", || !is_connected_to(port));
+    for program in &mut programs {
+        for _ in 0..2 {
+            assert_eq!(program.ask("one", "sum 7"), [0, 1]);
+        }
+        assert_eq!(program.ask("many", "sum 60"), [0, 6]);
+    }
+    for program in programs {
+        program.end();
+    }
 }
 
 /// A site that stands still while its arguments come: the next one has them, from where they are; nobody, if the caller has interrupted it.

@@ -12,8 +12,11 @@ from . import _kumiko, _results
 class Future(concurrent.futures.Future):
     """Of one call. `call_id` is what `attach` and `kumiko rpc attach` take. It can be cancelled until it is done."""
 
-    call_id = None
     _call = None
+
+    @property
+    def call_id(self):
+        return self._call and self._call.id
 
     def cancel(self):
         cancelled = super().cancel()
@@ -66,7 +69,6 @@ def begin(start):
     except BaseException:
         del watch.futures[key]
         raise
-    future.call_id = call.id
     future._call = call
     return future
 

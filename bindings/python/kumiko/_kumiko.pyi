@@ -52,6 +52,21 @@ class Routine:
         progress: Progress | None = None,
     ) -> Call: ...
 
+class Links:
+    def __init__(
+        self,
+        contact: str | PathLike[str] | None = None,
+        durability: str | None = None,
+    ) -> None: ...
+    def find(
+        self,
+        name: str,
+        requirement: str,
+        rank: str | None = None,
+        index: str | None = None,
+    ) -> Routine | None: ...
+    def close(self) -> None: ...
+
 class Site:
     def __init__(
         self,
@@ -59,15 +74,6 @@ class Site:
         server: str | None = None,
         durability: str | None = None,
     ) -> None: ...
-    @staticmethod
-    def find(
-        name: str,
-        requirement: str,
-        rank: str | None = None,
-        index: str | None = None,
-        contact: str | PathLike[str] | None = None,
-        durability: str | None = None,
-    ) -> Site | None: ...
     @property
     def address(self) -> str: ...
     def routines(self) -> list[Routine]: ...

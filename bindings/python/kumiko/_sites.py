@@ -16,9 +16,11 @@ from . import _calls, _kumiko, _progress, _results, errors
 _sites = weakref.WeakSet()
 _default = None
 _default_lock = threading.Lock()
-# By routine, the site that was found, or None where no index is configured; and for how long it is not looked for again.
+# By contact file and durability: the sessions of routines that an index tells of.
+_links = {}
+# By routine: what an index told; None where none is configured, which is not looked for again for a while.
 _best = {}
-_BEST_S = 30
+_NONE_S = 30
 
 
 class Site:
@@ -65,13 +67,13 @@ class Site:
 
 
 class Routine:
-    """A routine of a site. Call it, or `submit` it for a future, or `await routine.async_(...)`.
+    """A routine of a site, or of those that an index tells of. Call it, or `submit` it for a future, or `await routine.async_(...)`.
 
     Arguments are what goes in, in order or by name; sizes that arrays tell may be left out. What is given is never changed.
     What comes back is a tuple with names; one output alone is itself. With `progress=True` a call that lasts tells on a terminal how far
     it is (by tqdm, where that is installed); of a routine with an argument of that name, `kumiko.rpc(..., progress=True)` does."""
 
-    def __init__(self, native, site, progress=False):
+    def __init__(self, native, site=None, progress=False):
         self._native = native
         self._progress = progress
         self._names = {name for name, *_ in native.parameters}
@@ -159,33 +161,45 @@ def connect(contact=None, server=None, durability=None):
 
 
 def rpc(name, site=None, *, progress=False):
-    """The routine of this name at a site; else, where contact.toml names an index, at the best one that has it, and at the personal site
-    otherwise. `progress`: its calls tell on a terminal how far they are."""
-    return (site or _found(name) or default()).rpc(name, progress=progress)
+    """The routine of this name at a site; else, where contact.toml names an index, at the best one for each call of those that have it, and at
+    the personal site otherwise. `progress`: its calls tell on a terminal how far they are."""
+    found = None if site else _found(name)
+    if found is not None:
+        return Routine(found, progress=progress)
+    return (site or default()).rpc(name, progress=progress)
 
 
 def _found(name):
-    at, site = _best.get(name, (-math.inf, None))
-    if time.monotonic() - at < _BEST_S:
-        return site
+    at, found = _best.get(name, (-math.inf, None))
+    if found is not None or time.monotonic() - at < _NONE_S:
+        return found
     try:
-        found = _kumiko.Site.find(name, "")
+        found = _links_of(None, None).find(name, "")
     except errors.PeerError as error:
         warnings.warn(f"{error}: the configured site is taken", stacklevel=3)
         return None
-    site = found and Site(found)
-    _best[name] = (time.monotonic(), site)
-    return site
+    _best[name] = (time.monotonic(), found)
+    return found
+
+
+def _links_of(contact, durability):
+    key = (contact and os.fspath(contact), durability)
+    with _default_lock:
+        if key not in _links:
+            _links[key] = _kumiko.Links(contact, durability)
+        return _links[key]
 
 
 def find(name, where="", *, rank=None, index=None, contact=None, durability=None, progress=False):
-    """The routine of this name at the best site that has it, is like `where` and answers: expressions and `rank` are those of
-    `kumiko rpc call --where`. `index`: an info server, HOST or HOST:PORT; else the contact file's, or that of KUMIKO_INFO. Its calls stay
-    at that site. Raises RoutineNotFound, which says why each site does not have it."""
+    """The routine of this name at the sites that have it and are like `where`: expressions and `rank` are those of `kumiko rpc call
+    --where`. Each of its calls is at the one that would have its result first, or the next where that does not answer. `index`: an
+    info server, HOST or HOST:PORT; else the contact file's, or that of KUMIKO_INFO. Raises RoutineNotFound, which says why each site
+    does not have it."""
+    links = _links_of(contact, durability)
     for asked in (index, None if index else os.environ.get("KUMIKO_INFO")):
-        found = _kumiko.Site.find(name, where, rank, asked or None, contact, durability)
+        found = links.find(name, where, rank, asked or None)
         if found is not None:
-            return Site(found).rpc(name, progress=progress)
+            return Routine(found, progress=progress)
     raise ValueError("no index is named: by `index`, in the contact file, or by KUMIKO_INFO")
 
 
@@ -200,7 +214,7 @@ def default():
 
 @atexit.register
 def _goodbye():
-    for site in list(_sites):
+    for site in [*_sites, *_links.values()]:
         try:
             site.close()
         except Exception:  # a site that is away keeps the results
@@ -211,6 +225,7 @@ def _forked():
     # The parent's connections are the parent's.
     global _default, _default_lock, _sites
     _default, _default_lock, _sites = None, threading.Lock(), weakref.WeakSet()
+    _links.clear()
     _best.clear()
 
 

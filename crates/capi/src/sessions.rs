@@ -13,10 +13,10 @@ use crate::signals;
 use bytes::Bytes;
 use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
-use kumiko_client::{Client, SiteAddress};
-use kumiko_find::{FindError, Found, Wish};
+use kumiko_client::SiteAddress;
+use kumiko_find::{CallError, FindError, Links, Sites, Turn, Wish};
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Calls, Carrier, Contact, ContactError, RpcError, Settings, Stages};
+use kumiko_rpc_client::{Arguments, Calls, Carrier, Contact, ContactError, RpcError, Stages};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
 use std::path::Path;
@@ -33,7 +33,8 @@ const GOODBYE_WITHIN: Duration = Duration::from_secs(2);
 
 pub struct Library {
     carrier: &'static Carrier,
-    config: Contact,
+    config: Arc<Contact>,
+    links: Arc<Links>,
     state: Mutex<State>,
     /// Told when a session ends.
     ended: Notify,
@@ -41,10 +42,10 @@ pub struct Library {
 
 #[derive(Default)]
 struct State {
-    /// By address.
-    sites: HashMap<SiteAddress, Calls>,
     last_handle: u64,
     handles: BTreeMap<u64, Arc<Function>>,
+    /// Those of functions that an index told of.
+    sites: HashMap<String, Arc<Sites>>,
     attributes: BTreeMap<u64, Attributes>,
     /// Handles that one-line calls have made, by server and function.
     named: HashMap<String, u64>,
@@ -60,10 +61,22 @@ struct State {
 }
 
 pub struct Function {
+    /// Where its signature is from; its calls are at others too, if an index told of this one.
     pub server: SiteAddress,
     pub name: String,
     pub signature: Arc<Signature>,
-    calls: Calls,
+    at: At,
+}
+
+enum At {
+    One(Calls),
+    Best(Arc<Sites>),
+}
+
+/// Where one call is.
+enum Place {
+    One(Calls, CallId),
+    Best(Box<Turn>),
 }
 
 /// What a session is begun with.
@@ -118,9 +131,12 @@ pub fn initialize(file: Option<&Path>) -> Result<(), Failed> {
         Failed::new(code, error.to_string())
     })?;
     let carrier = carrier()?;
+    let config = Arc::new(config);
+    let links = Arc::new(Links::of(Arc::clone(&config)));
     *library = Some(Arc::new(Library {
         carrier,
         config,
+        links,
         state: Mutex::default(),
         ended: Notify::new(),
     }));
@@ -150,15 +166,17 @@ pub fn finalize() -> Result<(), Failed> {
     }
     let (sites, mut talks) = {
         let mut state = lock(&library.state);
-        let sites = std::mem::take(&mut state.sites).into_values();
+        let sites = std::mem::take(&mut state.sites);
         (sites, std::mem::take(&mut state.talks))
     };
     library.carrier.block_on(async {
         let said = async { while talks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(GOODBYE_WITHIN, said).await;
-        for calls in sites {
-            // What is said last goes out; a site that is away is not waited for.
-            let _ = tokio::time::timeout(GOODBYE_WITHIN, calls.close()).await;
+        for sites in sites.values() {
+            sites.close();
+        }
+        for link in library.links.take() {
+            link.goodbye().await;
         }
     });
     Ok(())
@@ -189,66 +207,99 @@ fn failed(error: &RpcError) -> Failed {
     Failed::new(code, error.to_string())
 }
 
+fn no_turn(error: &CallError) -> Failed {
+    match error {
+        CallError::Call(error) => failed(error),
+        CallError::Find(error) => Failed::new(COMMUNICATION_FAILED, error.to_string()),
+    }
+}
+
+impl Place {
+    fn now(&self) -> (Calls, CallId) {
+        match self {
+            Place::One(calls, id) => (calls.clone(), *id),
+            Place::Best(turn) => (turn.calls().clone(), turn.id()),
+        }
+    }
+
+    async fn call(
+        &mut self,
+        name: &str,
+        arguments: &Arguments,
+        stages: &Stages,
+        moves: impl FnMut(&Turn) -> bool,
+    ) -> Result<Bytes, Failed> {
+        match self {
+            Place::One(calls, id) => {
+                let came = calls.call_seen(*id, name, arguments, stages).await;
+                came.map_err(|error| failed(&error))
+            }
+            Place::Best(turn) => {
+                let came = turn.call(arguments, stages, moves).await;
+                came.map_err(|error| no_turn(&error))
+            }
+        }
+    }
+}
+
 impl Library {
     /// The configured site's.
     pub fn host(&self) -> String {
         self.config.address.host.clone()
     }
 
-    fn site(&self, server: Option<&str>) -> Result<(SiteAddress, Calls), Failed> {
+    /// Where a function is called: of the sites that the configured index tells of, or else at the configured one.
+    fn at(
+        &self,
+        server: Option<&str>,
+        name: &str,
+    ) -> Result<(SiteAddress, At, Arc<Signature>), Failed> {
+        if let (None, Some(index)) = (server, &self.config.index) {
+            if let Some(found) = self.found(index, name)? {
+                return Ok(found);
+            }
+        }
         let unknown =
             |error: &dyn std::fmt::Display| Failed::new(SERVER_NOT_FOUND, error.to_string());
-        let address = match server {
+        let server = match server {
             None => self.config.address.clone(),
             Some(text) => text.parse().map_err(|error| unknown(&error))?,
         };
-        if let Some(calls) = lock(&self.state).sites.get(&address) {
-            return Ok((address, calls.clone()));
+        let link = self.carrier.block_on(self.links.to(&server));
+        let calls = link.map_err(|error| unknown(&error))?.calls;
+        let signature = self.carrier.block_on(calls.signature(name));
+        let signature = signature.map_err(|error| match failed(&error) {
+            failed if failed.code == COMMUNICATION_FAILED => {
+                Failed::new(SERVER_NOT_FOUND, failed.message)
+            }
+            failed => failed,
+        })?;
+        Ok((server, At::One(calls), Arc::new(signature)))
+    }
+
+    /// None: the index cannot be asked.
+    fn found(
+        &self,
+        index: &str,
+        name: &str,
+    ) -> Result<Option<(SiteAddress, At, Arc<Signature>)>, Failed> {
+        let of = |sites: Arc<Sites>| {
+            let (server, signature) = (sites.first().clone(), Arc::clone(sites.signature()));
+            Ok(Some((server, At::Best(sites), signature)))
+        };
+        if let Some(sites) = lock(&self.state).sites.get(name).cloned() {
+            return of(sites);
         }
-        let config = &self.config;
-        let connect = Client::connect(&address, &config.credential, &config.trust);
-        let client = self
-            .carrier
-            .block_on(connect)
-            .map_err(|error| unknown(&error))?;
-        let calls = self.calls_at(&address, client);
-        Ok((address, calls))
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            durability: self.config.durability,
-            ..Settings::default()
-        }
-    }
-
-    /// Another thread may have been quicker.
-    fn calls_at(&self, address: &SiteAddress, client: Client) -> Calls {
-        let calls = Calls::new(client, self.settings());
-        let mut state = lock(&self.state);
-        state.sites.entry(address.clone()).or_insert(calls).clone()
-    }
-
-    /// Of the sites that the configured index tells of the first that has the routine and answers. None: none is configured, or it cannot be asked.
-    fn found(&self, name: &str) -> Result<Option<(SiteAddress, Calls, Signature)>, Failed> {
-        let config = &self.config;
-        let (Some(index), Some(home)) = (&config.index, kumiko_rpc_client::home()) else {
+        let Some(home) = kumiko_rpc_client::home() else {
             return Ok(None);
         };
-        let own = (&config.credential, &config.trust);
-        let connect = async |address: SiteAddress| {
-            let client = Client::connect(&address, own.0, own.1).await;
-            client.map_err(|error| error.to_string())
-        };
-        let found = self.carrier.block_on(async {
-            let wish = Wish::default();
-            let found = Found::of(index, name, &wish, self.settings(), &home, own).await;
-            found?.next(connect).await
-        });
-        match found {
-            Ok(open) => {
-                let calls = self.calls_at(&open.address, open.client);
-                Ok(Some((open.address, calls, open.signature)))
+        let links = Arc::clone(&self.links);
+        let found = Sites::find(index.to_owned(), name, Wish::default(), home, links);
+        match self.carrier.block_on(found) {
+            Ok(sites) => {
+                let mut state = lock(&self.state);
+                state.sites.insert(name.to_owned(), Arc::clone(&sites));
+                of(sites)
             }
             Err(error @ FindError::Index { .. }) => {
                 tracing::warn!(%error, "the configured site is taken");
@@ -258,27 +309,6 @@ impl Library {
         }
     }
 
-    fn at(
-        &self,
-        server: Option<&str>,
-        name: &str,
-    ) -> Result<(SiteAddress, Calls, Signature), Failed> {
-        if server.is_none() {
-            if let Some(found) = self.found(name)? {
-                return Ok(found);
-            }
-        }
-        let (server, calls) = self.site(server)?;
-        let signature = self.carrier.block_on(calls.signature(name));
-        let signature = signature.map_err(|error| match failed(&error) {
-            failed if failed.code == COMMUNICATION_FAILED => {
-                Failed::new(SERVER_NOT_FOUND, failed.message)
-            }
-            failed => failed,
-        })?;
-        Ok((server, calls, signature))
-    }
-
     /// Numbers of so many handles for this function.
     pub fn handles(
         &self,
@@ -286,15 +316,15 @@ impl Library {
         name: &str,
         count: usize,
     ) -> Result<Vec<u64>, Failed> {
-        let (server, calls, signature) = self.at(server, name)?;
+        let (server, at, signature) = self.at(server, name)?;
         signature
             .callable()
             .map_err(|error| Failed::new(RPC_REFUSED, error.to_string()))?;
         let function = Arc::new(Function {
             server,
             name: name.to_owned(),
-            signature: Arc::new(signature),
-            calls,
+            signature,
+            at,
         });
         let mut state = lock(&self.state);
         let made = (0..count).map(|_| {
@@ -412,10 +442,17 @@ impl Library {
             places,
             functions,
         } = given;
-        let id = self
-            .carrier
-            .block_on(function.calls.number())
-            .map_err(|error| failed(&error))?;
+        let place = match &function.at {
+            At::One(calls) => {
+                let id = self.carrier.block_on(calls.number());
+                Place::One(calls.clone(), id.map_err(|error| failed(&error))?)
+            }
+            At::Best(sites) => {
+                let turn = self.carrier.block_on(Turn::of(sites, &arguments.heads()));
+                Place::Best(Box::new(turn.map_err(|error| no_turn(&error))?))
+            }
+        };
+        let (calls, id) = place.now();
         let stages = Arc::new(Stages::default());
         let session = {
             let mut state = lock(&self.state);
@@ -425,7 +462,7 @@ impl Library {
                 session,
                 Session {
                     handle,
-                    calls: function.calls.clone(),
+                    calls,
                     id,
                     stopped: None,
                     stages: Arc::clone(&stages),
@@ -442,20 +479,29 @@ impl Library {
         }
         let (library, function) = (Arc::downgrade(self), Arc::clone(function));
         let talk = Box::pin(async move {
-            let calls = &function.calls;
-            let mut call = pin!(calls.call_seen(id, &function.name, &arguments, &stages));
-            let came = tokio::select! {
-                came = &mut call => came,
-                () = limits.pass(&stages) => {
-                    if let Some(library) = library.upgrade() {
-                        let _ = library.stop(session, TIMEOUT_NP);
+            let mut place = place;
+            let moves = |turn: &Turn| match library.upgrade() {
+                Some(library) => library.moved(session, turn),
+                None => false,
+            };
+            let came = {
+                let mut call = pin!(place.call(&function.name, &arguments, &stages, moves));
+                tokio::select! {
+                    came = &mut call => came,
+                    () = limits.pass(&stages) => {
+                        if let Some(library) = library.upgrade() {
+                            let _ = library.stop(session, TIMEOUT_NP);
+                        }
+                        call.await
                     }
-                    call.await
                 }
             };
             let came = match came {
-                Ok(result) => outputs.commit().await.map(|()| result),
-                failed => failed,
+                Ok(result) => match outputs.commit().await {
+                    Ok(()) => Ok(result),
+                    Err(error) => Err(failed(&error)),
+                },
+                Err(failed) => Err(failed),
             };
             let result_is_here = came.is_ok();
             if let Some(library) = library.upgrade() {
@@ -463,14 +509,26 @@ impl Library {
             }
             // Also one that nobody waits for any more: its site would keep it.
             if result_is_here {
+                let (calls, id) = place.now();
                 calls.acknowledge(id);
             }
         });
         Ok((session, talk))
     }
 
+    /// A session's call is at another site now; false: it is to be nowhere.
+    fn moved(&self, session: i32, turn: &Turn) -> bool {
+        let mut state = lock(&self.state);
+        let session = state.sessions.get_mut(&session);
+        let Some(session) = session.filter(|one| one.stopped.is_none()) else {
+            return false;
+        };
+        (session.calls, session.id) = (turn.calls().clone(), turn.id());
+        true
+    }
+
     /// What came is a session's end, if nothing was before.
-    fn end(&self, session: i32, came: Result<Bytes, RpcError>, outputs: &Outputs) {
+    fn end(&self, session: i32, came: Result<Bytes, Failed>, outputs: &Outputs) {
         let mut state = lock(&self.state);
         let Some(session) = state.sessions.get_mut(&session) else {
             return;
@@ -480,7 +538,7 @@ impl Library {
             // Under the lock: nobody sees the end before its results are there.
             (Ok(result), None) if outputs.put(&result) => Ok(()),
             (Ok(_), None) => Err(Failed::bare(COMMUNICATION_FAILED)),
-            (Err(error), None) => Err(failed(&error)),
+            (Err(failed), None) => Err(failed),
         });
         session.places = Loans::default();
         self.ended.notify_waiters();

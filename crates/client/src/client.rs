@@ -104,6 +104,16 @@ impl Client {
         &self.inner.dialer.address
     }
 
+    /// Whether the site answers, as far as is known; if not, it may be back in a moment.
+    pub fn is_up(&self) -> bool {
+        // Who holds it makes the session anew.
+        let Ok(current) = self.inner.current.try_lock() else {
+            return false;
+        };
+        let state = *current.session.state().borrow();
+        matches!(state, State::Connecting | State::Connected)
+    }
+
     pub(crate) fn credential(&self) -> &Credential {
         &self.inner.credential
     }

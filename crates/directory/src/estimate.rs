@@ -62,25 +62,46 @@ pub fn seconds(work: Work, site: Measured, usual: Measured, crowding: f64) -> f6
     latency + moved + per(work.operations, rate) * crowding
 }
 
-/// How many times as long as alone something takes there, by what the site tells: 1 where a slot or a processor is free.
-pub fn crowding(candidate: &Candidate) -> f64 {
-    let told = |name: &str| {
-        let mut found = candidate.attributes.iter();
-        let (_, values) = found.find(|(n, _)| n.eq_ignore_ascii_case(name))?;
-        let value: f64 = values.first()?.parse().ok()?;
-        (value.is_finite() && value >= 0.).then_some(value)
-    };
-    let slots = match (told("kumiko-slots"), told("kumiko-slots-free")) {
-        (Some(slots), Some(free)) if slots > 0. && free < 1. => {
-            1. + (told("kumiko-jobs-waiting").unwrap_or(0.) + 1.) / slots
+/// Who else is at a site, by what it tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Crowd {
+    /// How many there are, how many are free, and how many jobs wait.
+    slots: Option<(f64, f64, f64)>,
+    /// How many there are, and what they have to do.
+    processors: Option<(f64, f64)>,
+}
+
+impl Crowd {
+    pub fn at(candidate: &Candidate) -> Crowd {
+        let told = |name: &str| {
+            let value: f64 = candidate.first(name)?.parse().ok()?;
+            (value.is_finite() && value >= 0.).then_some(value)
+        };
+        let slots = told("kumiko-slots").filter(|slots| *slots > 0.);
+        let waiting = told("kumiko-jobs-waiting").unwrap_or(0.);
+        let processors = told("Mds-Cpu-Total-count").filter(|count| *count > 0.);
+        Crowd {
+            slots: slots
+                .zip(told("kumiko-slots-free"))
+                .map(|(slots, free)| (slots, free, waiting)),
+            processors: processors.zip(told("kumiko-load-1min")),
         }
-        _ => 1.,
-    };
-    let processors = match (told("Mds-Cpu-Total-count"), told("kumiko-load-1min")) {
-        (Some(count), Some(load)) if count > 0. => (load + 1.) / count,
-        _ => 1.,
-    };
-    slots.max(processors).max(1.)
+    }
+
+    /// How many times as long as alone something takes there, besides so many of the caller's own that are there already: 1 where a slot or a
+    /// processor is free.
+    pub fn times(self, own: usize) -> f64 {
+        let own = f64::from(u32::try_from(own).unwrap_or(u32::MAX));
+        let slots = match self.slots {
+            Some((slots, free, waiting)) if free - own < 1. => {
+                1. + (waiting + own - free.min(own) + 1.) / slots
+            }
+            _ => 1.,
+        };
+        let processors = self.processors;
+        let processors = processors.map_or(1., |(count, load)| (load + own + 1.) / count);
+        slots.max(processors).max(1.)
+    }
 }
 
 /// Puts those that would have the result first before the others; those that are heard, meet all and miss nothing stay before those that
@@ -98,7 +119,7 @@ pub fn order(judged: &mut [Judged], work: Work, measured: impl Fn(&Candidate) ->
         };
         let time = |one: &Judged| {
             let of = &one.candidate;
-            seconds(work, measured(of), usual, crowding(of))
+            seconds(work, measured(of), usual, Crowd::at(of).times(0))
         };
         group(a)
             .cmp(&group(b))
@@ -178,7 +199,7 @@ mod tests {
     #[test]
     fn a_site_is_crowded_by_what_waits_and_by_load_and_garbage_is_nothing() {
         let check = |told: &[(&str, &str)], expected: f64| {
-            let found = crowding(&site("a", told));
+            let found = Crowd::at(&site("a", told)).times(0);
             assert!((found - expected).abs() < 1e-9, "{told:?}: {found}");
         };
         let slots = |free, waiting| {
@@ -197,5 +218,11 @@ mod tests {
         check(&load("3"), 2.);
         check(&load("-7"), 1.);
         check(&load("NaN"), 1.);
+        // With own ones besides: the first two have a slot, the third waits with those that do.
+        let crowd = Crowd::at(&site("a", &slots("2", "3")));
+        let times = [0, 1, 2, 3].map(|own| crowd.times(own));
+        assert_eq!(times, [1., 1., 2., 2.25]);
+        let crowd = Crowd::at(&site("a", &load("0")));
+        assert_eq!([0, 1, 2, 3].map(|own| crowd.times(own)), [1., 1., 1.5, 2.]);
     }
 }

@@ -14,6 +14,7 @@ use kumiko_info::AskError;
 use kumiko_job::placement::{plain_name, plain_why};
 use kumiko_rpc_client::{Calls, Failing, RpcError, Settings};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use std::vec::IntoIter;
 
@@ -68,7 +69,8 @@ pub struct Found {
     routine: String,
     settings: Settings,
     failing: Failing,
-    judged: IntoIter<Judged>,
+    judged: IntoIter<Arc<Judged>>,
+    shares_sessions: bool,
     tries: usize,
     /// Why those that were asked did not take it.
     said: String,
@@ -79,8 +81,8 @@ pub struct Found {
 pub struct Open {
     pub client: Client,
     pub address: SiteAddress,
-    pub signature: Signature,
-    site: Judged,
+    pub signature: Arc<Signature>,
+    site: Arc<Judged>,
 }
 
 impl Found {
@@ -129,11 +131,7 @@ impl Found {
         settings: Settings,
         home: &Path,
     ) -> Result<Found, FindError> {
-        let needs = ["not draining = yes".to_owned(), Found::offers(routine)?];
-        let wanted = Wanted::new(&wish.requirement, &needs, &[], wish.rank.as_deref())?;
-        let mut candidates = choose::candidates(entries);
-        ways::add_to(&mut candidates, None);
-        let mut judged = choose::choose(candidates, &wanted);
+        let mut judged = judge(entries, routine, wish)?;
         if let (Some(work), None) = (wish.work, &wish.rank) {
             let kept = Kept::load();
             estimate::order(&mut judged, work, |one| kept.of(one, routine));
@@ -141,14 +139,45 @@ impl Found {
         let failing = Failing::of(home);
         let now = SystemTime::now();
         judged.sort_by_key(|one| failing.is_last(&one.candidate.contact, now));
+        let judged: Vec<_> = judged.into_iter().map(Arc::new).collect();
+        let one_call = Found::of_sites((index, judged), routine, settings, failing);
         Ok(Found {
+            shares_sessions: false,
+            ..one_call
+        })
+    }
+
+    /// In this order, with sessions that others use too.
+    pub(crate) fn of_sites(
+        (index, judged): (String, Vec<Arc<Judged>>),
+        routine: &str,
+        settings: Settings,
+        failing: Failing,
+    ) -> Found {
+        Found {
             index,
             routine: routine.to_owned(),
             settings,
             failing,
             judged: judged.into_iter(),
+            shares_sessions: true,
             tries: 0,
             said: String::new(),
+        }
+    }
+
+    /// The next one, if `ready` knows that it has the routine and answers.
+    pub(crate) fn ready(
+        &mut self,
+        ready: impl FnOnce(&Judged) -> Option<(Client, SiteAddress, Arc<Signature>)>,
+    ) -> Option<Open> {
+        let (client, address, signature) = ready(self.judged.as_slice().first()?)?;
+        let site = self.judged.next()?;
+        Some(Open {
+            client,
+            address,
+            signature,
+            site,
         })
     }
 
@@ -166,13 +195,13 @@ impl Found {
                 continue;
             }
             self.tries += 1;
-            let asked = ask(&site, &self.routine, self.settings, &connect);
+            let asked = self.ask(&site, &connect);
             let why = match tokio::time::timeout(PATIENCE, asked).await {
                 Ok(Ok((client, address, signature))) => {
                     return Ok(Open {
                         client,
                         address,
-                        signature,
+                        signature: Arc::new(signature),
                         site,
                     });
                 }
@@ -188,9 +217,37 @@ impl Found {
         })
     }
 
+    async fn ask<F: Future<Output = Result<Client, String>>>(
+        &self,
+        one: &Judged,
+        connect: &impl Fn(SiteAddress) -> F,
+    ) -> Result<(Client, SiteAddress, Signature), String> {
+        let contact = &one.candidate.contact;
+        let address: SiteAddress = contact.parse().map_err(|error| format!("{error}"))?;
+        let client = connect(address.clone()).await?;
+        let calls = Calls::new(client.clone(), self.settings);
+        let begun = Instant::now();
+        let signature = calls.signature(&self.routine).await;
+        ways::keep(contact, begun.elapsed());
+        match signature {
+            Ok(signature) => Ok((client, address, signature)),
+            Err(error) => {
+                if !self.shares_sessions {
+                    let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
+                }
+                Err(error.to_string())
+            }
+        }
+    }
+
     /// It did not take the call, for a reason of its own.
     pub fn refused(&mut self, open: &Open, why: &RpcError) {
         self.failed(&open.site, &why.to_string());
+    }
+
+    /// It cannot be asked for this, though it does not fail.
+    pub(crate) fn unfit(&mut self, open: &Open, why: &str) {
+        self.say(&open.site, why);
     }
 
     /// It took the call, whatever became of that.
@@ -212,24 +269,22 @@ impl Found {
     }
 }
 
-async fn ask<F: Future<Output = Result<Client, String>>>(
-    one: &Judged,
-    routine: &str,
-    settings: Settings,
-    connect: &impl Fn(SiteAddress) -> F,
-) -> Result<(Client, SiteAddress, Signature), String> {
-    let contact = &one.candidate.contact;
-    let address: SiteAddress = contact.parse().map_err(|error| format!("{error}"))?;
-    let client = connect(address.clone()).await?;
-    let calls = Calls::new(client.clone(), settings);
-    let begun = Instant::now();
-    let signature = calls.signature(routine).await;
-    ways::keep(contact, begun.elapsed());
-    match signature {
-        Ok(signature) => Ok((client, address, signature)),
-        Err(error) => {
-            let _ = tokio::time::timeout(GOODBYE_WITHIN, client.close()).await;
-            Err(error.to_string())
-        }
+impl Open {
+    /// HOST:PORT, as the index has it.
+    pub fn contact(&self) -> &str {
+        &self.site.candidate.contact
     }
+}
+
+/// Those of these entries that have the routine, and are as wished for: in the order of PM14.
+pub(crate) fn judge(
+    entries: Vec<EntryView>,
+    routine: &str,
+    wish: &Wish,
+) -> Result<Vec<Judged>, FindError> {
+    let needs = ["not draining = yes".to_owned(), Found::offers(routine)?];
+    let wanted = Wanted::new(&wish.requirement, &needs, &[], wish.rank.as_deref())?;
+    let mut candidates = choose::candidates(entries);
+    ways::add_to(&mut candidates, None);
+    Ok(choose::choose(candidates, &wanted))
 }

@@ -1,16 +1,23 @@
 //! Which site computes a call (ring 3): an index tells which have its routine (`index`), what was measured from here says which of them
 //! is the first (`ways`, `speeds`), and where one does not answer the next is asked (`found`; spec/rpc P43, P44, spec/jobs/placement.md PM10 to
-//! PM17). What the command, programs in C and in Python share.
+//! PM17). Programs that call a routine often keep its `sites` and their `links`, and each call has its `turn`. What the command, programs in C
+//! and in Python share.
 //!
 //! Not here: whose credential, and what a call does at its site.
 
 mod found;
 mod index;
+mod links;
+mod sites;
 pub mod speeds;
+mod turn;
 pub mod ways;
 
 pub use found::{FindError, Found, Open, Wish};
 pub use index::sites;
+pub use links::{Link, Links};
+pub use sites::Sites;
+pub use turn::{CallError, Turn};
 
 use std::io;
 use std::path::{Path, PathBuf};

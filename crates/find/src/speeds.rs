@@ -8,7 +8,8 @@ use kumiko_directory::estimate::{Measured, Work};
 use kumiko_idl::{Head, Limits, Signature};
 use kumiko_rpc_client::Took;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 /// Sites that are remembered, the oldest go; and routines of one.
 const SITES_MOST: usize = 256;
@@ -27,7 +28,7 @@ pub struct Kept {
     routines: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Site {
     /// Unix time, milliseconds.
     at_ms: u64,
@@ -36,6 +37,7 @@ struct Site {
     operations_per_second: BTreeMap<String, f64>,
 }
 
+const WRITTEN_EACH: Duration = Duration::from_secs(5);
 const FILE: &str = "calls.json";
 
 /// None: it cannot be said how big it is.
@@ -53,7 +55,12 @@ impl Kept {
         read(FILE)
     }
 
-    /// Of a routine that was called from here before.
+    /// A routine that was called from here before.
+    pub fn knows(&self, routine: &str) -> bool {
+        self.routines.contains_key(routine)
+    }
+
+    /// Of such a one.
     pub fn signature(&self, routine: &str) -> Option<Signature> {
         Signature::from_text(self.routines.get(routine)?).ok()
     }
@@ -70,7 +77,14 @@ impl Kept {
     }
 
     /// A call has a result: half of what counts from now on is how long it took.
-    fn note(&mut self, contact: &str, signature: &Signature, work: Work, took: &Took, at_ms: u64) {
+    pub(crate) fn note(
+        &mut self,
+        contact: &str,
+        signature: &Signature,
+        work: Work,
+        took: &Took,
+        at_ms: u64,
+    ) {
         let routine = format!("{}/{}", signature.module, signature.name);
         let site = self.sites.entry(contact.to_owned()).or_default();
         site.at_ms = at_ms;
@@ -90,6 +104,10 @@ impl Kept {
             }
         }
         self.routines.insert(routine, signature.to_text());
+        self.bound();
+    }
+
+    fn bound(&mut self) {
         while self.routines.len() > ROUTINES_MOST {
             self.routines.pop_first();
         }
@@ -113,10 +131,63 @@ pub fn keep(contact: &str, signature: &Signature, heads: &[Head], took: &Took) {
     write(FILE, &kept);
 }
 
+/// What a program that calls often has measured: the file is written every few seconds.
+#[derive(Debug)]
+pub struct Speeds {
+    kept: Kept,
+    /// Contacts of which the file does not know yet.
+    noted: BTreeSet<String>,
+    written: Instant,
+}
+
+impl Speeds {
+    pub fn load() -> Speeds {
+        Speeds::of(Kept::load())
+    }
+
+    pub(crate) fn of(kept: Kept) -> Speeds {
+        Speeds {
+            kept,
+            noted: BTreeSet::new(),
+            written: Instant::now(),
+        }
+    }
+
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// A call has a result.
+    pub fn note(&mut self, contact: &str, signature: &Signature, work: Work, took: &Took) {
+        self.kept.note(contact, signature, work, took, now_ms());
+        self.noted.insert(contact.to_owned());
+        if self.written.elapsed() >= WRITTEN_EACH {
+            self.write();
+        }
+    }
+
+    /// Puts what is not there into the file, and takes from it what others have measured.
+    pub fn write(&mut self) {
+        self.written = Instant::now();
+        let mut file = Kept::load();
+        let noted = std::mem::take(&mut self.noted);
+        for contact in &noted {
+            if let Some(site) = self.kept.sites.get(contact) {
+                file.sites.insert(contact.clone(), site.clone());
+            }
+        }
+        if !noted.is_empty() {
+            file.routines.append(&mut self.kept.routines);
+            file.bound();
+            write(FILE, &file);
+        }
+        self.kept = file;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn what_calls_took_is_known_of_their_site_and_routine_and_of_no_other() {

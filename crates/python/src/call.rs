@@ -3,11 +3,11 @@
 use crate::bind::parameter;
 use crate::errors;
 use crate::pieces::{Memory, Piece};
-use crate::site::Shared;
+use crate::place::Place;
 use bytes::Bytes;
-use kumiko_call::id::CallId;
+use kumiko_find::CallError;
 use kumiko_idl::{Array, Expr, Mode, Parameter, Placed, Plan, Signature};
-use kumiko_rpc_client::{RpcError, unpack};
+use kumiko_rpc_client::unpack;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,10 +31,9 @@ pub struct Form {
 
 #[derive(Debug)]
 pub struct State {
-    pub shared: Arc<Shared>,
-    pub id: CallId,
+    pub place: Arc<Place>,
     pub form: Form,
-    came: Mutex<Option<Result<Bytes, RpcError>>>,
+    came: Mutex<Option<Result<Bytes, CallError>>>,
 }
 
 /// A call that is waited for by somebody else.
@@ -48,13 +47,12 @@ impl Call {
     /// `came` is computed by the runtime, and told to `completions` by its key.
     pub fn begin(
         py: Python<'_>,
-        (shared, id, form): (Arc<Shared>, CallId, Form),
-        came: impl Future<Output = Result<Bytes, RpcError>> + Send + 'static,
+        (place, form): (Arc<Place>, Form),
+        came: impl Future<Output = Result<Bytes, CallError>> + Send + 'static,
         (completions, key): (&Completions, u64),
     ) -> PyResult<Call> {
         let state = Arc::new(State {
-            shared,
-            id,
+            place,
             form,
             came: Mutex::new(None),
         });
@@ -78,7 +76,8 @@ impl Call {
     /// As `kumiko rpc attach` takes it.
     #[getter]
     fn id(&self) -> String {
-        self.state.id.to_string()
+        let (_, id) = self.state.place.now();
+        id.to_string()
     }
 
     /// What came back; once, and only after the completions have told of it.
@@ -86,14 +85,14 @@ impl Call {
         let state = &self.state;
         let came = lock(&state.came).take();
         let came = came.ok_or_else(|| PyRuntimeError::new_err("it has not come, or was taken"))?;
-        finish(py, &state.shared, state.id, &state.form, came)
+        finish(py, &state.place, &state.form, came)
     }
 
     /// Asks the site to end it; does not wait for that.
     fn cancel(&self) -> PyResult<()> {
         let state = Arc::clone(&self.state);
         let carrier = crate::runtime::carrier()?;
-        let cancel = async move { state.shared.calls.cancel(state.id).await };
+        let cancel = async move { state.place.cancel().await };
         carrier.handle().spawn(cancel);
         carrier.go_on();
         Ok(())
@@ -136,24 +135,23 @@ impl Completions {
 /// Makes a result Python's, and only then says so to the site.
 pub fn finish(
     py: Python<'_>,
-    shared: &Arc<Shared>,
-    id: CallId,
+    place: &Place,
     form: &Form,
-    came: Result<Bytes, RpcError>,
+    came: Result<Bytes, CallError>,
 ) -> PyResult<Outputs> {
     match came {
         Ok(result) => {
             let outputs = outputs(form, result);
             let outputs =
                 outputs.ok_or_else(|| PyMemoryError::new_err("the result has no place"))?;
-            shared.acknowledge(id)?;
+            place.acknowledge()?;
             Ok(outputs)
         }
         Err(error) => {
             if error.is_final() {
-                shared.forget(id);
+                place.forget();
             }
-            Err(errors::rpc(py, &error))
+            Err(errors::call(py, &error))
         }
     }
 }

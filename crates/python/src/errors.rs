@@ -1,7 +1,7 @@
 //! Failures as Python's exceptions, which bindings/python makes of a code, a message and the table of errors.
 
 use kumiko_call::event::Failure;
-use kumiko_find::FindError;
+use kumiko_find::{CallError, FindError};
 use kumiko_rpc_client::{ContactError, NoteError, RpcError};
 use pyo3::PyErr;
 use pyo3::prelude::*;
@@ -34,6 +34,13 @@ pub fn rpc(py: Python<'_>, error: &RpcError) -> PyErr {
         _ => None,
     };
     made(py, error.code(), &error.to_string(), detail)
+}
+
+pub fn call(py: Python<'_>, error: &CallError) -> PyErr {
+    match error {
+        CallError::Call(error) => rpc(py, error),
+        CallError::Find(error) => found(py, error),
+    }
 }
 
 pub fn found(py: Python<'_>, error: &FindError) -> PyErr {

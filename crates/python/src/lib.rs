@@ -9,7 +9,9 @@ mod buffers;
 mod call;
 mod errors;
 mod functions;
+mod links;
 mod pieces;
+mod place;
 mod progress;
 mod routine;
 mod runtime;
@@ -21,6 +23,8 @@ use pyo3::pymodule;
 mod _kumiko {
     #[pymodule_export]
     use super::call::{Call, Completions};
+    #[pymodule_export]
+    use super::links::Links;
     #[pymodule_export]
     use super::pieces::Piece;
     #[pymodule_export]

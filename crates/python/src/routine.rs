@@ -6,12 +6,15 @@ use crate::buffers;
 use crate::call::{Call, Completions, Form, Outputs, finish, is_one};
 use crate::errors;
 use crate::functions::Functions;
+use crate::links::Best;
+use crate::place::Place;
 use crate::progress::Progress;
 use crate::runtime::{carrier, wait, wait_asked};
 use crate::site::Shared;
-use kumiko_call::id::CallId;
+use bytes::Bytes;
+use kumiko_find::{CallError, Turn};
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{Note, RpcError, Stages, Told, told};
+use kumiko_rpc_client::{Arguments, Note, RpcError, Stages, Told, told};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
@@ -21,7 +24,7 @@ use tokio::sync::mpsc::unbounded_channel;
 #[pyclass(frozen)]
 #[derive(Debug)]
 pub struct Routine {
-    shared: Arc<Shared>,
+    at: At,
     signature: Arc<Signature>,
     told: Vec<Told>,
 }
@@ -29,12 +32,60 @@ pub struct Routine {
 /// Of one parameter: name, IN, OUT, element type, dimensions, whether an array tells it, whether one number comes back.
 type Described = (String, bool, bool, &'static str, Vec<String>, bool, bool);
 
+/// Where its calls are.
+#[derive(Clone, Debug)]
+enum At {
+    One(Arc<Shared>),
+    Best(Best),
+}
+
+/// A call that has a place and is not begun.
+struct Ready {
+    place: Arc<Place>,
+    note: Note,
+    turn: Option<(Best, Box<Turn>)>,
+}
+
+impl Ready {
+    async fn call(
+        self,
+        name: &str,
+        arguments: &Arguments,
+        stages: &Stages,
+    ) -> Result<Bytes, CallError> {
+        let Some((best, mut turn)) = self.turn else {
+            let (shared, id) = self.place.now();
+            let came = shared.calls.call_seen(id, name, arguments, stages).await;
+            return Ok(came?);
+        };
+        let moves = |turn: &Turn| {
+            let (shared, id) = (best.shared(turn), turn.id());
+            let note = self.note.at(shared.address.clone());
+            let notes = shared.notes.as_ref();
+            let noted = notes.is_none_or(|notes| notes.write(&note, id).is_ok());
+            self.place.moves(shared, id) && noted
+        };
+        turn.call(arguments, stages, moves).await
+    }
+}
+
 impl Routine {
-    pub fn new(shared: Arc<Shared>, signature: Signature) -> Routine {
+    /// At one site.
+    pub fn at(shared: Arc<Shared>, signature: Signature) -> Routine {
+        Routine::new(At::One(shared), Arc::new(signature))
+    }
+
+    /// At whichever site each call would have its result first.
+    pub fn best(best: Best) -> Routine {
+        let signature = Arc::clone(best.sites.signature());
+        Routine::new(At::Best(best), signature)
+    }
+
+    fn new(at: At, signature: Arc<Signature>) -> Routine {
         Routine {
-            shared,
+            at,
             told: told(&signature),
-            signature: Arc::new(signature),
+            signature,
         }
     }
 
@@ -42,17 +93,36 @@ impl Routine {
         format!("{}/{}", self.signature.module, self.signature.name)
     }
 
-    /// A number, and the note by which the result can be taken after this process has died.
-    fn number(&self, py: Python<'_>, taken: &Taken) -> PyResult<CallId> {
-        let shared = &self.shared;
-        let id = wait(py, shared.calls.number())?.map_err(|error| errors::rpc(py, &error))?;
+    fn check(&self) -> PyResult<()> {
+        match &self.at {
+            At::One(shared) => shared.process.check(),
+            At::Best(best) => best.check(),
+        }
+    }
+
+    /// A site, a number, and the note by which the result can be taken after this process has died.
+    fn ready(&self, py: Python<'_>, taken: &Taken) -> PyResult<Ready> {
+        let (shared, id, turn) = match &self.at {
+            At::One(shared) => {
+                let id =
+                    wait(py, shared.calls.number())?.map_err(|error| errors::rpc(py, &error))?;
+                (Arc::clone(shared), id, None)
+            }
+            At::Best(best) => {
+                let turn = wait(py, Turn::of(&best.sites, &taken.heads))?;
+                let turn = turn.map_err(|error| errors::call(py, &error))?;
+                let (shared, id) = (best.shared(&turn), turn.id());
+                (shared, id, Some((best.clone(), Box::new(turn))))
+            }
+        };
+        let note = Note::new(shared.address.clone(), &self.signature, &taken.heads);
+        let note = note.with_files(taken.arguments.targets());
         if let Some(notes) = &shared.notes {
-            let note = Note::new(shared.address.clone(), &self.signature, &taken.heads);
-            let note = note.with_files(taken.arguments.targets());
             py.detach(|| notes.write(&note, id))
                 .map_err(|error| errors::note(py, &error))?;
         }
-        Ok(id)
+        let place = Arc::new(Place::new(shared, id));
+        Ok(Ready { place, note, turn })
     }
 
     fn form(&self, taken: &mut Taken) -> Form {
@@ -126,16 +196,16 @@ impl Routine {
         copy: bool,
         progress: Option<&Progress>,
     ) -> PyResult<Outputs> {
-        self.shared.process.check()?;
+        self.check()?;
         let values = bind(&self.signature, &self.told, given, named)?;
         let mut taken = take(py, &self.signature, &self.told, &values, copy)?;
-        let id = self.number(py, &taken)?;
+        let ready = self.ready(py, &taken)?;
+        let place = Arc::clone(&ready.place);
         let form = self.form(&mut taken);
         let name = self.full_name();
-        let calls = &self.shared.calls;
         // Known here, so that this is a word to its own conversation and waits for nothing.
         let carrier = carrier()?;
-        let stop = || drop(carrier.block_on(calls.cancel(id)));
+        let stop = || carrier.block_on(place.cancel());
         let (to, mut questions) = unbounded_channel();
         let arguments = match self.signature.has_callbacks() {
             true => taken.arguments.with_functions(to),
@@ -143,7 +213,7 @@ impl Routine {
         };
         let mut functions = Functions::new(&self.signature, &values);
         let stages = seen(progress);
-        let call = calls.call_seen(id, &name, &arguments, &stages);
+        let call = ready.call(&name, &arguments, &stages);
         let came = wait_asked(py, call, stop, &mut questions, |py, question| {
             let begun = Instant::now();
             functions.answer(py, question);
@@ -151,17 +221,21 @@ impl Routine {
         });
         drop(arguments);
         buffers::give_back(py);
-        if let (Ok(Err(RpcError::Function { .. })), Some(raised)) = (&came, functions.raised) {
-            self.shared.forget(id);
-            return Err(raised);
+        let asked_in_vain =
+            |error: &CallError| matches!(error, CallError::Call(RpcError::Function { .. }));
+        if let (Ok(Err(error)), Some(raised)) = (&came, functions.raised) {
+            if asked_in_vain(error) {
+                place.forget();
+                return Err(raised);
+            }
         }
         match came {
-            Ok(came) => finish(py, &self.shared, id, &form, came),
+            Ok(came) => finish(py, &place, &form, came),
             Err((raised, ended)) => {
                 // Nobody is there for it, whatever it is.
                 match ended {
-                    Some(came) => drop(finish(py, &self.shared, id, &form, came)),
-                    None => self.shared.abandon(id)?,
+                    Some(came) => drop(finish(py, &place, &form, came)),
+                    None => place.abandon()?,
                 }
                 Err(raised)
             }
@@ -179,18 +253,15 @@ impl Routine {
         key: u64,
         progress: Option<&Progress>,
     ) -> PyResult<Call> {
-        self.shared.process.check()?;
+        self.check()?;
         let values = bind(&self.signature, &self.told, given, named)?;
         let mut taken = take(py, &self.signature, &self.told, &values, true)?;
-        let id = self.number(py, &taken)?;
+        let ready = self.ready(py, &taken)?;
+        let place = Arc::clone(&ready.place);
         let form = self.form(&mut taken);
-        let (calls, name) = (self.shared.calls.clone(), self.full_name());
+        let name = self.full_name();
         let stages = seen(progress);
-        let came = async move {
-            let arguments = &taken.arguments;
-            calls.call_seen(id, &name, arguments, &stages).await
-        };
-        let shared = Arc::clone(&self.shared);
-        Call::begin(py, (shared, id, form), came, (completions, key))
+        let came = async move { ready.call(&name, &taken.arguments, &stages).await };
+        Call::begin(py, (place, form), came, (completions, key))
     }
 }

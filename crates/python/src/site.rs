@@ -2,11 +2,11 @@
 
 use crate::call::{Call, Completions, Form};
 use crate::errors;
+use crate::place::Place;
 use crate::routine::Routine;
 use crate::runtime::{self, Process, wait};
 use kumiko_call::id::CallId;
 use kumiko_client::{Client, ClientError, SiteAddress};
-use kumiko_find::{Found, Wish};
 use kumiko_rpc_client::{Calls, Contact, Notes, Offered, RpcError, Settings, call_id};
 use kumiko_wire::rpc::Durability;
 use pyo3::exceptions::PyValueError;
@@ -32,6 +32,29 @@ pub struct Shared {
 }
 
 impl Shared {
+    pub fn new(calls: Calls, address: &SiteAddress, durability: Durability) -> Arc<Shared> {
+        let kept = durability != Durability::None;
+        let home = kept.then(kumiko_rpc_client::home).flatten();
+        Arc::new(Shared {
+            calls,
+            address: address.to_string(),
+            notes: home.map(|home| Notes::of(&home)),
+            process: Process::this(),
+            said: Mutex::default(),
+        })
+    }
+
+    /// Says what is left to say, and goodbye.
+    pub async fn close(&self) {
+        let mut said =
+            std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
+        let goodbye = async {
+            while said.join_next().await.is_some() {}
+            self.calls.clone().close().await;
+        };
+        let _ = tokio::time::timeout(GOODBYE_WITHIN, goodbye).await;
+    }
+
     /// The result is Python's.
     pub fn acknowledge(self: &Arc<Self>, id: CallId) -> PyResult<()> {
         let shared = Arc::clone(self);
@@ -78,34 +101,13 @@ pub struct Site {
     shared: Arc<Shared>,
 }
 
-fn durability_of(name: &str) -> PyResult<Durability> {
+pub fn durability_of(name: &str) -> PyResult<Durability> {
     kumiko_rpc_client::durability(name).ok_or_else(|| {
         PyValueError::new_err(format!("durability is none, record or full, not {name}"))
     })
 }
 
 impl Site {
-    fn of(client: Client, address: &SiteAddress, durability: Durability) -> Site {
-        let settings = Settings {
-            durability,
-            ..Settings::default()
-        };
-        let kept = durability != Durability::None;
-        let notes = kept
-            .then(kumiko_rpc_client::home)
-            .flatten()
-            .map(|home| Notes::of(&home));
-        Site {
-            shared: Arc::new(Shared {
-                calls: Calls::new(client, settings),
-                address: address.to_string(),
-                notes,
-                process: Process::this(),
-                said: Mutex::default(),
-            }),
-        }
-    }
-
     fn shared(&self) -> PyResult<&Arc<Shared>> {
         self.shared.process.check()?;
         Ok(&self.shared)
@@ -134,53 +136,14 @@ impl Site {
         }
         let connect = Client::connect(&found.address, &found.credential, &found.trust);
         let client = wait(py, connect)?.map_err(client_error)?;
-        Ok(Site::of(client, &found.address, found.durability))
-    }
-
-    /// Of the sites that an index tells of the first that has the routine and answers; None: no index is named, by this, the file, or
-    /// KUMIKO_INFO.
-    #[staticmethod]
-    #[pyo3(signature = (name, requirement, rank=None, index=None, contact=None, durability=None))]
-    fn find(
-        py: Python<'_>,
-        name: &str,
-        requirement: String,
-        rank: Option<String>,
-        index: Option<String>,
-        contact: Option<PathBuf>,
-        durability: Option<&str>,
-    ) -> PyResult<Option<Site>> {
-        let mut own =
-            Contact::load(contact.as_deref()).map_err(|error| errors::contact(py, &error))?;
-        if let Some(name) = durability {
-            own.durability = durability_of(name)?;
-        }
-        let index = index.or_else(|| own.index.clone());
-        let (Some(index), Some(home)) = (index, kumiko_rpc_client::home()) else {
-            return Ok(None);
-        };
         let settings = Settings {
-            durability: own.durability,
+            durability: found.durability,
             ..Settings::default()
         };
-        let wish = Wish {
-            requirement,
-            rank,
-            work: None,
-        };
-        let identity = (&own.credential, &own.trust);
-        let connect = |address: SiteAddress| async move {
-            let client = Client::connect(&address, identity.0, identity.1).await;
-            client.map_err(|error| error.to_string())
-        };
-        let open = wait(py, async {
-            let found = Found::of(&index, name, &wish, settings, &home, identity).await;
-            found?.next(connect).await
-        })?;
-        match open {
-            Ok(open) => Ok(Some(Site::of(open.client, &open.address, own.durability))),
-            Err(error) => Err(errors::found(py, &error)),
-        }
+        let calls = Calls::new(client, settings);
+        Ok(Site {
+            shared: Shared::new(calls, &found.address, found.durability),
+        })
     }
 
     #[getter]
@@ -192,7 +155,7 @@ impl Site {
     fn routines(&self, py: Python<'_>) -> PyResult<Vec<Routine>> {
         let shared = self.shared()?;
         let all = wait(py, shared.calls.routines())?.map_err(|error| errors::rpc(py, &error))?;
-        let routine = |one: Offered| Routine::new(Arc::clone(shared), one.signature);
+        let routine = |one: Offered| Routine::at(Arc::clone(shared), one.signature);
         Ok(all.into_iter().map(routine).collect())
     }
 
@@ -204,7 +167,7 @@ impl Site {
                 Err(error) => Err(error.into()),
             })
             .map_err(|error| errors::rpc(py, &error))?;
-        Ok(Routine::new(Arc::clone(shared), signature))
+        Ok(Routine::at(Arc::clone(shared), signature))
     }
 
     /// Calls that were begun from here, by whatever program, and whose results nobody has taken.
@@ -241,22 +204,14 @@ impl Site {
         };
         let (calls, targets) = (shared.calls.clone(), note.files().to_vec());
         let whole = form.plan.clone();
-        let came = async move { calls.attach_to(id, &whole, &targets, &[]).await };
-        Call::begin(py, (shared, id, form), came, (completions, key))
+        let came = async move { Ok(calls.attach_to(id, &whole, &targets, &[]).await?) };
+        let place = Arc::new(Place::new(shared, id));
+        Call::begin(py, (place, form), came, (completions, key))
     }
 
     /// Says what is left to say, and goodbye.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let shared = self.shared()?;
-        let mut said =
-            std::mem::take(&mut *shared.said.lock().unwrap_or_else(PoisonError::into_inner));
-        let calls = shared.calls.clone();
-        wait(py, async {
-            let goodbye = async {
-                while said.join_next().await.is_some() {}
-                calls.close().await;
-            };
-            let _ = tokio::time::timeout(GOODBYE_WITHIN, goodbye).await;
-        })
+        wait(py, shared.close())
     }
 }

@@ -248,6 +248,16 @@ impl Arguments {
         })
     }
 
+    /// By which a result is understood, and how big the call is.
+    pub fn heads(&self) -> Vec<Head> {
+        let first = self.pieces.first().map(|(_, source)| source);
+        let Some(Source::Memory(bytes)) = first else {
+            return Vec::new();
+        };
+        let all = bytes.chunks_exact(HEAD_BYTES);
+        all.filter_map(|head| head.try_into().ok()).collect()
+    }
+
     /// Who answers for the caller's functions.
     #[must_use]
     pub fn with_functions(self, to: UnboundedSender<Question>) -> Arguments {

@@ -153,6 +153,11 @@ impl Calls {
         }
     }
 
+    /// It is a clone of this one.
+    pub fn is(&self, other: &Calls) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// All routines of the site, by name.
     ///
     /// # Errors
@@ -555,6 +560,7 @@ impl Calls {
                 stages,
                 spare: &self.inner.spare,
             };
+            stages.said();
             let both = (&mut stream.sender, &mut stream.receiver);
             let left = once(both, &mut call, given).await;
             match left {

@@ -2,7 +2,6 @@
 //! each, a byte for each failure in a row, and when the last was is when the file was written. Best effort: it is advice.
 //! Not here: which sites there are.
 
-use crate::error::RpcError;
 use std::fs::{DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -15,26 +14,6 @@ const PATIENT: u64 = 3;
 const FIRST: Duration = Duration::from_secs(30);
 /// But no longer than this.
 const LONGEST: Duration = Duration::from_secs(600);
-/// Refusals before a call has begun of which another site knows nothing.
-const ELSEWHERE: [&str; 6] = [
-    "no_routine",
-    "rpc_log_unwritable",
-    "rpc_no_room",
-    "rpc_registry",
-    "rpc_too_many_calls",
-    "site_draining",
-];
-
-impl RpcError {
-    /// Another site may not say so: of a call that has not begun, it is worth to ask one.
-    pub fn is_of_this_site(&self) -> bool {
-        match self {
-            RpcError::Refused(refusal) => ELSEWHERE.contains(&refusal.code.as_str()),
-            RpcError::Client(_) | RpcError::Stream(_) | RpcError::StandsStill { .. } => true,
-            _ => false,
-        }
-    }
-}
 
 /// The folder of sites that failed.
 #[derive(Clone, Debug)]
@@ -92,7 +71,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use kumiko_job::contract::Refusal;
 
     #[test]
     fn a_site_that_fails_three_times_in_a_row_is_asked_last_for_a_while_that_doubles() {
@@ -119,20 +97,5 @@ mod tests {
             assert_eq!(last, expected, "{failures} failures, {seconds} s ago");
         }
         assert!(!failing.is_last("elsewhere:2119", now));
-    }
-
-    #[test]
-    fn what_would_be_the_same_elsewhere_is_no_reason_to_ask_there() {
-        for (code, expected) in [
-            ("no_routine", true),
-            ("rpc_no_room", true),
-            ("site_draining", true),
-            ("bad_arguments", false),
-            ("limited_proxy", false),
-            ("rpc_unreadable", false),
-        ] {
-            let error = RpcError::Refused(Refusal::new(code, String::new()));
-            assert_eq!(error.is_of_this_site(), expected, "{code}");
-        }
     }
 }

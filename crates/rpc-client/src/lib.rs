@@ -8,6 +8,7 @@ mod calls;
 mod carrier;
 mod contact;
 mod conversation;
+mod elsewhere;
 mod error;
 mod failing;
 mod functions;

@@ -59,6 +59,15 @@ impl Note {
         }
     }
 
+    /// The same call at another site.
+    #[must_use]
+    pub fn at(&self, site: String) -> Note {
+        Note {
+            site,
+            ..self.clone()
+        }
+    }
+
     /// With where files that come back go; a folder that is not named is the one where the call is made.
     #[must_use]
     pub fn with_files(self, targets: &[Target]) -> Note {

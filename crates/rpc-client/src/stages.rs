@@ -23,6 +23,8 @@ pub enum Stage {
 #[derive(Debug)]
 struct State {
     begun: Instant,
+    /// The site may have heard of it.
+    said: bool,
     sent: Option<Instant>,
     outcome: Option<Instant>,
     over: Option<Instant>,
@@ -58,18 +60,25 @@ pub struct Moved {
     pub to_fetch: u64,
 }
 
+impl State {
+    fn new() -> State {
+        State {
+            begun: Instant::now(),
+            said: false,
+            sent: None,
+            outcome: None,
+            over: None,
+            moved: Moved::default(),
+            questions: 0,
+            answering: Duration::ZERO,
+        }
+    }
+}
+
 impl Default for Stages {
     fn default() -> Stages {
         Stages {
-            state: Mutex::new(State {
-                begun: Instant::now(),
-                sent: None,
-                outcome: None,
-                over: None,
-                moved: Moved::default(),
-                questions: 0,
-                answering: Duration::ZERO,
-            }),
+            state: Mutex::new(State::new()),
             outcome: Notify::new(),
         }
     }
@@ -78,6 +87,16 @@ impl Default for Stages {
 impl Stages {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call begins anew, at another site.
+    pub fn anew(&self) {
+        *self.state() = State::new();
+    }
+
+    /// The site is told of it now.
+    pub(crate) fn said(&self) {
+        self.state().said = true;
     }
 
     /// All arguments were sent, maybe again.
@@ -129,15 +148,23 @@ impl Stages {
         }
     }
 
-    /// Waits until for so long none of the arguments went, of a call that cannot have begun: the last block was not begun to be sent.
+    /// The site has not heard of it, or the last block of its arguments was not begun to be sent.
+    pub fn cannot_have_begun(&self) -> bool {
+        let state = self.state();
+        let moved = &state.moved;
+        let lacks_blocks = moved.sent.saturating_add(BLOCK_BYTES) < moved.to_send;
+        let sending = state.sent.is_none() && state.outcome.is_none();
+        !state.said || (sending && lacks_blocks)
+    }
+
+    /// Waits until for so long none of the arguments went, of a call that was begun to be said and cannot have begun.
     pub async fn stands_still(&self, within: Duration) {
         let (mut sent, mut since) = (self.moved().sent, Instant::now());
         loop {
             tokio::time::sleep(LOOK.min(within)).await;
             let moved = self.moved();
-            let cannot_have_begun = self.stage() == Stage::Sending
-                && moved.sent.saturating_add(BLOCK_BYTES) < moved.to_send;
-            if moved.sent != sent || !cannot_have_begun {
+            let waits = moved.to_send == 0 || !self.cannot_have_begun();
+            if moved.sent != sent || waits {
                 (sent, since) = (moved.sent, Instant::now());
             } else if since.elapsed() >= within {
                 return;
@@ -178,6 +205,9 @@ mod tests {
         };
         let stages = Stages::default();
         assert!(!stands_still(&stages).await, "nothing is known yet");
+        assert!(stages.cannot_have_begun(), "nobody was told");
+        stages.said();
+        assert!(!stages.cannot_have_begun(), "it may have none");
         stages.sending(0, 2 * BLOCK_BYTES);
         assert!(stands_still(&stages).await);
         stages.sending(BLOCK_BYTES, 2 * BLOCK_BYTES);
@@ -188,6 +218,12 @@ mod tests {
         stages.sending(0, 2 * BLOCK_BYTES);
         stages.sent();
         assert!(!stands_still(&stages).await, "all was there before a break");
+        stages.anew();
+        assert!(stages.cannot_have_begun());
+        assert_eq!(
+            (stages.stage(), stages.moved()),
+            (Stage::Sending, Moved::default())
+        );
     }
 
     #[test]

@@ -13,16 +13,12 @@ use kumiko_client::Client;
 use kumiko_directory::estimate::Work;
 use kumiko_find::speeds::{self, Kept};
 use kumiko_idl::Signature;
-use kumiko_rpc_client::{
-    Arguments, Calls, Moved, Note, Notes, RpcError, Settings, Stages, call_id,
-};
+use kumiko_rpc_client::{Arguments, Calls, Note, Notes, RpcError, Settings, Stages, call_id};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// For arguments of a call that may go to another site.
-const STANDS_STILL: Duration = Duration::from_secs(15);
 /// A site that may be away is told of what it need not keep, and not waited for.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
 /// The status of a program that Ctrl-C ended, as shells have it.
@@ -42,8 +38,7 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
                 let open = find::next(&mut sites, home).await?;
                 let calls = Calls::new(open.client.clone(), settings);
                 let signature = &open.signature;
-                let still = Some(STANDS_STILL);
-                let at = (&open.client, &calls, still);
+                let at = (&open.client, &calls, true);
                 let done = call_at(at, signature, &asked, format, home).await;
                 connect::close(open.client.clone()).await;
                 match done? {
@@ -61,7 +56,7 @@ pub async fn call(asked: Call, format: Format, home: &Home) -> Result<u8, Failur
             connect::with(site, home, async |client| {
                 let calls = Calls::new(client.clone(), settings);
                 let signature = calls.signature(&asked.routine).await?;
-                let at = (client, &calls, None);
+                let at = (client, &calls, false);
                 let done = call_at(at, &signature, &asked, format, home).await?;
                 Ok(done?)
             })
@@ -79,9 +74,9 @@ fn work(asked: &Call) -> Option<Work> {
     speeds::work(&signature, &heads)
 }
 
-/// Begins the call and takes its result; the inner error: it did not begin. For so long its arguments may stand still, if it can go elsewhere.
+/// Begins the call and takes its result; the inner error: it did not begin. `among`: it can go elsewhere.
 async fn call_at(
-    (client, calls, still): (&Client, &Calls, Option<Duration>),
+    (client, calls, among): (&Client, &Calls, bool),
     signature: &Signature,
     asked: &Call,
     format: Format,
@@ -106,18 +101,14 @@ async fn call_at(
     }
     let stages = Stages::default();
     let calling = async {
-        let stands_still = async {
-            match still {
-                Some(within) => stages.stands_still(within).await,
-                None => std::future::pending().await,
+        let routine = &asked.routine;
+        match among {
+            true => {
+                calls
+                    .call_or_elsewhere(id, routine, &arguments, &stages)
+                    .await
             }
-        };
-        tokio::select! {
-            came = calls.call_seen(id, &asked.routine, &arguments, &stages) => came,
-            () = stands_still => {
-                let Moved { sent, to_send, .. } = stages.moved();
-                Err(RpcError::StandsStill { call: id, sent, to_send })
-            }
+            false => calls.call_seen(id, routine, &arguments, &stages).await,
         }
     };
     let (came, interrupted) = interruptible(calls, id, calling).await?;
@@ -127,9 +118,7 @@ async fn call_at(
     }
     let forget = || notes.forget(&note.site, id);
     match came {
-        Err(error @ (RpcError::Refused(_) | RpcError::StandsStill { .. }))
-            if error.is_of_this_site() =>
-        {
+        Err(error) if error.goes_elsewhere(&stages) => {
             // What it has of the arguments it need not keep.
             let _ = tokio::time::timeout(HEARD_WITHIN, calls.cancel(id)).await;
             forget();
