@@ -299,7 +299,8 @@ grpc_error_t grpc_data_save(const void *, ...);
 grpc_error_t kumiko_call(grpc_function_handle_t *, void *const addresses[], size_t count);
 grpc_error_t kumiko_call_async(grpc_function_handle_t *, grpc_sessionid_t *, void *const addresses[], size_t count);
 
-/* Not of the standard: what the last failed function of this thread had to say; the text stays until the next one fails. */
+/* Not of the standard: what the last failed function of this thread had to say, or a default handle that is for the configured site since the
+ * index did not answer; the text stays until the next one. */
 const char *kumiko_last_message(void);
 
 #ifdef __cplusplus

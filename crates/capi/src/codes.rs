@@ -70,11 +70,16 @@ pub fn told(result: Result<(), Failed>) -> Code {
         Ok(()) => NO_ERROR,
         Err(failed) => {
             LAST_CODE.set(failed.code);
-            let message = failed.message.replace('\0', " ");
-            LAST.with_borrow_mut(|last| *last = CString::new(message).unwrap_or_default());
+            warned(&failed.message);
             failed.code
         }
     }
+}
+
+/// What is no failure of this thread's, and worth to be known: kept as the message of one is.
+pub fn warned(message: &str) {
+    let message = message.replace('\0', " ");
+    LAST.with_borrow_mut(|last| *last = CString::new(message).unwrap_or_default());
 }
 
 /// Of the last function of this thread that failed.
@@ -82,7 +87,7 @@ pub fn last_code() -> Code {
     LAST_CODE.get()
 }
 
-/// Good until the next failure of this thread.
+/// Good until the next failure or warning of this thread.
 pub fn last() -> *const std::ffi::c_char {
     LAST.with_borrow(|last| last.as_ptr())
 }

@@ -5,6 +5,7 @@ use crate::codes::{
     ALREADY_INITIALIZED, CANCELED_NP, COMMUNICATION_FAILED, CONFIGFILE_ERROR, CONFIGFILE_NOT_FOUND,
     Code, FUNCTION_NOT_FOUND, Failed, INVALID_FUNCTION_HANDLE, INVALID_SESSION_ID, NO_ERROR,
     NOT_INITIALIZED, OTHER_ERROR_CODE, RPC_REFUSED, SERVER_NOT_FOUND, SESSION_FAILED, TIMEOUT_NP,
+    warned,
 };
 use crate::limits::Limits;
 use crate::loans::Loans;
@@ -302,7 +303,7 @@ impl Library {
                 of(sites)
             }
             Err(error @ FindError::Index { .. }) => {
-                tracing::warn!(%error, "the configured site is taken");
+                warned(&format!("{error}: the configured site is taken"));
                 Ok(None)
             }
             Err(error) => Err(Failed::new(FUNCTION_NOT_FOUND, error.to_string())),

@@ -223,7 +223,13 @@ impl Sites {
 
     /// Keeps what was measured for the next program.
     pub fn close(&self) {
-        self.state().speeds.write();
+        self.state().speeds.close();
+    }
+}
+
+impl Drop for Sites {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -166,6 +166,13 @@ impl Speeds {
         }
     }
 
+    /// Puts what is not there into the file.
+    pub fn close(&mut self) {
+        if !self.noted.is_empty() {
+            self.write();
+        }
+    }
+
     /// Puts what is not there into the file, and takes from it what others have measured.
     pub fn write(&mut self) {
         self.written = Instant::now();

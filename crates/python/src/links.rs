@@ -11,7 +11,7 @@ use kumiko_rpc_client::Contact;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What the routines of one person share.
 #[derive(Debug)]
@@ -19,7 +19,8 @@ struct Known {
     links: Arc<kumiko_find::Links>,
     process: Process,
     sites: Mutex<HashMap<SiteAddress, Arc<Shared>>>,
-    found: Mutex<Vec<Arc<Sites>>>,
+    /// Those that are in use.
+    found: Mutex<Vec<Weak<Sites>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -104,7 +105,11 @@ impl Links {
         let links = Arc::clone(&self.known.links);
         let sites = wait(py, Sites::find(index, name, wish, home, links))?
             .map_err(|error| errors::found(py, &error))?;
-        lock(&self.known.found).push(Arc::clone(&sites));
+        {
+            let mut found = lock(&self.known.found);
+            found.retain(|sites| sites.strong_count() > 0);
+            found.push(Arc::downgrade(&sites));
+        }
         let known = Arc::clone(&self.known);
         Ok(Some(Routine::best(Best { known, sites })))
     }
@@ -113,7 +118,8 @@ impl Links {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let known = &self.known;
         known.process.check()?;
-        for sites in std::mem::take(&mut *lock(&known.found)) {
+        let found = std::mem::take(&mut *lock(&known.found));
+        for sites in found.iter().filter_map(Weak::upgrade) {
             sites.close();
         }
         let sites = std::mem::take(&mut *lock(&known.sites));

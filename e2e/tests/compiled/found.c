@@ -11,6 +11,7 @@ int main(void) {
     CHECK(grpc_initialize(NULL), GRPC_NO_ERROR);
     CHECK(grpc_function_handle_default(&sum, "samples/sum"), GRPC_NO_ERROR);
     CHECK(grpc_function_handle_default(&slow, "samples/slow"), GRPC_NO_ERROR);
+    fputs(kumiko_last_message(), stderr);
     while (fgets(line, sizeof line, stdin)) {
         double x[3] = {1, 2, 4}, s = 0;
         int64_t done[MANY] = {0}, all = 0;
