@@ -8,7 +8,7 @@ use crate::functions::Functions;
 use crate::spare::Spare;
 use crate::stages::Stages;
 use crate::staging::{Place, Staging, Target};
-use crate::streams::{Busy, READ_WITHIN, Streams};
+use crate::streams::{Busy, PAUSE, READ_WITHIN, Streams, again};
 use crate::taken::Taken;
 use bytes::Bytes;
 use kumiko_call::client::{ClientCall, Phase};
@@ -33,8 +33,6 @@ const GIVE_UP: Duration = Duration::from_secs(90);
 const OPEN_MOST: usize = 4096;
 /// So long nothing is over before others are begun all the same.
 const STANDS_STILL: Duration = Duration::from_secs(1);
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(200);
 /// A site that is started anew is back within this.
 const ANEW_WITHIN: Duration = Duration::from_secs(5);
 /// For the next call to come, which says along with its own words that a result was taken.
@@ -339,6 +337,17 @@ impl Calls {
         arguments: &Arguments,
         stages: &Stages,
     ) -> Result<Bytes, RpcError> {
+        self.call_among((id, routine, arguments), stages, false)
+            .await
+    }
+
+    /// `others`: there are other sites, so that it is not waited for until this one takes it.
+    pub(crate) async fn call_among(
+        &self,
+        (id, routine, arguments): (CallId, &str, &Arguments),
+        stages: &Stages,
+        others: bool,
+    ) -> Result<Bytes, RpcError> {
         let keep = self.inner.settings.keep.as_millis();
         let invocation = Invocation {
             routine: routine.to_owned(),
@@ -352,6 +361,7 @@ impl Calls {
             plan: Some(&arguments.plan),
             targets: arguments.targets(),
             places: arguments.places(),
+            others,
         };
         let came = self.converse(call, form, stages).await;
         stages.over();
@@ -372,6 +382,7 @@ impl Calls {
             plan: None,
             targets: &[],
             places: &[],
+            others: false,
         };
         let stages = Stages::default();
         let (bytes, _) = self.converse(ClientCall::attach(id), form, &stages).await?;
@@ -395,6 +406,7 @@ impl Calls {
             plan: Some(plan),
             targets,
             places,
+            others: false,
         };
         let stages = Stages::default();
         let came = self.converse(ClientCall::attach(id), form, &stages).await?;
@@ -554,6 +566,7 @@ impl Calls {
                 taken: saying.calls(),
                 arguments: form.arguments,
                 ahead,
+                others: form.others,
                 unwanted,
                 functions: &mut functions,
                 staging: &mut staging,
@@ -638,28 +651,6 @@ impl Calls {
     }
 }
 
-/// Asks again for so long where the stream broke: the site may just be started anew. Each try waits for the site to answer.
-async fn again<T, F: Future<Output = Result<T, RpcError>>>(
-    within: Duration,
-    ask: impl Fn() -> F,
-) -> Result<T, RpcError> {
-    let cause = match ask().await {
-        Err(RpcError::Stream(cause)) => cause,
-        other => return other,
-    };
-    let asking = async {
-        loop {
-            tokio::time::sleep(PAUSE).await;
-            match ask().await {
-                Err(RpcError::Stream(cause)) => tracing::debug!(%cause, "it is asked again"),
-                other => return other,
-            }
-        }
-    };
-    let came = tokio::time::timeout(within, asking).await;
-    came.unwrap_or_else(|_| Err(cause.into()))
-}
-
 /// All came that the plan says; but for arrays that have a place.
 fn whole(call: CallId, plan: &Plan, (bytes, got): (Bytes, u64)) -> Result<Bytes, RpcError> {
     let got = match plan.has_files() {
@@ -683,4 +674,6 @@ struct Form<'a> {
     plan: Option<&'a Plan>,
     targets: &'a [Target],
     places: &'a [Place],
+    /// There are other sites.
+    others: bool,
 }

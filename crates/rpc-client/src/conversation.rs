@@ -44,6 +44,8 @@ pub struct Given<'a> {
     pub arguments: Option<&'a Arguments>,
     /// Blocks follow the call at once.
     pub ahead: bool,
+    /// There are other sites: one that does not take it at first is not asked again.
+    pub others: bool,
     pub unwanted: &'a mut watch::Receiver<bool>,
     pub functions: &'a mut Functions,
     pub staging: &'a mut Staging,
@@ -84,6 +86,7 @@ pub async fn once(
         taken,
         arguments,
         ahead,
+        others,
         unwanted,
         functions,
         staging,
@@ -187,6 +190,7 @@ pub async fn once(
                         "rpc_no_client" => Left::Forgotten,
                         // What the site has begun goes on where it was, once there is room.
                         "rpc_no_room" if is_known => Left::Passing(refusal),
+                        _ if ahead && others && !is_known => Left::Failed(refusal.into()),
                         _ if passes(&refusal) => Left::Passing(refusal),
                         _ => Left::Failed(refusal.into()),
                     };

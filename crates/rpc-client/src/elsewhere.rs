@@ -40,7 +40,8 @@ impl RpcError {
 }
 
 impl Calls {
-    /// As [`Calls::call_seen`], of a call that may be made at another site: its arguments do not stand still for long (P43).
+    /// As [`Calls::call_seen`], of a call that may be made at another site: it is not waited for until this one takes it, and its arguments do not
+    /// stand still for long (P43).
     ///
     /// # Errors
     /// There is no result, and why.
@@ -52,7 +53,7 @@ impl Calls {
         stages: &Stages,
     ) -> Result<Bytes, RpcError> {
         tokio::select! {
-            came = self.call_seen(id, routine, arguments, stages) => came,
+            came = self.call_among((id, routine, arguments), stages, true) => came,
             () = stages.stands_still(ARGUMENTS_STAND_STILL) => {
                 let Moved { sent, to_send, .. } = stages.moved();
                 Err(RpcError::StandsStill { call: id, sent, to_send })

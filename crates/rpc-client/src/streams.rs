@@ -15,6 +15,9 @@ const MOST: usize = 128;
 /// How long a program that ends waits for a site that does not read.
 pub const READ_WITHIN: Duration = Duration::from_secs(5);
 
+/// Between two tries.
+pub const PAUSE: Duration = Duration::from_millis(200);
+
 #[derive(Debug)]
 pub struct Streams {
     client: Client,
@@ -95,4 +98,26 @@ impl Streams {
         let _ = tokio::time::timeout(READ_WITHIN, read).await;
         self.client.clone().close().await;
     }
+}
+
+/// Asks again for so long where the stream broke: the site may just be started anew. Each try waits for the site to answer.
+pub async fn again<T, F: Future<Output = Result<T, RpcError>>>(
+    within: Duration,
+    ask: impl Fn() -> F,
+) -> Result<T, RpcError> {
+    let cause = match ask().await {
+        Err(RpcError::Stream(cause)) => cause,
+        other => return other,
+    };
+    let asking = async {
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            match ask().await {
+                Err(RpcError::Stream(cause)) => tracing::debug!(%cause, "it is asked again"),
+                other => return other,
+            }
+        }
+    };
+    let came = tokio::time::timeout(within, asking).await;
+    came.unwrap_or_else(|_| Err(cause.into()))
 }

@@ -8,7 +8,7 @@ use kumiko_client::{Client, SiteAddress};
 use kumiko_identity::tls::Acceptor;
 use kumiko_idl::{Signature, Value};
 use kumiko_job::contract::Refusal;
-use kumiko_rpc_client::{Argument, Arguments, Calls, Settings};
+use kumiko_rpc_client::{Argument, Arguments, Calls, Settings, Stages};
 use kumiko_session::{Draft, Options, Server, Stream};
 use kumiko_testkit::{Ca, deadline};
 use kumiko_wire::rpc::{FromSite, ToSite};
@@ -127,6 +127,24 @@ impl Refusing {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_site_that_does_not_take_a_call_for_now_is_not_asked_again_where_there_are_others() {
+    let mut site = Refusing {
+        code: "rpc_too_many_calls",
+        ..Refusing::default()
+    };
+    let calls = calls_at(move |message| site.heard(message)).await;
+    let signature = Signature::from_text(ROUTINE).unwrap();
+    let arguments = Arguments::new(&signature, &[Argument::Number(Value::Integer(1))]).unwrap();
+    let stages = Stages::default();
+    let id = calls.number().await.unwrap();
+    let call = calls.call_or_elsewhere(id, "m/f", &arguments, &stages);
+    let error = deadline("the call", call).await.unwrap_err();
+    assert!(error.goes_elsewhere(&stages), "{error}");
+    // This site would take it the second time.
+    called(&calls).await;
 }
 
 #[tokio::test]
