@@ -366,6 +366,7 @@ mod tests {
                 operations: 1e9,
             };
             kept.note(&format!("{name}:2119"), &signature, work, &took, 1);
+            kept.know(&signature);
         }
         let speeds = Speeds::of(kept);
         let seen = |own| first(&known, &wish, &speeds, work, own);

@@ -50,6 +50,11 @@ pub fn work(signature: &Signature, heads: &[Head]) -> Option<Work> {
     })
 }
 
+/// MODULE/NAME.
+fn name(signature: &Signature) -> String {
+    format!("{}/{}", signature.module, signature.name)
+}
+
 impl Kept {
     pub fn load() -> Kept {
         read(FILE)
@@ -85,7 +90,7 @@ impl Kept {
         took: &Took,
         at_ms: u64,
     ) {
-        let routine = format!("{}/{}", signature.module, signature.name);
+        let routine = name(signature);
         let site = self.sites.entry(contact.to_owned()).or_default();
         site.at_ms = at_ms;
         let mean = |old: Option<f64>, new: f64| old.map_or(new, |old| f64::midpoint(old, new));
@@ -103,7 +108,11 @@ impl Kept {
                 rates.pop_first();
             }
         }
-        self.routines.insert(routine, signature.to_text());
+        self.bound();
+    }
+
+    pub(crate) fn know(&mut self, signature: &Signature) {
+        self.routines.insert(name(signature), signature.to_text());
         self.bound();
     }
 
@@ -128,6 +137,7 @@ pub fn keep(contact: &str, signature: &Signature, heads: &[Head], took: &Took) {
     };
     let mut kept = Kept::load();
     kept.note(contact, signature, work, took, now_ms());
+    kept.know(signature);
     write(FILE, &kept);
 }
 
@@ -138,6 +148,8 @@ pub struct Speeds {
     /// Contacts of which the file does not know yet.
     noted: BTreeSet<String>,
     written: Instant,
+    /// The signature is as this program was told of it.
+    knows: bool,
 }
 
 impl Speeds {
@@ -150,6 +162,7 @@ impl Speeds {
             kept,
             noted: BTreeSet::new(),
             written: Instant::now(),
+            knows: false,
         }
     }
 
@@ -160,6 +173,9 @@ impl Speeds {
     /// A call has a result.
     pub fn note(&mut self, contact: &str, signature: &Signature, work: Work, took: &Took) {
         self.kept.note(contact, signature, work, took, now_ms());
+        if !std::mem::replace(&mut self.knows, true) {
+            self.kept.know(signature);
+        }
         self.noted.insert(contact.to_owned());
         if self.written.elapsed() >= WRITTEN_EACH {
             self.write();
@@ -214,6 +230,7 @@ mod tests {
         };
         // Too little, and too short: only that it was called.
         kept.note("a:1", &signature, work(100, 1e6), &took(1, 0), 1);
+        kept.know(&signature);
         let known =
             |kept: &Kept, contact: &str, routine: &str| kept.of(&candidate(contact), routine);
         assert_eq!(kept.signature("m/f"), Some(signature.clone()));
