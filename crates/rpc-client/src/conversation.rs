@@ -196,7 +196,10 @@ pub async fn once(
                     };
                 }
                 FromSite::Status { call, status } => {
-                    is_known |= call == id;
+                    if call == id {
+                        is_known = true;
+                        stages.known();
+                    }
                     match &status {
                         Status::Result { out_bytes, .. } if call == id => {
                             stages.outcome(*out_bytes);
@@ -220,6 +223,7 @@ pub async fn once(
                     data,
                 } if call == id => {
                     is_known = true;
+                    stages.known();
                     match functions.asked(id, epoch, number, formal, data) {
                         Ok(Some(message)) => {
                             hand(message);

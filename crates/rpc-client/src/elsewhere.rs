@@ -33,7 +33,8 @@ impl RpcError {
     pub fn goes_elsewhere(&self, stages: &Stages) -> bool {
         let has_not_begun = match self {
             RpcError::Client(_) | RpcError::Stream(_) => stages.cannot_have_begun(),
-            _ => true,
+            // For so long that it was given up: of what it may compute meanwhile.
+            _ => !stages.is_known() || stages.cannot_have_begun(),
         };
         self.is_of_this_site() && has_not_begun
     }
@@ -80,5 +81,20 @@ mod tests {
             let error = RpcError::Refused(Refusal::new(code, String::new()));
             assert_eq!(error.is_of_this_site(), expected, "{code}");
         }
+    }
+
+    #[test]
+    fn what_a_site_has_and_may_compute_does_not_go_elsewhere() {
+        let stages = Stages::default();
+        let error = RpcError::Refused(Refusal::new("rpc_no_room", String::new()));
+        stages.said();
+        assert!(error.goes_elsewhere(&stages), "it is refused at first");
+        stages.known();
+        stages.sending(0, 1 << 30);
+        assert!(error.goes_elsewhere(&stages), "it has not all arguments");
+        stages.sending(1 << 30, 1 << 30);
+        assert!(!error.goes_elsewhere(&stages));
+        stages.anew();
+        assert!(error.goes_elsewhere(&stages));
     }
 }

@@ -25,6 +25,8 @@ struct State {
     begun: Instant,
     /// The site may have heard of it.
     said: bool,
+    /// It has told something of it.
+    known: bool,
     sent: Option<Instant>,
     outcome: Option<Instant>,
     over: Option<Instant>,
@@ -65,6 +67,7 @@ impl State {
         State {
             begun: Instant::now(),
             said: false,
+            known: false,
             sent: None,
             outcome: None,
             over: None,
@@ -97,6 +100,15 @@ impl Stages {
     /// The site is told of it now.
     pub(crate) fn said(&self) {
         self.state().said = true;
+    }
+
+    /// The site has it.
+    pub(crate) fn known(&self) {
+        self.state().known = true;
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.state().known
     }
 
     /// All arguments were sent, maybe again.
