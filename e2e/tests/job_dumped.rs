@@ -7,7 +7,7 @@ mod engines;
 
 use dumping::Dumping;
 use engines::directory;
-use kumiko_e2e::{Person, finish, kill, runner_of, told, until};
+use kumiko_e2e::{Person, alive, finish, kill, runner_of, told, until};
 use std::path::{Path, PathBuf};
 
 /// Prints a line at each step, and writes it to a file that stays open. It has a thread, and a child that hears of each step by a pipe; both
@@ -468,11 +468,26 @@ fn a_file_that_became_shorter_has_the_job_begin_again() {
         return;
     };
     let job = place.submit(&["--", "./counts"]);
-    place.until_dumped(&job, 1);
+    let counted: &Path = &directory(&place.person, &job).join("counted");
+    until("it has counted", || {
+        counted.metadata().is_ok_and(|about| about.len() > 0)
+    });
+    let before = place.dumps(&job).last().copied().unwrap_or(0);
+    place.until_dumped(&job, before + 1);
     let runner = runner_of(&place.state("spool").join(format!("{job}.1")));
     place.person.kill_site();
+    let children = std::fs::read_to_string(format!("/proc/{runner}/task/{runner}/children"));
+    let children = children.unwrap();
+    let children: Vec<u32> = children
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect();
+    assert!(!children.is_empty());
     kill(runner, "KILL");
-    let counted: &Path = &directory(&place.person, &job).join("counted");
+    // It would write on behind what was cut.
+    until("its guest is gone", || {
+        !children.iter().any(|pid| alive(*pid))
+    });
     std::fs::write(counted, "").unwrap();
     place.start();
     let log = || place.log(&format!("{job}.2"));
