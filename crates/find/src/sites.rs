@@ -159,16 +159,18 @@ impl Sites {
 
     /// What is told now; what was told before stays where the index cannot be asked.
     async fn ask_again(self: Arc<Self>) {
-        let told = told(&self.index, &self.routine, &self.wish, &self.links).await;
+        let told = told(&self.index, &self.routine, &self.wish, &self.links);
+        let told = tokio::time::timeout(HOLDS, told).await;
         let mut state = self.state();
         (state.told, state.asking) = (Instant::now(), false);
         match told {
-            Ok(judged) => {
+            Ok(Ok(judged)) => {
                 state.known = known(judged, &self.home);
                 state.have_it.clear();
                 state.speeds.write();
             }
-            Err(error) => tracing::debug!(%error, "the sites that are known stay"),
+            Ok(Err(error)) => tracing::debug!(%error, "the sites that are known stay"),
+            Err(_) => tracing::debug!("the index does not answer: the sites that are known stay"),
         }
     }
 

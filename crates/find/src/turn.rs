@@ -99,6 +99,12 @@ impl Turn {
                 .await;
             let error = match came {
                 Err(error) if error.goes_elsewhere(stages) => error,
+                // It may have begun, and stays: further calls ask others first.
+                Err(error) if error.is_of_this_site() => {
+                    self.found.refused(&self.at.open, &error);
+                    self.sites.failed(&self.at.open);
+                    return Err(error.into());
+                }
                 came => {
                     self.found.answered(&self.at.open);
                     if came.is_ok() {
