@@ -250,10 +250,17 @@ fn arguments_go_elsewhere(grid: &Grid, from: &Caller, to: &Caller, is_wanted: bo
     ];
     let mut command = grid.me.kumiko(words);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let call = command.spawn().unwrap();
+    // That it failed before is another matter: three times, and it is asked last.
+    let _ = std::fs::remove_dir_all(grid.me.kumiko_home().join("rpc/failing"));
+    let mut call = command.spawn().unwrap();
+    let mut has_ended = false;
     until("some of the arguments are there", || {
-        files().any(|(path, bytes)| bytes > 1 << 20 && !before.contains(&path))
+        has_ended = call.try_wait().unwrap().is_some();
+        has_ended || files().any(|(path, bytes)| bytes > 1 << 20 && !before.contains(&path))
     });
+    if has_ended {
+        panic!("{}", told(&call.wait_with_output().unwrap()));
+    }
     kill(from.person.site_pid(), "STOP");
     if !is_wanted {
         kill(call.id(), "INT");
