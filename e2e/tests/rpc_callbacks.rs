@@ -50,7 +50,10 @@ fn a_routine_finds_roots_of_functions_that_only_its_caller_has() {
     let output = finish(&mut caller.person.program("./callback", [""; 0]));
     assert!(output.status.success(), "{}", told(&output));
     let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(said, "roots 1.414214 1.732051 2.000000, as often as said\n");
+    assert_eq!(
+        said,
+        "roots 1.414214 1.732051 2.000000, as often as said\nword 0: to\nword 1: be\nword 2: none\n4 letters\n"
+    );
     let refused = caller
         .person
         .run(["rpc", "call", "callback/count", "1", "0"]);

@@ -103,7 +103,7 @@ fn a_routine_in_python_that_is_killed_half_way_goes_on_from_its_last_checkpoint(
     }
     let caller = Caller::with_checkpoints(&["walks"]);
     let listed = caller.person.ok(["rpc", "list"]);
-    assert_eq!(listed.matches("[checkpoint]").count(), 5, "{listed}");
+    assert_eq!(listed.matches("[checkpoint]").count(), 6, "{listed}");
     let start: Vec<f64> = (0u32..400).map(|i| f64::from(i * i % 17)).collect();
     let x = caller.file("x.npy", &npy(&[400], &start));
     let steps = STEPS.to_string();
@@ -216,8 +216,8 @@ fn a_function_that_cannot_be_a_routine_is_refused_by_its_argument() {
             "f, g: what the function takes has to be said",
         ),
         (
-            "from typing import Callable\ndef f(g: Callable[[str], int]): pass",
-            "f, g: a function of the caller's takes and gives numbers and arrays",
+            "from typing import Callable\ndef f(g: Callable[[kumiko.Array[str, \"n\"]], int]): pass",
+            "f, g: a function of the caller's takes numbers, arrays and texts, and gives numbers and arrays",
         ),
         (
             "def f() -> kumiko.Out[__import__(\"pathlib\").Path]: pass",

@@ -64,6 +64,12 @@ def count(times: int, pause_s: float, tell: Callable[[int, InOut["int64", "1"]],
 
 
 @kumiko.routine
+def words(text: str, look: Callable[[int, str], int]) -> int:
+    """Has its caller look at each word of a text, and when there is no more at None."""
+    return sum(look(number, word) for number, word in enumerate([*text.split(), None]))
+
+
+@kumiko.routine
 def upper(source: Path, to: Out[Path], log: InOut[Path]) -> int:
     """Copies a file, with small letters made capital, and adds a line to another. How long it is."""
     text = source.read_bytes()

@@ -3,6 +3,7 @@
 #include <grpc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int calls;
 
@@ -23,6 +24,12 @@ static void tell(int *i, long *total) {
     fflush(stdout);
 }
 
+/* A text is where it stands, or NULL. */
+static void look(int *number, char *word, long *letters) {
+    *letters = word ? (long)strlen(word) : 0;
+    printf("word %d: %s\n", *number, word ? word : "none");
+}
+
 static void must(grpc_error_t error) {
     if (error == GRPC_NO_ERROR) return;
     fprintf(stderr, "%s: %s\n", grpc_error_string(error), kumiko_last_message());
@@ -30,7 +37,7 @@ static void must(grpc_error_t error) {
 }
 
 int main(int argc, char **argv) {
-    grpc_function_handle_t newton, count;
+    grpc_function_handle_t newton, words, count;
     must(grpc_initialize(NULL));
     if (argc > 1) { /* how many times, and how long between two, in microseconds */
         long sum = 0;
@@ -43,6 +50,10 @@ int main(int argc, char **argv) {
         must(grpc_function_handle_default(&newton, "callback/newton"));
         must(grpc_call(&newton, 3, x, &steps, &rest, squares));
         printf("roots %.6f %.6f %.6f, %s\n", x[0], x[1], x[2], calls == steps + 1 ? "as often as said" : "too often");
+        long letters;
+        must(grpc_function_handle_default(&words, "callback/words"));
+        must(grpc_call(&words, "to be", &letters, look));
+        printf("%ld letters\n", letters);
     }
     must(grpc_finalize());
     return 0;

@@ -9,9 +9,9 @@
  * when a call returns, also one that is not waited for, which copies it; but for files, which are left alone until the session is waited
  * for. What comes back is written only when all of it is here.
  *
- * A callback is a function that takes the address of every argument, of scalars too, and gives back nothing: for step(IN int n,
- * IN double x[n], OUT double y[n]) it is void step(int *n, double *x, double *y). It is called on another thread, one call at a time,
- * while the session runs, and may not wait for that. */
+ * A callback is a function that takes the address of every argument, of scalars too (of a text its char *), and gives back nothing: for
+ * step(IN int n, IN double x[n], OUT double y[n]) it is void step(int *n, double *x, double *y). It is called on another thread, one call
+ * at a time, while the session runs, and may not wait for that. */
 #ifndef KUMIKO_GRPC_H
 #define KUMIKO_GRPC_H
 

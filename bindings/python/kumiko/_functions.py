@@ -18,9 +18,15 @@ def _bytes(name, element, sizes, value):
     return array.tobytes()
 
 
+def _value(kind, piece):
+    if kind == "text":
+        return None if piece is None else piece.decode("utf-8", "surrogateescape")
+    return _results.value(kind == "one", piece)
+
+
 def call(function, given, wanted):
-    """Of one array that is wanted its value, of more a tuple; bytes of each."""
-    values = [_results.value(is_one, piece) for is_one, piece in given]
+    """`given`: kinds (one, array, text) and pieces. Of one array that is wanted its value, of more a tuple; bytes of each."""
+    values = [_value(*one) for one in given]
     result = function(*values)
     if len(wanted) == 0:
         return []

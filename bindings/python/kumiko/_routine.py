@@ -173,8 +173,8 @@ def _callback(what, name, hint):
     returns = [_formal(what, "returned", part, one) for part, one in _returned(back)]
     formals = _with_told(what, parameters, returns)
     for formal in formals:
-        if formal.kind not in ("number", "array"):
-            raise TypeError(f"{what}: a function of the caller's takes and gives numbers and arrays")
+        if formal.kind not in ("number", "array", "text"):
+            raise TypeError(f"{what}: a function of the caller's takes numbers, arrays and texts, and gives numbers and arrays")
         if not all(size.isdigit() or _NAME.fullmatch(size) for size in formal.sizes):
             raise TypeError(f"{what}: sizes of what goes to a function of the caller's, or comes back, are numbers and names")
     return Formal("taken", name, IN, "callback", formals=formals)

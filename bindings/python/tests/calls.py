@@ -145,6 +145,16 @@ class Calls(unittest.TestCase):
         total = kumiko.rpc("callback/count").submit(10, 0, lambda i, total: total + i)
         self.assertEqual(total.result(DEADLINE), 45)
 
+    def test_a_function_is_given_texts(self):
+        seen = []
+
+        def look(number, word):
+            seen.append((int(number), word))
+            return len(word or "")
+
+        self.assertEqual(kumiko.rpc("callback/words")("to be é", look), 5)
+        self.assertEqual(seen, [(0, "to"), (1, "be"), (2, "é"), (3, None)])
+
     def test_what_a_function_raises_comes_out_of_the_call(self):
         count = kumiko.rpc("callback/count")
 

@@ -26,6 +26,16 @@ class Walks(unittest.TestCase):
         total = kumiko.rpc("walks/count")(4, 0.0, tell)
         self.assertEqual(total, 6)
 
+    def test_a_function_is_given_texts(self):
+        seen = []
+
+        def look(number, word):
+            seen.append((int(number), word))
+            return len(word or "")
+
+        self.assertEqual(kumiko.rpc("walks/words")("to be", look), 4)
+        self.assertEqual(seen, [(0, "to"), (1, "be"), (2, None)])
+
     def test_what_a_function_raises_ends_the_call(self):
         def tell(number, total):
             raise KeyError("not known")

@@ -116,6 +116,7 @@ unsafe fn call(address: usize, plan: &Plan, data: &[u8]) -> Vec<u8> {
             Placed::Array {
                 given: Some(from), ..
             } if from.bytes > 0 => given.at(from.at),
+            Placed::Text { at: Some(from) } => given.at(from.at),
             Placed::Scalar => given.at((number * kumiko_idl::HEAD_BYTES) as u64),
             _ => std::ptr::null_mut(),
         });

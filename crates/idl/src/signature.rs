@@ -66,13 +66,14 @@ pub const CALLBACK_MOST: usize = 32;
 impl Callback {
     /// What of it is not built.
     pub(crate) fn not_built(&self) -> Option<&'static str> {
-        let text = |one: &Parameter| matches!(one.element, Text | Filename);
+        let texts = |one: &Parameter| one.element == Text && !one.is_scalar();
         let section = |one: &Parameter| one.dims.iter().any(|dim| dim.range.is_some());
         if self.parameters.len() > CALLBACK_MOST {
             return Some("callbacks of more than 32 parameters");
         }
         self.parameters.iter().find_map(|one| match one {
-            one if text(one) => Some("texts and files of callbacks"),
+            one if one.element == Filename => Some("files of callbacks"),
+            one if texts(one) => Some("arrays of texts of callbacks"),
             one if section(one) => Some("sections of callbacks"),
             one if one.mode == Mode::Work => Some("WORK arrays of callbacks"),
             _ => None,

@@ -176,9 +176,9 @@ fn what_cannot_be_is_said_before_anything_is_allocated() {
         "a: bytes of its head",
     );
     check(
-        "f(IN int n, IN string s)",
+        "f(IN int n, IN string s[n])",
         &[NOTHING],
-        "texts and files of callbacks are not built yet",
+        "arrays of texts of callbacks are not built yet",
     );
     check(
         "f(IN int n, INOUT int x[n:1])",

@@ -41,9 +41,9 @@ fn programs_have_the_text_that_stands_beside_their_idl() {
 fn a_routine_with_what_is_not_built_has_no_program_and_is_named() {
     for (formals, body, expected) in [
         (
-            "IN int n, cb(IN string k)",
+            "IN int n, cb(IN filename k)",
             "{ }",
-            "f, cb: texts and files of callbacks are not built yet",
+            "f, cb: files of callbacks are not built yet",
         ),
         (
             "INOUT filename x[3]",

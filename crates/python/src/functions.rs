@@ -62,7 +62,12 @@ impl<'a, 'py> Functions<'a, 'py> {
             };
             match place {
                 Placed::Scalar => {
-                    given.extend(piece((number * HEAD_BYTES) as u64, &[1]).map(|one| (true, one)));
+                    let piece = piece((number * HEAD_BYTES) as u64, &[1]);
+                    given.push(("one", piece.into_pyobject(py)?.into_any()));
+                }
+                Placed::Text { at } => {
+                    let text = at.and_then(|span| question.text(span));
+                    given.push(("text", text.into_pyobject(py)?.into_any()));
                 }
                 Placed::Array {
                     array,
@@ -72,7 +77,8 @@ impl<'a, 'py> Functions<'a, 'py> {
                 } => {
                     let sizes: Vec<u64> = array.sections.iter().map(|one| one.size).collect();
                     if let Some(from) = from {
-                        given.extend(piece(from.at, &sizes).map(|one| (false, one)));
+                        let piece = piece(from.at, &sizes);
+                        given.push(("array", piece.into_pyobject(py)?.into_any()));
                     }
                     if let Some(span) = taken {
                         wanted.push((one.name.clone(), name(one.element), sizes));

@@ -6,7 +6,7 @@ use crate::error::RpcError;
 use bytes::Bytes;
 use kumiko_call::id::CallId;
 use kumiko_call::message::FromClient;
-use kumiko_idl::{Limits, Plan, Signature};
+use kumiko_idl::{Limits, Placed, Plan, Signature, Span};
 use kumiko_wire::routine::CALLBACK_BYTES;
 use kumiko_wire::rpc::ToSite;
 use std::future::pending;
@@ -42,10 +42,22 @@ impl Question {
             call_bytes: CALLBACK_BYTES,
         };
         let plan = function.plan(&heads, limits)?;
-        match plan.in_bytes == self.data.len() as u64 {
+        let ends_where_said = plan.places.iter().all(|place| match place {
+            Placed::Text { at: Some(span) } => self.text(*span).is_some(),
+            _ => true,
+        });
+        match plan.in_bytes == self.data.len() as u64 && ends_where_said {
             true => Ok((function, plan)),
             false => Err(RpcError::Unexpected),
         }
+    }
+
+    /// One of its texts, without the zero at its end; None: none stands there.
+    pub fn text(&self, span: Span) -> Option<&[u8]> {
+        let at = usize::try_from(span.at).ok()?;
+        let end = at.checked_add(usize::try_from(span.bytes).ok()?)?;
+        let (zero, text) = self.data.get(at..end)?.split_last()?;
+        (*zero == 0 && !text.contains(&0)).then_some(text)
     }
 }
 
@@ -175,6 +187,52 @@ impl Functions {
                 self.failed = Some("nobody answers for it".to_owned());
                 about(FromClient::Cancel { call })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use kumiko_idl::{ALIGN_BYTES, text_head};
+
+    /// The text that a function is given which takes one, by what a routine says of it.
+    fn given(bytes: Option<u64>, text: &[u8]) -> Result<Option<Vec<u8>>, RpcError> {
+        let routine = Signature::from_text("Module m; Define f(g(IN string s)) {}").unwrap();
+        let mut data = text_head(bytes).to_vec();
+        if bytes.is_some() {
+            data.resize(ALIGN_BYTES as usize, 0);
+        }
+        data.extend(text);
+        let question = Question {
+            formal: 0,
+            data: data.into(),
+            reply: oneshot::channel().0,
+        };
+        let (_, plan) = question.plan(&routine)?;
+        let Some(Placed::Text { at }) = plan.places.first() else {
+            return Ok(None);
+        };
+        Ok(at.and_then(|span| question.text(span)).map(<[u8]>::to_vec))
+    }
+
+    #[test]
+    fn a_function_is_given_a_text_that_ends_where_the_routine_says_or_nothing() {
+        assert_eq!(given(None, b"").unwrap(), None);
+        assert_eq!(given(Some(0), b"\0").unwrap(), Some(Vec::new()));
+        assert_eq!(given(Some(2), b"to\0").unwrap(), Some(b"to".to_vec()));
+        for (bytes, text) in [
+            (Some(2), &b"tom"[..]),
+            (Some(2), b"t\0\0"),
+            (Some(2), b"to"),
+            (Some(2), b"to\0\0"),
+            (Some(u64::MAX - 1), b"to\0"),
+            (None, b"to\0"),
+        ] {
+            let told = given(bytes, text);
+            assert!(told.is_err(), "{bytes:?} {text:?}: {told:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Not here: how that travels (`runtime.c`).
 
 use super::{c_type, passed};
-use crate::signature::{Callback, Parameter};
+use crate::signature::{Callback, ElementType, Parameter};
 use crate::syntax::{Binary, Expr};
 
 /// As C declares it.
@@ -26,7 +26,7 @@ pub(super) fn function(number: usize, callback: &Callback) -> String {
     let (name, count) = (&callback.name, callback.parameters.len());
     // An array has at least one element in C++ and C before C23.
     let parts = match count {
-        0 => "{0, 0, 0, NULL, 0}".to_owned(),
+        0 => "{0, 0, KUMIKO_PART_ARRAY, NULL, 0}".to_owned(),
         _ => parts,
     };
     format!(
@@ -36,14 +36,19 @@ pub(super) fn function(number: usize, callback: &Callback) -> String {
 
 fn part(one: &Parameter) -> String {
     let (name, c) = (&one.name, c_type(one.element));
+    if one.is_scalar() && one.element == ElementType::String {
+        return format!(
+            "{{{name} != NULL, 0, KUMIKO_PART_TEXT, {name}, {name} ? strlen({name}) + 1 : 0}}, "
+        );
+    }
     if one.is_scalar() {
-        return format!("{{1, 0, 1, &{name}, sizeof({c})}}, ");
+        return format!("{{0, 0, KUMIKO_PART_SCALAR, &{name}, sizeof({c})}}, ");
     }
     let times = |bytes: String, size: &Expr| format!("kumiko_times({bytes}, {})", text(size));
     let sizes = one.dims.iter().map(|dim| &dim.size);
     let bytes = sizes.fold(format!("sizeof({c})"), times);
     let (is_in, is_out) = (u8::from(one.mode.is_in()), u8::from(one.mode.is_out()));
-    format!("{{{is_in}, {is_out}, 0, {name}, {bytes}}}, ")
+    format!("{{{is_in}, {is_out}, KUMIKO_PART_ARRAY, {name}, {bytes}}}, ")
 }
 
 /// A size in C. The client computes it too, and refuses what has another length.

@@ -226,9 +226,10 @@ static uint64_t kumiko_take_file(struct kumiko_value *v, char *out, int result, 
     return end;
 }
 
-/* One argument of a callback. */
+/* One argument of a callback; `in`, `out`: whether its bytes go there, beside its head, and come back. */
+enum { KUMIKO_PART_ARRAY, KUMIKO_PART_SCALAR, KUMIKO_PART_TEXT };
 struct kumiko_part {
-    int in, out, scalar;
+    int in, out, kind;
     void *memory;
     uint64_t bytes;
 };
@@ -253,7 +254,6 @@ static void kumiko_ask(uint64_t formal, struct kumiko_part *parts, uint64_t coun
     static const char zeros[64] = {0};
     uint64_t in_bytes = 16 * count, out_bytes = 0, at;
     for (uint64_t i = 0; i < count; i++) {
-        if (parts[i].scalar) continue;
         if (parts[i].in) in_bytes = (in_bytes + 63) / 64 * 64 + parts[i].bytes;
         if (parts[i].out) out_bytes = (out_bytes + 63) / 64 * 64 + parts[i].bytes;
     }
@@ -265,12 +265,14 @@ static void kumiko_ask(uint64_t formal, struct kumiko_part *parts, uint64_t coun
     kumiko_write(kumiko_say, words, sizeof words);
     for (uint64_t i = 0; i < count; i++) {
         char head[16] = {0};
-        if (parts[i].scalar) memcpy(head, parts[i].memory, (size_t)parts[i].bytes);
+        uint64_t length = parts[i].memory ? parts[i].bytes - 1 : KUMIKO_NONE;
+        if (parts[i].kind == KUMIKO_PART_SCALAR) memcpy(head, parts[i].memory, (size_t)parts[i].bytes);
+        if (parts[i].kind == KUMIKO_PART_TEXT) memcpy(head, &length, sizeof length);
         kumiko_write(kumiko_say, head, sizeof head);
     }
     at = 16 * count;
     for (uint64_t i = 0; i < count; i++) {
-        if (parts[i].scalar || !parts[i].in) continue;
+        if (!parts[i].in) continue;
         uint64_t from = (at + 63) / 64 * 64;
         kumiko_write(kumiko_say, zeros, (size_t)(from - at));
         kumiko_write(kumiko_say, parts[i].memory, (size_t)parts[i].bytes);
@@ -284,7 +286,7 @@ static void kumiko_ask(uint64_t formal, struct kumiko_part *parts, uint64_t coun
     }
     at = 0;
     for (uint64_t i = 0; i < count; i++) {
-        if (parts[i].scalar || !parts[i].out) continue;
+        if (!parts[i].out) continue;
         char gap[64];
         uint64_t from = (at + 63) / 64 * 64;
         if (from > at && !kumiko_read(gap, (size_t)(from - at))) _exit(0);

@@ -261,10 +261,22 @@ class Asker:
         taken = [formal for formal in self.formal.formals if formal.role == "taken"]
         if len(given) != len(taken):
             raise TypeError(f"{name} takes {len(taken)} arguments, and {len(given)} were given")
-        values = {formal.name: numpy.asarray(value, formal.dtype) for formal, value in zip(taken, given)}
+        values = {
+            formal.name: value if formal.kind == "text" else numpy.asarray(value, formal.dtype)
+            for formal, value in zip(taken, given)
+        }
         sizes = self.sizes(values)
         heads, parts, back, out_bytes = [], b"", [], 0
         for formal in self.formal.formals:
+            if formal.kind == "text":
+                text = values[formal.name]
+                text = None if text is None else text.encode("utf-8", "surrogateescape")
+                heads.append(struct.pack("<Q", NONE if text is None else len(text)).ljust(HEAD_BYTES, b"\0"))
+                if text is not None:
+                    if 0 in text:
+                        raise ValueError(f"{name}, {formal.name}: a text has no zero byte")
+                    parts += bytes(-len(parts) % 64) + text + b"\0"
+                continue
             dtype = numpy.dtype(formal.dtype).newbyteorder("<")
             if formal.kind == "number":
                 value = sizes[formal.name] if formal.role == "told" else values[formal.name]
