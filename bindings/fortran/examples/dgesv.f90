@@ -7,7 +7,7 @@ program example
     integer(c_int), parameter :: tasks = 4
     type(grpc_function_handle_t) :: solve, trial, widths
     integer(c_int), target :: n = 3, ipiv(3), info, seeds(tasks)
-    integer(c_int) :: ids(tasks), i
+    integer(c_int) :: ids(tasks), i, first
     integer(c_long), target :: times = 10000
     integer(c_long), target, volatile :: hits(tasks)
     real(c_double), target :: a(3, 3), b(3), all(6)
@@ -20,6 +20,7 @@ program example
 
     call check(grpc_initialize(), GRPC_NO_ERROR)
     call check(grpc_function_handle_default(solve, "linpack/none"), GRPC_FUNCTION_NOT_FOUND)
+    print "(a)", kumiko_last_message()
     call check(grpc_function_handle_default(solve, "linpack/dgesv"), GRPC_NO_ERROR)
     call check(grpc_function_handle_default(trial, "pi/trial"), GRPC_NO_ERROR)
     call check(grpc_function_handle_default(widths, "samples/widths"), GRPC_NO_ERROR)
@@ -41,6 +42,8 @@ program example
         seeds(i) = i
         call check(grpc_call_async(trial, ids(i), [c_loc(seeds(i)), c_loc(times), c_loc(hits(i))]), GRPC_NO_ERROR)
     end do
+    call check(grpc_wait_or(ids, first), GRPC_NO_ERROR)
+    call check(grpc_get_error(first), GRPC_NO_ERROR)
     call check(grpc_wait_all(), GRPC_NO_ERROR)
     print "(a, f5.2)", "pi:", 4d0 * sum(hits) / (tasks * times)
 
@@ -52,7 +55,8 @@ contains
     subroutine check(found, expected)
         integer(c_int), intent(in) :: found, expected
         if (found /= expected) then
-            print "(a, i0, a, i0)", "found ", found, ", not ", expected
+            print "(5a)", grpc_error_string(found), ", not ", grpc_error_string(expected), "; the last failure: ", &
+                kumiko_last_message()
             stop 1
         end if
     end subroutine
