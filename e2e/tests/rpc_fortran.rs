@@ -16,6 +16,41 @@ fn fortran_is_here(test: &str) -> bool {
     here
 }
 
+/// An example, compiled behind what it uses, and registered.
+fn routine(caller: &Caller, name: &str, uses: &[&str]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let home = caller.person.home.path();
+    let idl = format!("{name}.idl");
+    std::fs::copy(root.join("examples/rpc").join(&idl), home.join(&idl)).unwrap();
+    let mut compiler = Command::new("gfortran");
+    compiler
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-c"])
+        .args(uses.iter().map(|file| root.join(file)))
+        .arg(root.join(format!("examples/rpc/{name}.f90")));
+    let output = finish(compiler.current_dir(home));
+    assert!(output.status.success(), "{}", told(&output));
+    caller.gen_and_register(name, &[]);
+}
+
+#[test]
+fn a_routine_in_fortran_has_functions_of_its_caller_do_some_of_the_work() {
+    if !fortran_is_here("a_routine_in_fortran_has_functions_of_its_caller_do_some_of_the_work") {
+        return;
+    }
+    let caller = Caller::with(&[]);
+    routine(&caller, "area", &[]);
+    // Exact for a polynomial of the third degree.
+    let script = "import kumiko\nprint(kumiko.rpc('area/simpson')(0, 2, 3, lambda x: x**3 + 1, lambda text: print(repr(text))))";
+    let output = finish(&mut routines::python_of(&caller.person, &["-c", script]));
+    let said = told(&output);
+    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let (text, area) = printed.trim_end().split_once('\n').unwrap();
+    assert_eq!(text, "'3 panels, 7 values'");
+    let area: f64 = area.parse().unwrap();
+    assert!((area - 6.0).abs() < 1e-12, "{said}");
+}
+
 #[test]
 fn a_routine_in_fortran_that_is_killed_half_way_goes_on_where_it_and_its_file_were() {
     if !fortran_is_here(
@@ -24,17 +59,8 @@ fn a_routine_in_fortran_that_is_killed_half_way_goes_on_where_it_and_its_file_we
         return;
     }
     let caller = Caller::with_checkpoints(&[]);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    routine(&caller, "heat", &["bindings/fortran/kumiko_ckpt.f90"]);
     let home = caller.person.home.path();
-    std::fs::copy(root.join("examples/rpc/heat.idl"), home.join("heat.idl")).unwrap();
-    let mut compiler = Command::new("gfortran");
-    compiler
-        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-c"])
-        .arg(root.join("bindings/fortran/kumiko_ckpt.f90"))
-        .arg(root.join("examples/rpc/heat.f90"));
-    let output = finish(compiler.current_dir(home));
-    assert!(output.status.success(), "{}", told(&output));
-    caller.gen_and_register("heat", &[]);
     let mut expected: Vec<f64> = (0u32..2000).map(|i| f64::from(i * i % 17)).collect();
     let u = caller.file("u.npy", &npy(&[2000], &expected));
     let call = caller.begin(&["heat/heat", "60", "50000", &u, "--out", "u=back.npy"]);

@@ -55,11 +55,6 @@ fn a_routine_with_what_is_not_built_has_no_program_and_is_named() {
             "Calls \"Fortran\" f(x);",
             "f, x: arrays of texts for Fortran are not built yet",
         ),
-        (
-            "cb(IN int k)",
-            "Calls \"Fortran\" f(cb);",
-            "f, Calls \"Fortran\": callbacks of Fortran are not built yet",
-        ),
     ] {
         let idl = parse(&format!("Module m; Define f({formals}) {body}")).unwrap();
         let routines = check(&idl).unwrap().routines;

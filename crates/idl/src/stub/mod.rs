@@ -2,8 +2,10 @@
 //! linked. Not here: compilers, files, and what the program is told (spec/rpc).
 
 mod callbacks;
+mod fortran;
 mod python;
 
+use fortran::Fortran;
 pub use python::python_generator;
 
 use crate::image::PlanError;
@@ -72,14 +74,7 @@ fn stub(idl: &Idl, routine: &Routine, signature: &Signature) -> Result<Stub, Pla
         Body::Calls { convention, .. } => convention.as_deref(),
         Body::Code(_) => None,
     };
-    let fortran = called.is_some_and(|text| text.eq_ignore_ascii_case("fortran"));
-    if fortran && signature.has_callbacks() {
-        return Err(PlanError::NotBuilt {
-            routine: signature.name.clone(),
-            parameter: "Calls \"Fortran\"".to_owned(),
-            what: "callbacks of Fortran",
-        });
-    }
+    let fortran = Fortran::of(idl, routine).is_some();
     let texts = |formal: &&Formal| match formal {
         Formal::Parameter(one) => !one.is_scalar() && one.element == ElementType::String,
         Formal::Callback(_) => false,
@@ -136,9 +131,13 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
         }
     }
     let formals = &signature.formals;
+    let fortran = Fortran::of(idl, routine);
     for (number, formal) in formals.iter().enumerate() {
         if let Formal::Callback(callback) = formal {
             line(&mut out, &callbacks::function(number, callback));
+            if let Some(fortran) = &fortran {
+                line(&mut out, &fortran.callback(callback));
+            }
         }
     }
     let call = match &routine.body {
@@ -150,21 +149,18 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
             }
         }
         Body::Calls {
-            convention,
             function,
             arguments,
+            ..
         } => {
             let named = |name: &str| formals.iter().find(|one| one.name() == name);
             let arguments: Vec<&Formal> = arguments
                 .iter()
                 .filter_map(|name| named(&name.text))
                 .collect();
-            let fortran = convention
-                .as_deref()
-                .is_some_and(|text| text.eq_ignore_ascii_case("fortran"));
             match fortran {
-                true => fortran_call(idl, &function.text, &arguments),
-                false => c_call(&function.text, &arguments, globals),
+                Some(fortran) => fortran.call(&function.text, &arguments),
+                None => c_call(&function.text, &arguments, globals),
             }
         }
     };
@@ -236,58 +232,6 @@ fn c_call(function: &str, arguments: &[&Formal], globals: bool) -> Call {
     Call {
         declaration: (!globals).then(|| format!("extern void {function}({types});")),
         text: format!("    {function}({});", names.join(", ")),
-    }
-}
-
-/// Everything by address; lengths of texts by value, after all or after each (gfortran: after all, as size_t).
-fn fortran_call(idl: &Idl, function: &str, arguments: &[&Formal]) -> Call {
-    let setting = idl.items.iter().find_map(|item| match item {
-        Item::Setting {
-            setting: Setting::FortranFormat,
-            text,
-            ..
-        } => Some(text.as_str()),
-        _ => None,
-    });
-    let after_each = idl.items.iter().any(
-        |item| matches!(item, Item::FortranStringConvention(name) if name.text == "justAfter"),
-    );
-    let format = setting.unwrap_or("%s_");
-    let symbol = format
-        .replace("%s", function)
-        .replace("%l", &function.to_uppercase());
-    let (mut types, mut given) = (Vec::new(), Vec::new());
-    let (mut last_types, mut last) = (Vec::new(), Vec::new());
-    for formal in arguments {
-        let Formal::Parameter(one) = formal else {
-            continue; // refused
-        };
-        let name = &one.name;
-        types.push(format!("{} *", c_type(one.element)));
-        let is_text = one.is_scalar() && one.element.bytes().is_none();
-        given.push(match one.is_scalar() && !is_text {
-            true => format!("&{name}"),
-            false => name.clone(),
-        });
-        if is_text {
-            let length = format!("{name} ? strlen({name}) : 0");
-            let (to_types, to) = match after_each {
-                true => (&mut types, &mut given),
-                false => (&mut last_types, &mut last),
-            };
-            to_types.push("size_t".to_owned());
-            to.push(length);
-        }
-    }
-    types.append(&mut last_types);
-    given.append(&mut last);
-    let types = match types.is_empty() {
-        true => "void".to_owned(),
-        false => types.join(", "),
-    };
-    Call {
-        declaration: Some(format!("extern void {symbol}({types});")),
-        text: format!("    {symbol}({});", given.join(", ")),
     }
 }
 

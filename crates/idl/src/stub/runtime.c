@@ -242,6 +242,16 @@ static uint64_t kumiko_times(uint64_t bytes, long long count) {
     return bytes * (uint64_t)count;
 }
 
+/* Of Fortran's, which ends where it is said, with blanks to fill it, for C. */
+static char *kumiko_text_of(const char *text, size_t length) {
+    while (length && text[length - 1] == ' ') length--;
+    char *copy = (char *)malloc(length + 1);
+    if (!copy) kumiko_fail("memory");
+    memcpy(copy, text, length);
+    copy[length] = 0;
+    return copy;
+}
+
 static long long kumiko_power(long long base, long long exponent) {
     long long result = 1;
     while (exponent-- > 0)
