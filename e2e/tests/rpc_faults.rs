@@ -513,7 +513,15 @@ fn killed_inside_stages(test: &str, kills: u64) {
                     let (call, fault, which) = draw_inside(&mut random, trial);
                     calling.proxy.arm(fault);
                     writeln!(calling.stdin, "{call}").unwrap();
-                    until("the stage is held up", || calling.proxy.has_struck());
+                    let mut early = None;
+                    until("the stage is held up", || {
+                        let has_struck = calling.proxy.has_struck();
+                        if !has_struck {
+                            early = calling.said.try_recv().ok();
+                        }
+                        has_struck || early.is_some()
+                    });
+                    assert_eq!(early, None, "trial {trial}: {call}, {fault:?}");
                     let kill = |which, random: &mut Random| site.hurt(which, true, random);
                     let was_killed = kill(which, &mut random) || kill(Which::Site, &mut random);
                     killed.fetch_add(was_killed.into(), Ordering::Relaxed);

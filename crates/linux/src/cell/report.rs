@@ -245,7 +245,7 @@ impl Reports {
         Reports::tell(to, &Message::failed(failure));
     }
 
-    /// Waits for a descriptor, or the failure that is told in its place.
+    /// Waits for a descriptor, or the failure that is told in its place. Allocates nothing.
     pub(crate) fn fd_or_failure(&self) -> Result<OwnedFd, Failure> {
         let mut bytes = [0; 16];
         match self.receive(&mut bytes) {
@@ -266,17 +266,6 @@ impl Reports {
         let mut bytes = [0; 16];
         let got = rustix::net::recv(from, &mut bytes, RecvFlags::empty());
         matches!(got, Ok((16, _))) && word(&bytes, 0) == GO
-    }
-
-    /// Waits for the one descriptor that init sends. Allocates nothing.
-    pub(crate) fn one_fd(&self) -> Result<OwnedFd, Errno> {
-        let mut bytes = [0; 16];
-        let (_, fd) = self.receive(&mut bytes)?;
-        match (fd, word(&bytes, 3)) {
-            (Some(fd), _) => Ok(fd),
-            (None, 0) => Err(Errno::IO), // init ended without a word
-            (None, errno) => Err(Errno::from_raw_os_error(errno as i32)),
-        }
     }
 
     /// The number of the descriptor that is told first of all, or the failure that is told in its place.
@@ -387,4 +376,25 @@ pub(crate) fn above(fd: BorrowedFd<'_>, least: usize) -> Result<OwnedFd, Errno> 
     }
     // SAFETY: as above, it is open and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn who_ends_without_the_descriptor_that_is_waited_for_is_lost_and_nothing_else_is_wrong() {
+        let (ours, theirs) = pair().unwrap();
+        drop(theirs);
+        assert_eq!(ours.fd_or_failure().unwrap_err(), Failure::LOST);
+        let (ours, theirs) = pair().unwrap();
+        let failure = Failure::at(Stage::Mount)(Errno::PERM);
+        Reports::tell_failure(theirs.as_fd(), &failure);
+        assert_eq!(ours.fd_or_failure().unwrap_err(), failure);
+        let (ours, theirs) = pair().unwrap();
+        Reports::tell_fd(theirs.as_fd(), theirs.as_fd()).unwrap();
+        assert!(ours.fd_or_failure().is_ok());
+    }
 }

@@ -247,7 +247,8 @@ fn carry_out(
             mount_setattr(mounted.as_raw_fd(), c"", libc::AT_EMPTY_PATH, set).map_err(mounting)
         }
         Step::Processes { at, writable } => {
-            let fresh = from_init.one_fd().map_err(&mounting)?;
+            let told = from_init.fd_or_failure();
+            let fresh = told.map_err(|failure| Failure { index, ..failure })?;
             if !writable {
                 attribute_tree(&fresh, MountAttrFlags::MOUNT_ATTR_RDONLY).map_err(mounting)?;
             }
