@@ -1,7 +1,7 @@
 ! GridRPC for Fortran: the functions of bindings/c/kumiko/grpc.h, by iso_c_binding. Arguments of a call are a list of addresses, in the
 ! order of the routine's IDL: [c_loc(n), c_loc(a), ...], each of a variable with the target attribute; of a function that the routine is to
 ! call, grpc_callback(c_funloc(f)), where f is bind(c) and takes all by reference. A text ends with c_null_char. Arrays of IDL have rows side by
-! side, and Fortran's columns: give the transpose. Not here: argument stacks, and what ends with _np.
+! side, and Fortran's columns: give the transpose. Not here: argument stacks, grpc_get_handle, and what ends with _np.
 module gridrpc
     use, intrinsic :: iso_c_binding
     implicit none
