@@ -6,7 +6,7 @@ mod compiled;
 mod routines;
 mod runners;
 
-use kumiko_e2e::{alive, finish, kill, told, until};
+use kumiko_e2e::{alive, kill, until};
 use routines::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -46,14 +46,7 @@ fn right((mut child, mut lines): (Child, BufReader<impl Read>), times: u32, aske
 #[test]
 fn a_routine_finds_roots_of_functions_that_only_its_caller_has() {
     let caller = Caller::with(&["callback"]);
-    compiled::example(&caller, "callback");
-    let output = finish(&mut caller.person.program("./callback", [""; 0]));
-    assert!(output.status.success(), "{}", told(&output));
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(
-        said,
-        "roots 1.414214 1.732051 2.000000, as often as said\nword 0: to\nword 1: be\nword 2: none\n4 letters\n"
-    );
+    compiled::calls_back(&caller);
     let refused = caller
         .person
         .run(["rpc", "call", "callback/count", "1", "0"]);

@@ -7,7 +7,7 @@ mod engines;
 mod routines;
 mod runners;
 
-use kumiko_e2e::{finish, go_on_to_the_end, kill, told, until};
+use kumiko_e2e::{finish, go_on_to_the_end, kill, until};
 use routines::{Caller, npy, npy_of_whole};
 use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
@@ -33,11 +33,7 @@ fn calls_are_computed_in_pilots(engine: &'static str, test: &str) {
     let spools = caller.person.kumiko_home().join("state/rpc/spool");
     assert!(spools.join("pilot-1").exists());
     // The program in C is the one that calls sites of fork.
-    compiled::example(&caller, "callback");
-    let output = finish(&mut caller.person.program("./callback", [""; 0]));
-    assert!(output.status.success(), "{}", told(&output));
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(said, "roots 1.414214 1.732051 2.000000, as often as said\n");
+    compiled::calls_back(&caller);
     // A host is lost: its pilot dies, and what it computed is computed by the next one, under a higher epoch.
     let done = caller.file("done.npy", &npy_of_whole(&[1], &[100]));
     let slow = |steps: &'static str| {

@@ -13,6 +13,18 @@ pub fn example(caller: &Caller, name: &str) {
     compile(caller, &examples.join(file), name);
 }
 
+/// The example whose functions do some of the work of `callback/*`, which are registered.
+#[track_caller]
+pub fn calls_back(caller: &Caller) {
+    example(caller, "callback");
+    let output = finish(&mut caller.person.program("./callback", [""; 0]));
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "roots 1.414214 1.732051 2.000000, as often as said\nword 0: to\nword 1: be\nword 2: none\n4 letters\n"
+    );
+}
+
 #[track_caller]
 pub fn compile(caller: &Caller, source: &Path, name: &str) {
     let bindings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/c");
