@@ -154,6 +154,8 @@ class Calls(unittest.TestCase):
 
         self.assertEqual(kumiko.rpc("callback/words")("to be é", look), 5)
         self.assertEqual(seen, [(0, "to"), (1, "be"), (2, "é"), (3, None)])
+        with self.assertRaisesRegex(kumiko.GuestError, "1 MiB at most goes either way"):
+            kumiko.rpc("callback/words")("x" * (2 << 20), look)
 
     def test_what_a_function_raises_comes_out_of_the_call(self):
         count = kumiko.rpc("callback/count")

@@ -237,7 +237,7 @@ struct kumiko_part {
 static uint64_t kumiko_times(uint64_t bytes, long long count) {
     if (count < 0 || (bytes && (uint64_t)count > KUMIKO_CALLBACK_MOST / bytes)) {
         errno = EMSGSIZE;
-        kumiko_fail("a callback's array");
+        kumiko_fail("a callback's array (1 MiB at most)");
     }
     return bytes * (uint64_t)count;
 }
@@ -269,7 +269,7 @@ static void kumiko_ask(uint64_t formal, struct kumiko_part *parts, uint64_t coun
     }
     if (in_bytes > KUMIKO_CALLBACK_MOST || out_bytes > KUMIKO_CALLBACK_MOST) {
         errno = EMSGSIZE;
-        kumiko_fail("a callback's arguments");
+        kumiko_fail("a callback's arguments (1 MiB at most goes either way)");
     }
     uint64_t words[7] = {KUMIKO_BACK, kumiko_this[0], kumiko_this[1], kumiko_this[2], ++kumiko_asked, formal, in_bytes};
     kumiko_write(kumiko_say, words, sizeof words);

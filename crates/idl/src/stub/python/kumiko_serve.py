@@ -270,6 +270,8 @@ class Asker:
         for formal in self.formal.formals:
             if formal.kind == "text":
                 text = values[formal.name]
+                if not isinstance(text, (str, type(None))):
+                    raise TypeError(f"{name}, {formal.name}: it is a text or None, and {type(text).__name__} is given")
                 text = None if text is None else text.encode("utf-8", "surrogateescape")
                 heads.append(struct.pack("<Q", NONE if text is None else len(text)).ljust(HEAD_BYTES, b"\0"))
                 if text is not None:
