@@ -243,7 +243,7 @@ fn every_kind_of_argument_goes_in_and_comes_back() {
     let back = caller.call(&["samples/every_other", &big]);
     let back: Vec<f64> = serde_json::from_value(back["x"].clone()).unwrap();
     assert_eq!((back.len(), back[49_999]), (50_000, 199_998.0));
-    for durability in ["none", "record", "full"] {
+    for durability in ["none", "record", "full", "auto"] {
         let words = ["samples/sum", &x, "--durability", durability];
         check(&words, json!({"s": [15.0]}));
         let words = ["samples/sum", &big, "--durability", durability];
@@ -553,16 +553,33 @@ fn a_site_that_is_killed_while_arguments_and_results_travel_has_each_block_once(
 fn a_call_that_is_not_to_outlive_the_site_is_made_anew_by_its_client() {
     let caller = Caller::with(&["samples"]);
     let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[1]));
-    let words = [
-        "samples/slow",
-        "100",
-        "10000",
-        &done,
-        "--durability",
-        "none",
-    ];
-    let call = caller.begin(&words);
+    let slow = ["samples/slow", "150", "10000", &done];
+    let call = caller.begin(&[&slow[..], &["--durability", "none"]].concat());
     caller.routine_pid(&[]);
     caller.kill_and_start_again();
-    assert_eq!(caller.end(call), json!({"done": [101]}));
+    assert_eq!(caller.end(call), json!({"done": [151]}));
+    assert_eq!(caller.count_in_log("\"invoked\""), 0);
+}
+
+#[test]
+fn a_call_that_begins_in_memory_is_recorded_when_it_lasts() {
+    let caller = Caller::with(&["samples"]);
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[1]));
+    let auto = ["--durability", "auto"];
+    let slow = ["samples/slow", "200", "10000", &done];
+    let call = caller.begin(&[&slow[..], &auto].concat());
+    let first = caller.routine_pid(&[]);
+    caller.kill_and_start_again();
+    assert_eq!(caller.count_in_log("\"invoked\""), 0);
+    caller.routine_pid(&[first]);
+    until("it is recorded", || {
+        caller.count_in_log("\"invoked\"") == 1 && caller.bytes_in_log() == 1
+    });
+    let id = caller.open_call();
+    caller.kill_and_start_again();
+    assert_eq!(caller.end(call), json!({"done": [201]}));
+    assert_eq!(caller.count_in_log("\"planned\""), 1, "it went on");
+    caller.nothing_is_left();
+    let record = caller.person.ok(["rpc", "show", &id]);
+    assert!(record.contains("its caller has the outcome"), "{record}");
 }

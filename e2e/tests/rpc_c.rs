@@ -125,6 +125,7 @@ fn big_results_need_no_room_besides_their_arrays_and_never_touch_what_goes_in() 
 #[test]
 fn a_routine_that_asks_is_told_that_its_call_was_cancelled_and_ends_when_it_returns() {
     let caller = with_fill(&[]);
+    caller.has_all_recorded();
     let mut program = here(&caller, "cancelled", &[]);
     let program = program.stdout(Stdio::piped()).stderr(Stdio::piped());
     let program = program.spawn().unwrap();

@@ -349,6 +349,9 @@ impl Calling {
         let proxy = Proxy::before(site.address).unwrap();
         let home = site.caller.person.kumiko_home();
         let contact = std::fs::read_to_string(home.join("contact.toml")).unwrap();
+        // Of some, all is recorded; of others, what lasts, and what has callbacks.
+        let durability = ["full", "auto"][(number % 2) as usize];
+        let contact = format!("durability = \"{durability}\"\n{contact}");
         let port = format!("port = {}", site.address.port());
         assert!(contact.contains(&port), "{contact}");
         let instead = format!("port = {}", proxy.address().port());

@@ -17,8 +17,9 @@ use std::process::{Child, Command, Output, Stdio};
 
 fn call(grid: &Grid, words: &[&str]) -> Output {
     let index = &grid.index.address;
-    let all = ["--output", "lines", "rpc", "call", "--index", index];
-    grid.me.run(all.iter().chain(words))
+    let all = ["--output", "lines", "rpc", "call", "--durability", "full"];
+    grid.me
+        .run(all.iter().chain(&["--index", index]).chain(words))
 }
 
 /// In Python, in C: the configured site is the small one, and the index is asked for a better one.
@@ -26,7 +27,8 @@ fn programs_find_it_too(grid: &Grid, large: &Caller, small: &Caller) {
     let contact = small.person.kumiko_home().join("contact.toml");
     let contact = std::fs::read_to_string(contact).unwrap();
     let with = |index: &str| {
-        let text = format!("{contact}index = \"{index}\"\n");
+        // Their sites record what they compute, by which they are counted.
+        let text = format!("durability = \"full\"\n{contact}index = \"{index}\"\n");
         std::fs::write(grid.me.kumiko_home().join("contact.toml"), text).unwrap();
     };
     let counts = || [large, small].map(|site| site.count_in_log("\"planned\""));
@@ -184,7 +186,10 @@ fn each_call_of_a_program_has_the_best_site_and_the_next_when_that_is_gone() {
     grid.tells("routine = samples/slow", 2);
     let contact = small.person.kumiko_home().join("contact.toml");
     let contact = std::fs::read_to_string(contact).unwrap();
-    let text = format!("{contact}index = \"{}\"\n", grid.index.address);
+    let text = format!(
+        "durability = \"full\"\n{contact}index = \"{}\"\n",
+        grid.index.address
+    );
     std::fs::write(grid.me.kumiko_home().join("contact.toml"), text).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/found.c");
     compiled::compile(&small, &source, "found");

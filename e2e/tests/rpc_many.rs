@@ -15,6 +15,7 @@ fn check(what: &str, count: i64, meanwhile: impl FnOnce(&Caller)) -> Caller {
     let caller = Caller::with(&["samples"]);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/many/many.c");
     compiled::compile(&caller, &source, "many");
+    caller.has_all_recorded();
     let contact = caller.person.kumiko_home().join("contact.toml");
     let contact = contact.to_str().unwrap();
     let mut program = caller

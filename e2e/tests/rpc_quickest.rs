@@ -24,7 +24,7 @@ fn a_call_goes_where_it_was_seen_to_compute_quickly() {
     grid.tells("routine = pi/trial", 2);
     let call = || {
         let mut words = vec!["rpc", "call", "--index", &grid.index.address, "--where", ""];
-        words.extend(["pi/trial", "1", "100000"]);
+        words.extend(["pi/trial", "1", "100000", "--durability", "full"]);
         let output = grid.me.run(words);
         assert!(output.status.success(), "{}", told(&output));
         sites

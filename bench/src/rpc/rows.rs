@@ -15,6 +15,7 @@ const C: &str = "C";
 const PYTHON: &str = "Python";
 const RECORD: &str = "C, with a durable record";
 const FULL: &str = "C, all of it durable";
+const AUTO: &str = "C, durable if it lasts (usual)";
 const FSYNC: &str = "fsync of 4 KiB there";
 
 /// Calls in one sample of the mean, and of the tail.
@@ -125,7 +126,11 @@ pub fn durable(bench: &Bench) -> Row {
     let row = Row::new("durable", "A null call that is recorded durably", goals);
     or_missing(row, |row| {
         let world = World::new(bench)?;
-        let all = vec![(RECORD, world.c("record")), (FULL, world.c("full"))];
+        let all = vec![
+            (RECORD, world.c("record")),
+            (FULL, world.c("full")),
+            (AUTO, world.c("auto")),
+        ];
         let mut drivers = started(row, all);
         let mut contenders = contenders(&mut drivers, ("null", DURABLE, Unit::Seconds), false);
         let mut file = tempfile::tempfile().doing(|| "making a file")?;

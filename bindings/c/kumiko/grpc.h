@@ -55,8 +55,8 @@ enum {
     GRPC_LAST_ERROR_CODE = 20
 };
 
-/* config_file: a contact.toml (host, port, certificate, key, trust; and durability = "none", "record" or "full"); NULL: that
- * of the personal site. */
+/* config_file: a contact.toml (host, port, certificate, key, trust; and durability = "none", "record", "full" or "auto"); NULL:
+ * that of the personal site. */
 grpc_error_t grpc_initialize(char *config_file);
 grpc_error_t grpc_finalize(void);
 

@@ -155,8 +155,8 @@ def _signature(native):
 
 def connect(contact=None, server=None, durability=None):
     """Connects to a site: the personal one of `kumiko site start`, or that of a file like its contact.toml; `server` is another
-    HOST:PORT for the same credential. `durability`: none (fastest), record, or full (a call outlives all machines but its site's
-    disk; usual)."""
+    HOST:PORT for the same credential. `durability`: none (fastest), record, full (a call outlives all machines but its site's
+    disk), or auto (usual: full, of a call that takes a second, or has more than 256 KiB of arguments)."""
     return Site(_kumiko.Site(contact, server, durability))
 
 

@@ -13,7 +13,21 @@ pub struct Ledger {
     pub last_record: u64,
     /// The highest number that a client was given.
     pub last_client: u64,
+    /// The same of those whose calls begin in memory.
+    pub last_passing: u64,
     pub clients: BTreeMap<u64, Client>,
+}
+
+/// Numbers from here on are of clients whose calls begin in memory (P15); what is not logged at all comes nowhere near.
+pub const PASSING: u64 = 1 << 61;
+/// And end here.
+pub const PASSING_END: u64 = 1 << 62;
+/// Binary digits of how many of them one process of a server can have.
+const CLIENTS_OF_A_PROCESS: u32 = 24;
+
+/// Calls of this client begin in memory.
+pub fn is_passing(client: u64) -> bool {
+    (PASSING..PASSING_END).contains(&client)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +35,8 @@ pub struct Client {
     pub subject: String,
     /// Calls below are over and forgotten.
     pub first_open: u64,
+    /// Of an older process of the server, which may have forgotten calls of it: it begins none any more.
+    pub closed: bool,
     pub calls: BTreeMap<u64, Call>,
 }
 
@@ -83,7 +99,7 @@ impl Ledger {
     /// # Errors
     /// Why the record cannot follow.
     pub fn apply(&mut self, record: &Record) -> Result<(), Illegal> {
-        let mut illegal = Illegal {
+        let illegal = Illegal {
             number: record.number,
             kind: kind(&record.event),
             call: None,
@@ -93,7 +109,24 @@ impl Ledger {
         if record.number != self.last_record + 1 {
             return Err(illegal);
         }
-        let result = match &record.event {
+        self.happen(&record.event)?;
+        self.last_record = record.number;
+        Ok(())
+    }
+
+    /// As [`Ledger::apply`], of what is not in the log, or not yet ([`crate::held::Held`]).
+    ///
+    /// # Errors
+    /// Why it cannot follow.
+    pub fn happen(&mut self, event: &Event) -> Result<(), Illegal> {
+        let mut illegal = Illegal {
+            number: self.last_record + 1,
+            kind: kind(event),
+            call: None,
+            stage: "",
+            why: "",
+        };
+        let result = match event {
             Event::Registered { client, subject } => self.register(*client, subject),
             Event::Released { client, below } => self.release(*client, *below),
             Event::Left { client } => self.leave(*client),
@@ -111,21 +144,40 @@ impl Ledger {
         result.map_err(|why| {
             illegal.why = why;
             illegal
-        })?;
-        self.last_record = record.number;
-        Ok(())
+        })
+    }
+
+    /// After replay, in a new process of the server: `chance` sets the numbers that it gives to those whose calls begin in memory apart
+    /// from those that were given before, of which only some are known.
+    pub fn begin_anew(&mut self, chance: u64) {
+        let passing = self.clients.range_mut(PASSING..PASSING_END);
+        passing.for_each(|(_, client)| client.closed = true);
+        let most = (PASSING_END - PASSING) >> CLIENTS_OF_A_PROCESS;
+        let begin = |part: u64| PASSING + (part << CLIENTS_OF_A_PROCESS);
+        let is_free = |part: &u64| {
+            let theirs = begin(*part)..begin(part + 1);
+            self.clients.range(theirs).next().is_none()
+        };
+        let mut parts = (0..most).map(|step| chance.wrapping_add(step) % most);
+        // There are more than a log has clients.
+        self.last_passing = begin(parts.find(is_free).unwrap_or(0));
     }
 
     fn register(&mut self, number: u64, subject: &str) -> Result<(), &'static str> {
-        if number != self.last_client + 1 {
+        let last = match is_passing(number) {
+            true => &mut self.last_passing,
+            false => &mut self.last_client,
+        };
+        if number != *last + 1 {
             return Err("clients count without gaps");
         }
+        *last = number;
         let client = Client {
             subject: subject.to_owned(),
             first_open: 1,
+            closed: false,
             calls: BTreeMap::new(),
         };
-        self.last_client = number;
         self.clients.insert(number, client);
         Ok(())
     }

@@ -9,6 +9,7 @@ pub mod call;
 pub mod client;
 pub mod decide;
 pub mod event;
+pub mod held;
 pub mod id;
 pub mod ledger;
 pub mod message;

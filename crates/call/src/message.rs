@@ -7,8 +7,10 @@ use crate::id::{AttemptId, CallId, CheckpointId};
 /// From a client. Each is answered, and may be said again until it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromClient {
-    /// Asks for a number.
-    Register,
+    /// Asks for a number; `passing`: of one whose calls begin in memory.
+    Register {
+        passing: bool,
+    },
     Invoke {
         call: CallId,
         /// All calls of the client below are over for it.
@@ -48,7 +50,7 @@ pub enum FromClient {
 impl FromClient {
     pub fn call(&self) -> Option<CallId> {
         match self {
-            FromClient::Register => None,
+            FromClient::Register { .. } => None,
             FromClient::Invoke { call, .. }
             | FromClient::Block { call, .. }
             | FromClient::Ask { call }

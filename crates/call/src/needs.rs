@@ -1,7 +1,7 @@
 //! Which records of a log are needed to make the ledger that all of it makes (spec/rpc P14). Not here: who deletes the others.
 
 use crate::event::{Event, Record};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, is_passing};
 use std::collections::HashMap;
 
 /// Of a ledger at one moment; what comes later is needed.
@@ -30,14 +30,20 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::apply`].
     pub fn replay(&mut self, record: &Record) -> Result<(), crate::ledger::Illegal> {
-        let before = (self.last_record, self.last_client);
+        let before = (self.last_record, self.last_client, self.last_passing);
         self.last_record = self.last_record.max(record.number.saturating_sub(1));
         if let Event::Registered { client, .. } = &record.event {
-            self.last_client = self.last_client.max(client.saturating_sub(1));
+            let before = client.saturating_sub(1);
+            match is_passing(*client) {
+                // Those of one process count; the next one's begin elsewhere, and are recorded as they come to be needed.
+                true if !self.clients.contains_key(client) => self.last_passing = before,
+                true => {}
+                false => self.last_client = self.last_client.max(before),
+            }
         }
         let applied = self.apply(record);
         if applied.is_err() {
-            (self.last_record, self.last_client) = before;
+            (self.last_record, self.last_client, self.last_passing) = before;
         }
         applied
     }

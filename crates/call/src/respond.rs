@@ -50,7 +50,10 @@ fn of(call: CallId, event: CallEvent) -> Event {
 /// To what a client said, whose verified subject is `subject`.
 pub fn to_client(ledger: &Ledger, subject: &str, message: &FromClient) -> Answer<ToClient> {
     let Some(id) = message.call() else {
-        let client = ledger.last_client + 1;
+        let client = match message {
+            FromClient::Register { passing: true } => ledger.last_passing + 1,
+            _ => ledger.last_client + 1,
+        };
         return Answer {
             events: vec![Event::Registered {
                 client,
@@ -73,6 +76,10 @@ pub fn to_client(ledger: &Ledger, subject: &str, message: &FromClient) -> Answer
             return refuse(Refusal::Foreign);
         }
         Known::Forgotten => return over(false),
+        // It may have been begun, and forgotten: what is left of that is to be of another name than what begins now.
+        Known::New(client) if client.closed => {
+            return refuse(Refusal::NoClient { client: id.client });
+        }
         Known::New(client) => (client, None),
         Known::Call(client, call) => (client, Some(call)),
     };

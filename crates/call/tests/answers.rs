@@ -44,7 +44,7 @@ struct Server(Ledger);
 impl Server {
     fn with_client() -> Server {
         let mut server = Server::default();
-        let said = server.hears(&FromClient::Register);
+        let said = server.hears(&FromClient::Register { passing: false });
         assert_eq!(said, ToClient::Registered { client: 1 });
         server
     }
@@ -533,6 +533,6 @@ fn a_client_leaves_when_nothing_of_it_is_left_and_its_number_is_never_given_agai
         server.hears(&invoke(1, 1, invocation(0))),
         ToClient::Refused { call, refusal }
     );
-    let said = server.hears(&FromClient::Register);
+    let said = server.hears(&FromClient::Register { passing: false });
     assert_eq!(said, ToClient::Registered { client: 2 });
 }

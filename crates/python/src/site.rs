@@ -35,10 +35,14 @@ impl Shared {
     pub fn new(calls: Calls, address: &SiteAddress, durability: Durability) -> Arc<Shared> {
         let kept = durability != Durability::None;
         let home = kept.then(kumiko_rpc_client::home).flatten();
+        let notes = home.map(|home| Notes::of(&home));
+        if let Some(notes) = &notes {
+            calls.noted(notes.clone(), address.to_string());
+        }
         Arc::new(Shared {
             calls,
             address: address.to_string(),
-            notes: home.map(|home| Notes::of(&home)),
+            notes,
             process: Process::this(),
             said: Mutex::default(),
         })
@@ -90,7 +94,7 @@ impl Shared {
 
     pub fn forget(&self, id: CallId) {
         if let Some(notes) = &self.notes {
-            notes.forget(&self.address, id);
+            notes.forget(&self.address, self.calls.name_now(id));
         }
     }
 }
@@ -103,7 +107,9 @@ pub struct Site {
 
 pub fn durability_of(name: &str) -> PyResult<Durability> {
     kumiko_rpc_client::durability(name).ok_or_else(|| {
-        PyValueError::new_err(format!("durability is none, record or full, not {name}"))
+        PyValueError::new_err(format!(
+            "durability is none, record, full or auto, not {name}"
+        ))
     })
 }
 

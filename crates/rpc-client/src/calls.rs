@@ -5,9 +5,11 @@ use crate::arguments::Arguments;
 use crate::conversation::{BLOCK_BYTES, Given, Left, about, once, passes, say, say_all};
 use crate::error::RpcError;
 use crate::functions::Functions;
+use crate::names::Names;
+use crate::notes::Notes;
 use crate::spare::Spare;
 use crate::stages::Stages;
-use crate::staging::{Place, Staging, Target};
+use crate::staging::{Place, Staging, Target, whole};
 use crate::streams::{Busy, PAUSE, READ_WITHIN, Streams, again};
 use crate::taken::Taken;
 use bytes::Bytes;
@@ -48,7 +50,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            durability: Durability::Full,
+            durability: Durability::default(),
             keep: KEEP,
         }
     }
@@ -78,6 +80,7 @@ struct Inner {
     admission: Semaphore,
     taken: Taken,
     spare: Spare,
+    names: Names,
 }
 
 #[derive(Debug, Default)]
@@ -147,8 +150,19 @@ impl Calls {
                 admission: Semaphore::new(OPEN_MOST),
                 taken: Taken::default(),
                 spare: Spare::default(),
+                names: Names::default(),
             }),
         }
+    }
+
+    /// Its calls are noted there, under this name of the site: the note of one that is begun anew goes with it.
+    pub fn noted(&self, notes: Notes, site: String) {
+        self.inner.names.note(notes, site);
+    }
+
+    /// What this call is named now: another name than before, if it was not to outlive a site that was started anew.
+    pub fn name_now(&self, call: CallId) -> CallId {
+        self.inner.names.now(call)
     }
 
     /// It is a clone of this one.
@@ -202,6 +216,7 @@ impl Calls {
     /// # Errors
     /// It is not known there, or is another's; or the link is lost.
     pub async fn record(&self, call: CallId) -> Result<Vec<Recorded>, RpcError> {
+        let call = self.name_now(call);
         let mut stream = self.inner.streams.get().await?;
         say(&mut stream.sender, ToSite::Record { call }).await?;
         let mut all = Vec::new();
@@ -223,6 +238,7 @@ impl Calls {
     /// # Errors
     /// It is not known there, is another's, its routine makes no checkpoints, or there is no such host; or the link is lost.
     pub async fn migrate(&self, call: CallId, to: Option<&str>) -> Result<Option<u32>, RpcError> {
+        let call = self.name_now(call);
         let mut stream = self.inner.streams.get().await?;
         let mut message = FromClient::Ask { call };
         let mut asked = None;
@@ -270,7 +286,15 @@ impl Calls {
     }
 
     async fn register(&self) -> Result<u64, RpcError> {
-        again(GIVE_UP, || self.register_once()).await
+        let give_up = Instant::now() + GIVE_UP;
+        loop {
+            match again(GIVE_UP, || self.register_once()).await {
+                Err(RpcError::Refused(refusal)) if passes(&refusal) && Instant::now() < give_up => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                other => return other,
+            }
+        }
     }
 
     async fn register_once(&self) -> Result<u64, RpcError> {
@@ -377,15 +401,9 @@ impl Calls {
     /// # Errors
     /// There is no result, and why.
     pub async fn attach(&self, id: CallId) -> Result<Bytes, RpcError> {
-        let form = Form {
-            arguments: None,
-            plan: None,
-            targets: &[],
-            places: &[],
-            others: false,
-        };
+        let call = ClientCall::attach(self.name_now(id));
         let stages = Stages::default();
-        let (bytes, _) = self.converse(ClientCall::attach(id), form, &stages).await?;
+        let (bytes, _) = self.converse(call, Form::default(), &stages).await?;
         Ok(bytes)
     }
 
@@ -402,20 +420,21 @@ impl Calls {
         places: &[Place],
     ) -> Result<Bytes, RpcError> {
         let form = Form {
-            arguments: None,
             plan: Some(plan),
             targets,
             places,
-            others: false,
+            ..Form::default()
         };
         let stages = Stages::default();
-        let came = self.converse(ClientCall::attach(id), form, &stages).await?;
+        let call = ClientCall::attach(self.name_now(id));
+        let came = self.converse(call, form, &stages).await?;
         whole(id, plan, came)
     }
 
     /// Says soon that the result is where it belongs (P42), or that nobody wants it. Best effort: it expires otherwise. Needs a tokio
     /// runtime around it.
     pub fn acknowledge(&self, call: CallId) {
+        let call = self.name_now(call);
         if self.inner.taken.add(call) {
             let calls = self.clone();
             tokio::spawn(async move {
@@ -454,6 +473,7 @@ impl Calls {
             unwanted.send_replace(true);
             return Ok(());
         }
+        let call = self.name_now(call);
         let mut stream = self.inner.streams.get().await?;
         let said = about(FromClient::Cancel { call });
         say(&mut stream.sender, said).await?;
@@ -466,6 +486,7 @@ impl Calls {
     /// # Errors
     /// It is not known there, or is another's; or the link is lost.
     pub async fn cancel_to_end(&self, call: CallId) -> Result<Status, RpcError> {
+        let call = self.name_now(call);
         let mut stream = self.inner.streams.get().await?;
         let said = [FromClient::Cancel { call }, FromClient::Ask { call }];
         say_all(&mut stream.sender, said.into_iter().map(about)).await?;
@@ -494,6 +515,7 @@ impl Calls {
     /// # Errors
     /// The link is lost.
     pub async fn until_over(&self, call: CallId) -> Result<(), RpcError> {
+        let call = self.name_now(call);
         let stream = self.inner.streams.get().await?;
         self.until_all_over(stream, &[call], call).await
     }
@@ -636,6 +658,7 @@ impl Calls {
                     }
                     let id = self.number().await?;
                     drop(Open::new(&self.inner, id)); // who waits knows the number before
+                    self.inner.names.rename(call.id, id);
                     call = ClientCall::invoke(id, 1, invocation);
                     staging.clear();
                     continue;
@@ -651,24 +674,8 @@ impl Calls {
     }
 }
 
-/// All came that the plan says; but for arrays that have a place.
-fn whole(call: CallId, plan: &Plan, (bytes, got): (Bytes, u64)) -> Result<Bytes, RpcError> {
-    let got = match plan.has_files() {
-        true => bytes.len() as u64,
-        false => got,
-    };
-    let expected = plan.out_bytes;
-    match got == expected {
-        true => Ok(bytes),
-        false => Err(RpcError::Result {
-            call,
-            got,
-            expected,
-        }),
-    }
-}
-
 /// What goes in, and how what comes back is understood.
+#[derive(Default)]
 struct Form<'a> {
     arguments: Option<&'a Arguments>,
     plan: Option<&'a Plan>,

@@ -74,8 +74,11 @@ impl Contact {
         let file: File = toml::from_str(&text).map_err(|error| wrong(&error))?;
         let durability = match &file.durability {
             None => Durability::default(),
-            Some(name) => durability(name)
-                .ok_or_else(|| wrong(&format!("durability is none, record or full, not {name}")))?,
+            Some(name) => durability(name).ok_or_else(|| {
+                wrong(&format!(
+                    "durability is none, record, full or auto, not {name}"
+                ))
+            })?,
         };
         Ok(Contact {
             address: SiteAddress {

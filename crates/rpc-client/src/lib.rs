@@ -12,6 +12,7 @@ mod elsewhere;
 mod error;
 mod failing;
 mod functions;
+mod names;
 mod notes;
 mod spare;
 mod stages;

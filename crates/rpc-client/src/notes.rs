@@ -159,6 +159,11 @@ impl Notes {
         }
     }
 
+    /// The call has another name now. Best effort: without its note only who is here now can take its result.
+    pub fn rename(&self, site: &str, call: CallId, now: CallId) {
+        let _ = std::fs::rename(self.path(site, call), self.path(site, now));
+    }
+
     /// Best effort: a note that stays names a call whose result is gone.
     pub fn forget(&self, site: &str, call: CallId) {
         let _ = std::fs::remove_file(self.path(site, call));

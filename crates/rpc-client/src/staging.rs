@@ -3,6 +3,7 @@
 
 use crate::error::RpcError;
 use bytes::Bytes;
+use kumiko_call::id::CallId;
 use kumiko_idl::{Plan, Span};
 use std::fmt;
 use std::fs::File;
@@ -158,6 +159,23 @@ fn unnamed(path: &Path) -> io::Result<File> {
     let file = options.open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
+}
+
+/// All came that the plan says; but for arrays that have a place.
+pub fn whole(call: CallId, plan: &Plan, (bytes, got): (Bytes, u64)) -> Result<Bytes, RpcError> {
+    let got = match plan.has_files() {
+        true => bytes.len() as u64,
+        false => got,
+    };
+    let expected = plan.out_bytes;
+    match got == expected {
+        true => Ok(bytes),
+        false => Err(RpcError::Result {
+            call,
+            got,
+            expected,
+        }),
+    }
 }
 
 #[cfg(test)]

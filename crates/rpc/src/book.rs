@@ -1,22 +1,26 @@
 //! The calls of one kind of durability: their ledger, and its log if there is one. What is done here is done when it is written, and what is
 //! said is said when it is on the disk (spec/rpc P23). Not here: what is done because of it (`calls`), bytes of calls (`store`).
 
-use crate::log::{Along, Log, LogError, Written};
+use crate::log::{Along, Log, LogError, Written, now_ms};
+use crate::store::LOGGED_BYTES;
 use kumiko_call::call::{Call, Stage};
 use kumiko_call::decide::{Action, new_actions};
-use kumiko_call::event::{Event, Record, Recorded};
+use kumiko_call::event::{CallEvent, Event, Invocation, Record, Recorded};
+use kumiko_call::held::{Held, Noted};
 use kumiko_call::id::CallId;
-use kumiko_call::ledger::{Known, Ledger};
+use kumiko_call::ledger::{Known, Ledger, PASSING_END, is_passing};
 use kumiko_call::respond::Answer;
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Client numbers from here on are of calls that end with the site; those of the log come nowhere near.
-pub const VOLATILE: u64 = 1 << 62;
+pub const VOLATILE: u64 = PASSING_END;
 /// Clients that one process of a site can have of these, before its numbers could meet another process's.
 const VOLATILE_CLIENTS: u32 = 24;
+/// Bytes of calls that begin in memory, and are not over; with more, they are recorded from their first.
+const HELD_MOST_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
 pub struct Book {
@@ -31,6 +35,12 @@ struct State {
     waiting: VecDeque<CallId>,
     /// When something was last heard about a call, and of a client (as count 0), by the running time of this process.
     heard: HashMap<CallId, Instant>,
+    held: Held,
+    /// Bytes that are written along when a held call is recorded.
+    held_along: HashMap<CallId, Vec<Along>>,
+    held_bytes: usize,
+    /// When calls that were held then were invoked, oldest first.
+    begun: VecDeque<(Instant, CallId)>,
 }
 
 /// The log cannot be written now, or the ledger refuses what its own rules gave.
@@ -61,8 +71,13 @@ impl Book {
         Book::of(ledger, None)
     }
 
-    pub fn logged(path: &Path) -> Result<Book, LogError> {
-        let (log, ledger) = Log::open(path)?;
+    /// `chance` sets numbers of clients whose calls begin in memory apart from those of other processes.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn logged(path: &Path, chance: u64) -> Result<Book, LogError> {
+        let (log, mut ledger) = Log::open(path)?;
+        ledger.begin_anew(chance);
         Ok(Book::of(ledger, Some(Arc::new(log))))
     }
 
@@ -72,6 +87,10 @@ impl Book {
         let state = State {
             waiting: ledger.calls().filter(waiting).map(|call| call.id).collect(),
             heard: ledger.calls().map(|call| (call.id, now)).collect(),
+            held: Held::default(),
+            held_along: HashMap::new(),
+            held_bytes: 0,
+            begun: VecDeque::new(),
             ledger,
         };
         Book {
@@ -139,8 +158,8 @@ impl Book {
             say: (),
         };
         let mut records = Vec::new();
-        let pending = apply(&mut state, answer, &mut records);
-        self.write(records, None);
+        let pending = apply(&mut state, answer, None, &mut records);
+        self.write(records, Vec::new());
         Some(pending)
     }
 
@@ -152,41 +171,50 @@ impl Book {
         &self,
         decide: impl FnOnce(&Ledger) -> Answer<T>,
     ) -> Result<Pending<T>, Unrecorded> {
-        self.ask_along(decide, None, |_| None)
+        self.ask_along(decide, None, None, |_| None)
     }
 
-    /// As [`Book::ask`], and these bytes are written along with what follows, if something does; calls that wait then and are given a
-    /// host by `place` have it by the same commit.
+    /// As [`Book::ask`], of this call, and these bytes are written along with what follows, if something does; calls that wait then and are
+    /// given a host by `place` have it by the same commit.
     ///
     /// # Errors
     /// Nothing was recorded.
     pub fn ask_along<T>(
         &self,
         decide: impl FnOnce(&Ledger) -> Answer<T>,
+        call: Option<CallId>,
         along: Option<Along>,
         mut place: impl FnMut(&Call) -> Option<Event>,
     ) -> Result<Pending<T>, Unrecorded> {
         let mut state = self.state();
         let answer = decide(&state.ledger);
-        if self.is_stuck() && !answer.events.is_empty() {
+        // What is held need not be written.
+        let is_held = |event| state.would_be_held(event);
+        if !answer.events.iter().all(is_held) && self.is_stuck() {
             return Err(Unrecorded::Stuck);
         }
+        let changes = !answer.events.is_empty();
         let mut records = Vec::new();
-        let mut pending = apply(&mut state, answer, &mut records)?;
+        let mut pending = apply(&mut state, answer, call, &mut records)?;
+        let mut along: Vec<Along> = along.into_iter().collect();
+        match call {
+            Some(call) if changes && state.held.is_held(call) => {
+                state.held_bytes += along.iter().map(|one| one.data.len()).sum::<usize>();
+                state.held_along.entry(call).or_default().append(&mut along);
+            }
+            _ => pending.along = along.iter().map(|one| one.name.clone()).collect(),
+        }
         // Without a change nobody waits who did not before.
-        while !records.is_empty() {
-            let Some(event) = next(&mut state, &mut place) else {
-                break;
-            };
+        while let Some(event) = changes.then(|| next(&mut state, &mut place)).flatten() {
             let answer = Answer {
                 events: vec![event],
                 say: (),
             };
             // What was recorded before is, whatever becomes of this.
-            let Ok(placed) = apply(&mut state, answer, &mut records) else {
+            let Ok(placed) = apply(&mut state, answer, None, &mut records) else {
                 break;
             };
-            pending.record = placed.record;
+            pending.record = pending.record.max(placed.record);
             pending.told.actions.extend(placed.told.actions);
             pending.told.changed.extend(placed.told.changed);
         }
@@ -194,10 +222,62 @@ impl Book {
         Ok(pending)
     }
 
-    fn write(&self, records: Vec<Record>, along: Option<Along>) {
+    fn write(&self, records: Vec<(Record, i64)>, along: Vec<Along>) {
         if let (Some(log), false) = (&self.log, records.is_empty()) {
             log.write(records, along);
         }
+    }
+
+    /// What is known of this call is recorded from now on, if it was not: the names of bytes that were written along.
+    pub fn keep(&self, call: CallId) -> Vec<String> {
+        let mut state = self.state();
+        let mut kept = Vec::new();
+        self.keep_these(&mut state, [call], &mut kept);
+        kept.into_iter().flat_map(|(_, names)| names).collect()
+    }
+
+    /// The same of all that began so long ago, each with those names; not as long as the log cannot be written.
+    pub fn keep_older(&self, age: Duration) -> Vec<(CallId, Vec<String>)> {
+        let mut kept = Vec::new();
+        if self.is_stuck() {
+            return kept;
+        }
+        let mut state = self.state();
+        let mut old = Vec::new();
+        while let Some((_, call)) = state
+            .begun
+            .front()
+            .filter(|(since, _)| since.elapsed() >= age)
+        {
+            old.push(*call);
+            state.begun.pop_front();
+        }
+        self.keep_these(&mut state, old, &mut kept);
+        kept
+    }
+
+    fn keep_these(
+        &self,
+        state: &mut State,
+        calls: impl IntoIterator<Item = CallId>,
+        kept: &mut Vec<(CallId, Vec<String>)>,
+    ) {
+        let (mut records, mut all) = (Vec::new(), Vec::new());
+        for call in calls {
+            let noted = state.held.keep(call);
+            if noted.is_empty() {
+                continue;
+            }
+            records.extend(
+                noted
+                    .into_iter()
+                    .map(|one| numbered(&mut state.ledger, one)),
+            );
+            let along = state.let_go(call);
+            kept.push((call, along.iter().map(|one| one.name.clone()).collect()));
+            all.extend(along);
+        }
+        self.write(records, all);
     }
 
     /// Bytes that were written along, and that nobody needs any more.
@@ -253,14 +333,14 @@ impl Book {
         read.await.unwrap_or(Ok(Vec::new()))
     }
 
-    /// What may be done and said at once, since there is no log for it to wait for.
+    /// What may be done and said at once, since it waits for no log.
     ///
     /// # Errors
-    /// There is one.
+    /// It does.
     pub fn at_once<T>(&self, pending: Pending<T>) -> Result<Told<T>, Pending<T>> {
         match self.log {
-            Some(_) => Err(pending),
-            None => Ok(pending.told),
+            Some(_) if pending.record > 0 => Err(pending),
+            _ => Ok(pending.told),
         }
     }
 
@@ -284,7 +364,7 @@ impl Book {
 
     /// It is brought to the disk as soon as it is written, for somebody will wait for that.
     pub fn hurry<T>(&self, pending: &Pending<T>) {
-        if let Some(log) = &self.log {
+        if let (Some(log), 1..) = (&self.log, pending.record) {
             log.sync(pending.record);
         }
     }
@@ -324,11 +404,54 @@ fn next(state: &mut State, place: impl FnOnce(&Call) -> Option<Event>) -> Option
     }
 }
 
+/// The next record of the log.
+fn numbered(ledger: &mut Ledger, Noted { event, at_ms }: Noted) -> (Record, i64) {
+    ledger.last_record += 1;
+    let number = ledger.last_record;
+    (Record { number, event }, at_ms)
+}
+
+impl State {
+    /// This call is over, or its bytes are with its record.
+    fn let_go(&mut self, call: CallId) -> Vec<Along> {
+        let along = self.held_along.remove(&call).unwrap_or_default();
+        self.held_bytes -= along.iter().map(|one| one.data.len()).sum::<usize>();
+        along
+    }
+
+    /// A call begins in memory, if it is small and of a client whose calls do.
+    fn may_hold(&self, call: CallId, invocation: &Invocation) -> bool {
+        let bytes = usize::try_from(invocation.in_bytes).unwrap_or(usize::MAX);
+        let is_small = invocation.blocks() <= 1 && invocation.in_bytes <= LOGGED_BYTES;
+        is_passing(call.client) && is_small && self.held_bytes + bytes <= HELD_MOST_BYTES
+    }
+
+    fn would_be_held(&self, event: &Event) -> bool {
+        match event {
+            Event::Registered { client, .. } | Event::Released { client, .. } => {
+                is_passing(*client)
+            }
+            Event::Left { .. } => false,
+            Event::Call { call, event } => match event {
+                CallEvent::Invoked(invocation) => self.may_hold(*call, invocation),
+                _ => self.held.is_held(*call),
+            },
+        }
+    }
+}
+
+/// `about`: what is said is about this call.
 fn apply<T>(
     state: &mut State,
     answer: Answer<T>,
-    records: &mut Vec<Record>,
+    about: Option<CallId>,
+    records: &mut Vec<(Record, i64)>,
 ) -> Result<Pending<T>, Unrecorded> {
+    let before_all = records.len();
+    let is_quiet = match answer.events.is_empty() {
+        true => about.is_some_and(|call| state.held.is_held(call)),
+        false => true,
+    };
     let mut told = Told {
         say: answer.say,
         actions: Vec::new(),
@@ -344,14 +467,20 @@ fn apply<T>(
             _ => None,
         };
         let before = call.and_then(|id| find(&state.ledger, id));
-        let record = Record {
-            number: state.ledger.last_record + 1,
-            event,
-        };
         state
             .ledger
-            .apply(&record)
+            .happen(&event)
             .map_err(|illegal| Unrecorded::Bug(illegal.why))?;
+        if let Event::Call {
+            call,
+            event: CallEvent::Invoked(invocation),
+        } = &event
+        {
+            if state.may_hold(*call, invocation) {
+                state.held.begin(*call);
+                state.begun.push_back((Instant::now(), *call));
+            }
+        }
         if let Some(after) = call.and_then(|id| find(&state.ledger, id)) {
             if matches!(after.stage, Stage::Waiting { .. }) {
                 state.waiting.push_back(after.id);
@@ -360,16 +489,26 @@ fn apply<T>(
             told.changed.push(after.id);
             if matches!(after.stage, Stage::Done { .. }) {
                 state.heard.remove(&after.id);
+                state.let_go(after.id);
             }
         }
-        if let Event::Left { client } = &record.event {
+        if let Event::Left { client } = &event {
             let (client, sequence) = (*client, 0);
             state.heard.remove(&CallId { client, sequence });
         }
-        records.push(record);
+        let at_ms = now_ms();
+        let State { held, ledger, .. } = state;
+        let taken = held.take(Noted { event, at_ms });
+        records.extend(taken.into_iter().map(|one| numbered(ledger, one)));
     }
+    // What is held waits for no log, and what follows from it neither.
+    let record = match is_quiet && records.len() == before_all {
+        true => 0,
+        false => state.ledger.last_record,
+    };
     Ok(Pending {
-        record: state.ledger.last_record,
+        record,
+        along: Vec::new(),
         told,
     })
 }
@@ -378,7 +517,9 @@ fn apply<T>(
 #[derive(Debug)]
 #[must_use]
 pub struct Pending<T> {
+    /// 0: it waits for none.
     record: u64,
+    along: Vec<String>,
     told: Told<T>,
 }
 
@@ -386,6 +527,11 @@ impl<T> Pending<T> {
     /// What is said when it is.
     pub fn say(&self) -> &T {
         &self.told.say
+    }
+
+    /// Names of bytes that are written with it.
+    pub fn along(&self) -> &[String] {
+        &self.along
     }
 
     /// The last that it was decided by.
@@ -402,10 +548,11 @@ impl<T> Pending<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
 
     use super::*;
-    use kumiko_call::event::{CallEvent, Invocation};
+    use bytes::Bytes;
+    use kumiko_call::message::{FromClient, Refusal, Status, ToClient};
     use kumiko_call::respond;
     use rusqlite::Connection;
 
@@ -413,7 +560,7 @@ mod tests {
     async fn a_call_is_placed_once_while_the_log_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calls.db");
-        let book = Book::logged(&path).unwrap();
+        let book = Book::logged(&path, 1).unwrap();
         let id = CallId {
             client: 1,
             sequence: 1,
@@ -454,5 +601,94 @@ mod tests {
         assert_eq!(told.changed, [id]);
         let all = book.history(id).await.unwrap();
         assert_eq!(all.len(), 2, "{all:?}");
+    }
+
+    fn invoke(call: CallId) -> FromClient {
+        let invocation = Invocation {
+            routine: "m/f".to_owned(),
+            in_bytes: 3,
+            block_bytes: 3,
+            keep_ms: 1,
+        };
+        FromClient::Invoke {
+            call,
+            first_open: 1,
+            invocation,
+        }
+    }
+
+    fn block(call: CallId) -> FromClient {
+        FromClient::Block { call, number: 0 }
+    }
+
+    #[tokio::test]
+    async fn what_begins_in_memory_is_in_the_log_when_it_is_kept_and_then_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.db");
+        let book = Book::logged(&path, 7).unwrap();
+        let subject = "/CN=a";
+        let say = |book: &Book, message: &FromClient, data: Option<&'static [u8]>| {
+            let call = message.call();
+            let along = data.map(|data| Along {
+                name: call.unwrap().to_string(),
+                data: Bytes::from_static(data),
+            });
+            let decide = |ledger: &Ledger| respond::to_client(ledger, subject, message);
+            book.ask_along(decide, call, along, |_| None).unwrap()
+        };
+        let register = FromClient::Register { passing: true };
+        let pending = say(&book, &register, None);
+        assert_eq!(pending.record(), 0, "it waits for nothing");
+        let ToClient::Registered { client } = *pending.say() else {
+            panic!("{:?}", pending.say());
+        };
+        assert!(is_passing(client));
+        let [short, long] = [1, 2].map(|sequence| CallId { client, sequence });
+        for call in [short, long] {
+            assert_eq!(say(&book, &invoke(call), None).record(), 0);
+            let pending = say(&book, &block(call), Some(b"abc"));
+            assert_eq!((pending.record(), pending.along().len()), (0, 0));
+        }
+        assert_eq!(
+            say(&book, &FromClient::Cancel { call: short }, None).record(),
+            0
+        );
+        assert_eq!(
+            say(&book, &FromClient::Acknowledge { call: short }, None).record(),
+            0
+        );
+        assert!(book.keep_older(Duration::from_secs(60)).is_empty());
+        let names = vec![long.to_string()];
+        assert_eq!(book.keep_older(Duration::ZERO), [(long, names)]);
+        assert!(book.keep(long).is_empty() && book.keep(short).is_empty());
+        let asked = say(&book, &FromClient::Ask { call: long }, None);
+        assert_eq!(asked.record(), 3, "it waits for what is recorded now");
+        book.recorded(asked).await;
+        let record = book.history(long).await.unwrap();
+        assert_eq!(record.len(), 2);
+        assert!(record.iter().all(|one| one.at_ms > Some(1)));
+        assert_eq!(book.history(short).await.unwrap(), []);
+        drop(book);
+
+        let next = Book::logged(&path, 7).unwrap();
+        let mut bytes = Vec::new();
+        next.each_along(|one| bytes.push((one.name, one.data)))
+            .unwrap();
+        assert_eq!(bytes, [(long.to_string(), Bytes::from_static(b"abc"))]);
+        // What it knows it answers; what it may have forgotten it does not begin.
+        let waiting = ToClient::Status {
+            call: long,
+            status: Status::Waiting,
+        };
+        assert_eq!(*say(&next, &invoke(long), None).say(), waiting);
+        let refused = ToClient::Refused {
+            call: Some(short),
+            refusal: Refusal::NoClient { client },
+        };
+        assert_eq!(*say(&next, &invoke(short), None).say(), refused);
+        let ToClient::Registered { client: another } = *say(&next, &register, None).say() else {
+            panic!("it has a number");
+        };
+        assert!(is_passing(another) && another >> 24 != client >> 24);
     }
 }

@@ -2,6 +2,7 @@
 //! states ask for is done again. Not here: streams (`talk`), processes (`worker`).
 
 mod asked;
+mod keep;
 mod policies;
 mod recover;
 mod run;
@@ -22,7 +23,7 @@ use kumiko_call::call::{Call, Outcome, Stage};
 use kumiko_call::decide::Action;
 use kumiko_call::event::{End, Invocation};
 use kumiko_call::id::CallId;
-use kumiko_call::ledger::Ledger;
+use kumiko_call::ledger::{Ledger, is_passing};
 use kumiko_call::message::{FromClient, ToClient};
 use kumiko_call::respond;
 use kumiko_idl::Limits;
@@ -164,11 +165,11 @@ impl<B: BatchSystem> Calls<B> {
         for folder in [&workers, &spools] {
             std::fs::create_dir_all(folder).map_err(file(folder))?;
         }
-        let logged = Book::logged(&root.join("calls.db"))?;
         let chance = {
             use std::hash::{BuildHasher, RandomState};
             RandomState::new().hash_one(std::process::id())
         };
+        let logged = Book::logged(&root.join("calls.db"), chance)?;
         let left = numbers(&workers).map_err(file(&workers))?;
         let hosts = logged.look(|ledger| {
             let of = |call: &Call| {
@@ -204,6 +205,7 @@ impl<B: BatchSystem> Calls<B> {
         });
         inner.recover(&left).await?;
         tokio::spawn(look_now_and_then(Arc::downgrade(&inner)));
+        tokio::spawn(keep::keep_what_lasts(Arc::downgrade(&inner)));
         let pool = Arc::clone(&inner.shop.pool);
         tokio::spawn(place_when_freed(Arc::downgrade(&inner), pool));
         Ok(Calls { inner })
@@ -233,6 +235,7 @@ impl<B: BatchSystem> Calls<B> {
     /// No call begins any more; those that compute go on, and are found again.
     pub async fn close(&self) {
         self.inner.shop.pool.close();
+        self.inner.keep_older(Duration::ZERO);
         // Idle processes end at once; who does not is ended by the next site.
         let gone = async {
             while self.inner.shop.pool.ending() > 0 {
@@ -285,7 +288,7 @@ impl<B: BatchSystem> Inner<B> {
     pub(crate) fn book_for(&self, durability: Durability) -> &Book {
         match durability {
             Durability::None => &self.volatile,
-            Durability::Record | Durability::Full => &self.logged,
+            Durability::Record | Durability::Full | Durability::Auto => &self.logged,
         }
     }
 
@@ -354,7 +357,8 @@ impl<B: BatchSystem> Inner<B> {
             ));
         }
         let held = self.memory_bytes.load(Ordering::Relaxed);
-        let in_memory = id.client >= VOLATILE
+        let may_be = id.client >= VOLATILE || is_passing(id.client) && invocation.blocks() <= 1;
+        let in_memory = may_be
             && invocation.in_bytes <= SMALL_BYTES
             && held + invocation.in_bytes <= MEMORY_BYTES;
         let no_room = |why: &dyn fmt::Display| {
@@ -417,24 +421,17 @@ impl<B: BatchSystem> Inner<B> {
         if !live.arriving.is_file() {
             let bytes = live.arriving.bytes();
             self.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            if id.client >= VOLATILE && live.has_no_files() {
-                return;
-            }
+        }
+        let along = std::mem::take(&mut *lock(&live.along));
+        let began_in_memory = id.client >= VOLATILE || is_passing(id.client);
+        if began_in_memory && along.is_empty() && live.has_no_files() {
+            return;
         }
         let epochs = live.epoch.load(Ordering::Relaxed);
         self.shop.store.erase(id, epochs);
-        let along = std::mem::take(&mut *lock(&live.along));
         if !along.is_empty() {
             let names = along.into_iter().map(|(name, _)| name).collect();
             self.book(id.client).erase_along(names);
-        }
-    }
-
-    /// Of this call the log has these bytes, until it is erased.
-    fn has_along(&self, call: Option<CallId>, along: Option<&Along>) {
-        let of = call.zip(along);
-        if let Some((live, along)) = of.and_then(|(call, along)| Some((self.live(call)?, along))) {
-            lock(&live.along).push((along.name.clone(), Instant::now()));
         }
     }
 
@@ -448,10 +445,10 @@ impl<B: BatchSystem> Inner<B> {
     ) -> Result<ToClient, Unrecorded> {
         let call = message.call();
         let book = self.book(call.map_or(0, |call| call.client));
-        self.has_along(call, along.as_ref());
         let decide = |ledger: &Ledger| respond::to_client(ledger, subject, message);
-        let pending = book.ask_along(decide, along, |call| self.placing(call))?;
-        if !book.is_logged() {
+        let pending = book.ask_along(decide, call, along, |call| self.placing(call))?;
+        self.has_along(call, pending.along());
+        if !book.is_logged() || pending.record() == 0 {
             return Ok(self.recorded(book, call, pending).await);
         }
         // What is not told does not wait until it is recorded: the client's next word may be recorded with it.
@@ -492,7 +489,8 @@ impl<B: BatchSystem> Inner<B> {
         durability: Durability,
     ) -> Result<ToClient, Unrecorded> {
         let book = self.book_for(durability);
-        let message = FromClient::Register;
+        let passing = durability == Durability::Auto;
+        let message = FromClient::Register { passing };
         let pending = book.ask(|ledger| respond::to_client(ledger, subject, &message))?;
         let told = book.recorded(pending).await;
         if let ToClient::Registered { client } = told.say {

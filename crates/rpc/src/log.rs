@@ -64,11 +64,17 @@ pub struct Along {
     pub data: Bytes,
 }
 
+/// By the wall clock, which nothing is decided by: since 1970.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0))
+}
+
 /// What the writing thread is asked for.
 #[derive(Debug)]
 enum Ask {
-    /// With the wall clock's time, which nothing is decided by.
-    Write(Vec<Record>, i64, Option<Along>),
+    /// Each with the wall clock's time, which nothing is decided by.
+    Write(Vec<(Record, i64)>, Vec<Along>),
     Forget(Vec<i64>),
     /// Bytes of these names.
     Erase(Vec<String>),
@@ -78,12 +84,12 @@ enum Ask {
 
 impl Ask {
     fn may_wait(&self) -> bool {
-        let acknowledged = |record: &Record| {
+        let acknowledged = |(record, _): &(Record, i64)| {
             let event = CallEvent::Acknowledged;
             matches!(&record.event, Event::Call { event: one, .. } if *one == event)
         };
         match self {
-            Ask::Write(records, _, _) => records.iter().all(acknowledged),
+            Ask::Write(records, _) => records.iter().all(acknowledged),
             Ask::Erase(_) => true,
             Ask::Forget(_) | Ask::Sync(_) => false,
         }
@@ -165,12 +171,11 @@ impl Log {
         Ok((log, ledger))
     }
 
-    /// Takes records in the order of their numbers, and what is to be there if they are; `written` tells how far they are.
-    pub fn write(&self, records: Vec<Record>, along: Option<Along>) {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let at_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(0));
+    /// Takes records in the order of their numbers, each with when it was, in milliseconds since 1970; and what is to be there if they are.
+    /// `written` tells how far they are.
+    pub fn write(&self, records: Vec<(Record, i64)>, along: Vec<Along>) {
         // The thread ends only after this side has gone.
-        let _ = self.asks.send(Ask::Write(records, at_ms, along));
+        let _ = self.asks.send(Ask::Write(records, along));
     }
 
     /// Bytes that nobody needs any more.
@@ -374,7 +379,7 @@ fn keep(
             until_done(tell, || write(&mut connection, &batch));
             unsynced.get_or_insert_with(Instant::now);
             let last = batch.iter().rev().find_map(|ask| match ask {
-                Ask::Write(records, _, _) => records.last().map(|record| record.number),
+                Ask::Write(records, _) => records.last().map(|(record, _)| record.number),
                 Ask::Forget(_) | Ask::Erase(_) | Ask::Sync(_) => None,
             });
             if let Some(last) = last {
@@ -442,12 +447,12 @@ fn write(connection: &mut Connection, batch: &[Ask]) -> rusqlite::Result<()> {
         let mut erase = transaction.prepare_cached("DELETE FROM bytes WHERE name = ?1")?;
         for ask in batch {
             match ask {
-                Ask::Write(records, at_ms, along) => {
-                    for record in records {
+                Ask::Write(records, along) => {
+                    for (record, at_ms) in records {
                         let number = i64::try_from(record.number).unwrap_or(i64::MAX);
                         insert.execute(params![number, record.event.to_json(), at_ms])?;
                     }
-                    if let Some(Along { name, data }) = along {
+                    for Along { name, data } in along {
                         put.execute(params![name, &data[..]])?;
                     }
                 }
@@ -501,7 +506,7 @@ mod tests {
             let number = ledger.last_record + 1;
             let record = Record { number, event };
             ledger.apply(&record).unwrap();
-            log.write(vec![record], None);
+            log.write(vec![(record, 1)], Vec::new());
         }
     }
 
@@ -603,7 +608,7 @@ mod tests {
                 name: name.to_owned(),
                 data: Bytes::copy_from_slice(data),
             };
-            log.write(vec![record], Some(along));
+            log.write(vec![(record, 1)], vec![along]);
         }
         assert_eq!(close(log, &path), 2);
         let all = |log: &Log| {

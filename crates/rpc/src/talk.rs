@@ -10,6 +10,7 @@ use bytes::Bytes;
 use kumiko_call::call::Stage;
 use kumiko_call::event::Invocation;
 use kumiko_call::id::CallId;
+use kumiko_call::ledger::is_passing;
 use kumiko_call::message::{self, FromClient, Status, ToClient};
 use kumiko_job::contract::{BatchSystem, Refusal};
 use kumiko_session::{Draft, Peer, Receiver, Sender, Service, SessionError, Stream};
@@ -183,6 +184,7 @@ impl<B: BatchSystem> Talk<B> {
                 return self.refuse(Some(call), told(&refusal)).await;
             }
         }
+        self.calls.keep(call);
         let all = match book.history(call).await {
             Ok(all) => all,
             Err(error) => {
@@ -434,7 +436,8 @@ impl<B: BatchSystem> Talk<B> {
         }
         let blocks = call.invocation.blocks();
         let sync = live.arriving().is_file() && self.calls.is_synced(id.client);
-        let along = (sync && blocks == 1 && in_bytes <= LOGGED_BYTES).then(|| Along {
+        let is_along = sync || is_passing(id.client);
+        let along = (is_along && blocks == 1 && in_bytes <= LOGGED_BYTES).then(|| Along {
             name: call_file(id),
             data: data.clone(),
         });

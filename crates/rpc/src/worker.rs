@@ -266,6 +266,11 @@ impl<B: BatchSystem> Worker<B> {
                 End::BadCheckpoint
             }
         })?;
+        if self.shop.elsewhere {
+            // On another host it may outlive this machine, whose next site is not to give its number again: calls need not be recorded.
+            let root = Dir::open(&self.shop.root).and_then(|root| root.sync());
+            root.map_err(|error| ended_by("its folder cannot be kept", &error))?;
+        }
         if self.goes_on(run) {
             // They are a part of its memory.
             let given = self.give_arguments(run);

@@ -37,18 +37,26 @@ pub enum Durability {
     /// The record outlives the machine, arguments and results the site.
     Record,
     /// All of it outlives the machine.
-    #[default]
     Full,
+    /// The same of what takes a second or more, or is large; the rest is as with `None` (P15).
+    #[default]
+    Auto,
 }
 
 impl Durability {
-    pub const ALL: [Durability; 3] = [Durability::None, Durability::Record, Durability::Full];
+    pub const ALL: [Durability; 4] = [
+        Durability::None,
+        Durability::Record,
+        Durability::Full,
+        Durability::Auto,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Durability::None => "none",
             Durability::Record => "record",
             Durability::Full => "full",
+            Durability::Auto => "auto",
         }
     }
 
@@ -57,6 +65,7 @@ impl Durability {
             Durability::None => 0,
             Durability::Record => 1,
             Durability::Full => 2,
+            Durability::Auto => 3,
         }
     }
 }
@@ -188,7 +197,7 @@ impl ToSite {
         };
         let (kind, out) = match message {
             // A number is asked for by `ToSite::Register`, which also says how durable calls are.
-            FromClient::Register => (kind::REGISTER, BytesMut::from(&[2u8][..])),
+            FromClient::Register { .. } => (kind::REGISTER, BytesMut::from(&[2u8][..])),
             FromClient::Invoke {
                 call,
                 first_open,
@@ -232,6 +241,7 @@ impl ToSite {
                     0 => Durability::None,
                     1 => Durability::Record,
                     2 => Durability::Full,
+                    3 => Durability::Auto,
                     _ => return Err(input.value("durability")),
                 };
                 input.end()?;

@@ -82,6 +82,12 @@ fn messages_of_clients_are_the_bytes_of_the_vectors() {
             },
         ),
         (
+            "register-auto",
+            ToSite::Register {
+                durability: Durability::Auto,
+            },
+        ),
+        (
             "signature",
             ToSite::Signature {
                 routine: "pi/trial".to_owned(),

@@ -96,8 +96,12 @@ impl Caller {
         serde_json::from_str(&self.person.ok(all)).unwrap()
     }
 
+    /// One that is recorded from its first moment, if nothing else is said: whoever is killed then.
     pub fn begin(&self, words: &[&str]) -> Child {
         let mut all = vec!["--output", "json", "rpc", "call"];
+        if !words.contains(&"--durability") {
+            all.extend(["--durability", "full"]);
+        }
         all.extend(words);
         let mut command = self.person.kumiko(all);
         command
@@ -217,6 +221,13 @@ impl Caller {
     }
 
     /// How many records of the site's log of calls hold this.
+    /// Of calls of programs: short ones too.
+    pub fn has_all_recorded(&self) {
+        let contact = self.person.kumiko_home().join("contact.toml");
+        let text = std::fs::read_to_string(&contact).unwrap();
+        std::fs::write(contact, format!("durability = \"full\"\n{text}")).unwrap();
+    }
+
     pub fn count_in_log(&self, what: &str) -> i64 {
         self.ask_log(
             "count(*) FROM records WHERE body LIKE '%' || ?1 || '%'",

@@ -3,10 +3,10 @@
 use crate::net::{Block, Net, Packet};
 use crate::random::{Random, mix};
 use crate::world::QUIET;
-use kumiko_call::client::{ClientAction, ClientCall, NoResult};
+use kumiko_call::client::{ClientAction, ClientCall, NoResult, Phase};
 use kumiko_call::event::Invocation;
 use kumiko_call::id::CallId;
-use kumiko_call::message::{FromClient, Status, ToClient};
+use kumiko_call::message::{FromClient, Refusal, Status, ToClient};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Had {
@@ -24,6 +24,8 @@ pub struct Wish {
     pub keep_ms: u64,
     /// On the client's disk: what the caller has, each time.
     pub had: Vec<Had>,
+    /// On the client's disk, too.
+    id: Option<CallId>,
     /// In memory.
     live: Option<ClientCall>,
     staging: Vec<Block>,
@@ -50,6 +52,7 @@ impl Wish {
                 .collect(),
             keep_ms,
             had: Vec::new(),
+            id: None,
             live: None,
             staging: Vec::new(),
             spoken: 0,
@@ -73,21 +76,31 @@ pub struct Client {
     pub index: usize,
     pub subject: String,
     pub down_until: u64,
+    /// Its calls begin in memory.
+    pub passing: bool,
     /// On its disk.
     number: Option<u64>,
+    last: u64,
+    /// Numbers that it had before: who is told one on a connection hears that again on no other.
+    before: Vec<u64>,
     pub wishes: Vec<Wish>,
     pub died: u64,
+    pub anew: u64,
 }
 
 impl Client {
-    pub fn new(index: usize, wishes: Vec<Wish>) -> Client {
+    pub fn new(index: usize, passing: bool, wishes: Vec<Wish>) -> Client {
         Client {
             index,
             subject: format!("/CN=client {index}"),
             down_until: 0,
+            passing,
             number: None,
+            last: 0,
+            before: Vec::new(),
             wishes,
             died: 0,
+            anew: 0,
         }
     }
 
@@ -105,31 +118,42 @@ impl Client {
         }
     }
 
+    /// Of those of its number now.
     fn first_open(&self) -> u64 {
-        let open = self.wishes.iter().position(|wish| !wish.over);
-        open.unwrap_or(self.wishes.len()) as u64 + 1
+        let open = self
+            .wishes
+            .iter()
+            .filter(|wish| !wish.over)
+            .flat_map(|wish| wish.id);
+        let open = open.filter(|id| Some(id.client) == self.number);
+        open.map(|id| id.sequence).min().unwrap_or(self.last + 1)
     }
 
     pub fn step(&mut self, now: u64, random: &mut Random, net: &mut Net) {
         let from = self.index;
         let Some(number) = self.number else {
             if now % 4 == 0 {
-                net.send(
-                    now,
-                    random,
-                    Packet::FromClient(from, FromClient::Register, None),
-                );
+                let passing = self.passing;
+                let register = FromClient::Register { passing };
+                net.send(now, random, Packet::FromClient(from, register, None));
             }
             return;
         };
-        let first_open = self.first_open();
-        for (index, wish) in self.wishes.iter_mut().enumerate() {
-            if wish.over || wish.begins > now {
-                continue;
+        for wish in &mut self.wishes {
+            if wish.id.is_none() && wish.begins <= now {
+                self.last += 1;
+                let (client, sequence) = (number, self.last);
+                wish.id = Some(CallId { client, sequence });
             }
-            let id = CallId {
-                client: number,
-                sequence: index as u64 + 1,
+        }
+        let first_open = self.first_open();
+        for wish in &mut self.wishes {
+            let Some(id) = wish.id.filter(|_| !wish.over) else {
+                continue;
+            };
+            let first_open = match id.client == number {
+                true => first_open,
+                false => 1,
             };
             if wish.live.is_none() {
                 // A program that begins anew with its arguments says the same words; one without them attaches.
@@ -160,7 +184,9 @@ impl Client {
         part: Option<Block>,
     ) {
         if let ToClient::Registered { client } = message {
-            self.number.get_or_insert(*client);
+            if !self.before.contains(client) {
+                self.number.get_or_insert(*client);
+            }
             return;
         }
         if now < QUIET {
@@ -169,6 +195,17 @@ impl Client {
         for wish in &mut self.wishes {
             let Some(live) = &mut wish.live else { continue };
             let before = live.clone();
+            if is_forgotten(live, message) {
+                // It is begun anew under another name.
+                if self.number == Some(live.id.client) {
+                    self.before.extend(self.number);
+                    (self.number, self.last) = (None, 0);
+                }
+                (wish.id, wish.live) = (None, None);
+                wish.staging.clear();
+                self.anew += 1;
+                continue;
+            }
             let mut action = live.heard(message);
             if let Some(ClientAction::Store { number }) = action {
                 wish.staging.truncate(number as usize);
@@ -196,6 +233,19 @@ impl Client {
             }
         }
     }
+}
+
+/// Its server was started anew, and knows nothing of it any more; its arguments are still here.
+fn is_forgotten(live: &ClientCall, message: &ToClient) -> bool {
+    let ToClient::Refused {
+        call: Some(call),
+        refusal: Refusal::NoClient { .. },
+    } = message
+    else {
+        return false;
+    };
+    let is_open = !matches!(live.phase, Phase::Committed { .. } | Phase::Over);
+    *call == live.id && live.invocation.is_some() && is_open
 }
 
 impl Client {

@@ -5,9 +5,10 @@ use crate::net::{Block, Given, Image, Made, Net, Packet};
 use crate::random::Random;
 use kumiko_call::call::{Call, Stage};
 use kumiko_call::decide::{Action, decide};
-use kumiko_call::event::{Event, Record};
+use kumiko_call::event::{CallEvent, Event, Record};
+use kumiko_call::held::{Held, Noted};
 use kumiko_call::id::{AttemptId, CallId, CheckpointId};
-use kumiko_call::ledger::Ledger;
+use kumiko_call::ledger::{Ledger, is_passing};
 use kumiko_call::message::{FromClient, FromHost, Refusal, ToClient, ToHost};
 use kumiko_call::respond;
 use std::collections::BTreeMap;
@@ -26,6 +27,11 @@ pub struct Server {
     pub disk: Disk,
     pub down_until: u64,
     pub ledger: Ledger,
+    /// What the log does not have, and since when.
+    pub held: Held,
+    pub held_since: BTreeMap<CallId, u64>,
+    pub forgot: u64,
+    pub kept_late: u64,
     /// When each living attempt was heard last, and each call's client.
     pub heard: BTreeMap<AttemptId, u64>,
     pub asked: BTreeMap<CallId, u64>,
@@ -48,12 +54,46 @@ impl Server {
     pub fn die(&mut self, now: u64, for_ticks: u64) {
         self.died += 1;
         self.down_until = now + 1 + for_ticks;
-        let before = std::mem::take(&mut self.ledger);
+        self.check_log();
         self.heard.clear();
         self.asked.clear();
-        // What it knew is what the log says, at any moment.
+        self.forgot += self.held.calls().count() as u64;
+        self.held = Held::default();
+        self.held_since.clear();
         self.ledger = self.replayed();
-        assert_eq!(before, self.ledger);
+        self.ledger.begin_anew(self.died);
+        // What lies there of calls that it forgot goes.
+        let known: Vec<CallId> = self.ledger.calls().map(|call| call.id).collect();
+        let disk = &mut self.disk;
+        disk.arguments.retain(|call, _| known.contains(call));
+        disk.results
+            .retain(|attempt, _| known.contains(&attempt.call));
+        disk.images.retain(|(call, _), _| known.contains(call));
+    }
+
+    /// What it knows is what the log says, at any moment, but for what is held.
+    pub fn check_log(&self) {
+        let (mut known, mut told) = (self.ledger.clone(), self.replayed());
+        for ledger in [&mut known, &mut told] {
+            // Of these, what is forgotten, and which process gave the number, is not recorded.
+            ledger.last_passing = 0;
+            for (_, client) in ledger
+                .clients
+                .iter_mut()
+                .filter(|(number, _)| is_passing(**number))
+            {
+                client.closed = false;
+                client.first_open = 1;
+                client
+                    .calls
+                    .retain(|_, call| !matches!(call.stage, Stage::Done { .. }));
+                client.calls.retain(|_, call| !self.held.is_held(call.id));
+            }
+            ledger
+                .clients
+                .retain(|number, client| !is_passing(*number) || !client.calls.is_empty());
+        }
+        assert_eq!(known, told);
     }
 
     pub fn replayed(&self) -> Ledger {
@@ -63,9 +103,43 @@ impl Server {
                 number: index as u64 + 1,
                 event: Event::from_json(line.as_bytes()).unwrap(),
             };
-            ledger.apply(&record).unwrap();
+            ledger.replay(&record).unwrap();
         }
         ledger
+    }
+
+    fn log(&mut self, noted: Vec<Noted>) {
+        for one in noted {
+            self.ledger.last_record += 1;
+            self.disk.log.push(one.event.to_json());
+        }
+    }
+
+    /// The call is recorded from now on. False: the disk is full, and what needs that does not happen.
+    fn keep(&mut self, call: CallId) -> bool {
+        if self.held.is_held(call) && self.disk.full {
+            return false;
+        }
+        let noted = self.held.keep(call);
+        self.log(noted);
+        true
+    }
+
+    /// Those that last.
+    fn keep_what_lasts(&mut self, now: u64) {
+        let old = self
+            .held_since
+            .iter()
+            .filter(|(_, since)| now - **since >= 2);
+        let old: Vec<CallId> = old.map(|(call, _)| *call).collect();
+        for call in old {
+            if self.disk.full {
+                return;
+            }
+            self.kept_late += u64::from(self.held.is_held(call));
+            self.keep(call);
+            self.held_since.remove(&call);
+        }
     }
 
     /// All of the events or none. None: the disk is full.
@@ -83,14 +157,22 @@ impl Server {
             return Ok(None);
         }
         for event in events {
-            let record = Record {
-                number: self.ledger.last_record + 1,
-                event: event.clone(),
-            };
-            if let Err(illegal) = self.ledger.apply(&record) {
+            if let Err(illegal) = self.ledger.happen(event) {
                 panic!("{illegal}: {event:?}");
             }
-            self.disk.log.push(event.to_json());
+            if let Event::Call {
+                call,
+                event: CallEvent::Invoked(invocation),
+            } = event
+            {
+                if is_passing(call.client) && invocation.blocks() <= 1 {
+                    self.held.begin(*call);
+                    self.held_since.insert(*call, now);
+                }
+            }
+            let event = event.clone();
+            let noted = self.held.take(Noted { event, at_ms: 0 });
+            self.log(noted);
         }
         match random.in_thousand(self.dies) {
             true => {
@@ -167,6 +249,10 @@ impl Server {
             self.refused_full += 1;
             return;
         }
+        if matches!(message, FromHost::Checkpoint { .. }) && !self.keep(attempt.call) {
+            self.refused_full += 1;
+            return;
+        }
         match (made, message) {
             (Some(Made::Result(output)), _) => {
                 self.disk.results.entry(attempt).or_insert(output);
@@ -187,7 +273,7 @@ impl Server {
             matches!(
                 event,
                 Event::Call {
-                    event: kumiko_call::event::CallEvent::Trusted { .. },
+                    event: CallEvent::Trusted { .. },
                     ..
                 }
             )
@@ -224,6 +310,7 @@ impl Server {
         hosts: usize,
         routine_of: impl Fn(&str) -> usize,
     ) {
+        self.keep_what_lasts(now);
         let calls: Vec<CallId> = self.ledger.calls().map(|call| call.id).collect();
         for id in calls {
             let Some(call) = self.call(id).cloned() else {

@@ -96,6 +96,7 @@ async fn call_at(
     let note = note.with_files(arguments.targets());
     let notes = Notes::of(home.root());
     notes.write(&note, id)?;
+    calls.noted(notes.clone(), note.site.clone());
     if std::io::stderr().is_terminal() {
         eprintln!("call {id}: if this ends early, `kumiko rpc attach {id}` takes its result");
     }
@@ -116,7 +117,7 @@ async fn call_at(
         let contact = client.address().to_string();
         speeds::keep(&contact, signature, &heads, &stages.took());
     }
-    let forget = || notes.forget(&note.site, id);
+    let forget = || notes.forget(&note.site, calls.name_now(id));
     match came {
         Err(error) if error.goes_elsewhere(&stages) => {
             // What it has of the arguments it need not keep.

@@ -83,7 +83,7 @@ pub struct Call {
     #[command(flatten)]
     pub results: Results,
     /// What of the call outlives the site's process, and its machine.
-    #[arg(long, value_enum, default_value = "full")]
+    #[arg(long, value_enum, default_value = "auto")]
     pub durability: Durability,
     #[command(flatten)]
     pub among: Among,
@@ -106,6 +106,8 @@ pub enum Durability {
     Record,
     /// All of it.
     Full,
+    /// All of it, if the call takes a second or its arguments are many; else nothing.
+    Auto,
 }
 
 impl From<Durability> for rpc::Durability {
@@ -114,6 +116,7 @@ impl From<Durability> for rpc::Durability {
             Durability::None => rpc::Durability::None,
             Durability::Record => rpc::Durability::Record,
             Durability::Full => rpc::Durability::Full,
+            Durability::Auto => rpc::Durability::Auto,
         }
     }
 }

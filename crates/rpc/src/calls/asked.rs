@@ -115,6 +115,7 @@ impl<B: BatchSystem> Inner<B> {
             }
         }
         // No function of a caller's works for a call that a machine could forget.
+        self.keep(attempt.call);
         let book = self.book(attempt.call.client);
         let record = book.look(|ledger| ledger.last_record);
         book.on_disk(record).await;

@@ -1,7 +1,7 @@
 //! Attempts of calls: placed, run by workers, and followed to their ends (spec/rpc P24, P35, P66). Not here: what a worker does.
 
 use super::{Inner, NOWHERE, gone_routine, host, lock};
-use crate::book::{Book, Unrecorded};
+use crate::book::{Book, Unrecorded, VOLATILE};
 use crate::log::Along;
 use crate::pool::Ask;
 use crate::registry::Routine;
@@ -10,7 +10,7 @@ use crate::worker::{self, Begin, Done, Follow, Order, Over, Recovery, Run, Seen}
 use kumiko_call::call::Call;
 use kumiko_call::event::{End, Event};
 use kumiko_call::id::AttemptId;
-use kumiko_call::ledger::{Known, Ledger};
+use kumiko_call::ledger::{Known, Ledger, is_passing};
 use kumiko_call::message::FromHost;
 use kumiko_call::respond;
 use kumiko_idl::{Limits, Placed, Plan};
@@ -168,12 +168,18 @@ impl<B: BatchSystem> Inner<B> {
         let mut along = None;
         let end = match done {
             Done::Ended(end, checkpoints) => {
+                if !checkpoints.is_empty() {
+                    self.keep(attempt.call);
+                }
                 for number in checkpoints {
                     self.host(&FromHost::Checkpoint { attempt, number }).await;
                 }
                 end
             }
             Done::Lost(made) => {
+                if !made.is_empty() {
+                    self.keep(attempt.call);
+                }
                 let lost = |call: &Call| respond::to_loss(call, attempt.epoch, &made);
                 self.note(attempt, lost).await;
                 return self.place_all();
@@ -286,10 +292,11 @@ impl<B: BatchSystem> Inner<B> {
         free: Option<u64>,
     ) {
         let book = self.book(attempt.call.client);
-        self.has_along(Some(attempt.call), along.as_ref());
+        let call = Some(attempt.call);
         loop {
-            match book.ask_along(&decide, along.clone(), |_| None) {
+            match book.ask_along(&decide, call, along.clone(), |_| None) {
                 Ok(pending) => {
+                    self.has_along(call, pending.along());
                     if self.is_awaited(attempt) {
                         book.hurry(&pending);
                     }
@@ -351,7 +358,7 @@ impl<B: BatchSystem> Inner<B> {
             checkpoint: living.and_then(|one| one.checkpoint),
             leaving: living.is_some_and(|one| one.leaving),
             wanted_on: living.and_then(|one| one.wanted_on.clone()),
-            in_memory: !self.book(client).is_logged(),
+            in_memory: client >= VOLATILE || is_passing(client),
             sync: self.is_synced(client),
             said: live
                 .asked
