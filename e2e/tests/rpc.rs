@@ -562,6 +562,29 @@ fn a_call_that_is_not_to_outlive_the_site_is_made_anew_by_its_client() {
 }
 
 #[test]
+fn a_site_that_is_stopped_forgets_no_call_that_began_in_memory() {
+    let caller = Caller::with(&["samples"]);
+    let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[1]));
+    let call = caller.begin(&[
+        "samples/slow",
+        "200",
+        "10000",
+        &done,
+        "--durability",
+        "auto",
+    ]);
+    caller.routine_pid(&[]);
+    let id = caller.open_call();
+    caller.start_again_after(|| {
+        caller.person.ok(["site", "stop"]);
+    });
+    assert_eq!(caller.end(call), json!({"done": [201]}));
+    // It has the name that it had.
+    caller.person.ok(["rpc", "show", &id]);
+    caller.nothing_is_left();
+}
+
+#[test]
 fn a_call_that_begins_in_memory_is_recorded_when_it_lasts() {
     let caller = Caller::with(&["samples"]);
     let done = caller.file("done.npy", &routines::npy_of_whole(&[1], &[1]));

@@ -367,6 +367,22 @@ fn a_call_that_htcondor_takes_from_its_host_goes_on_from_its_dump() {
 }
 
 #[test]
+fn a_call_whose_pilot_slurm_ends_goes_on_from_its_dump() {
+    let test = "a_call_whose_pilot_slurm_ends_goes_on_from_its_dump";
+    let Some(place) = dumping::on_slurm(test).and_then(Place::of) else {
+        return;
+    };
+    let caller = &place.caller;
+    let call = place.begin();
+    place.dumped(1);
+    engines::said(&caller.person, "scancel", &["--me"]);
+    until("it goes on from its dump", || {
+        caller.count_in_log("\"planned\":%\"checkpoint\":") == 1
+    });
+    place.ends_well(call);
+}
+
+#[test]
 fn a_call_whose_host_is_silent_goes_on_from_a_copy_of_its_dump() {
     let test = "a_call_whose_host_is_silent_goes_on_from_a_copy_of_its_dump";
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -44,6 +44,8 @@ use tokio::sync::watch;
 
 /// How often it is looked whether somebody has been away for too long.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// A site that ends waits for so long for its disk, and for processes that have nothing to do.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// Arguments that are held in memory for calls that need not outlive the site; more lie in files.
 const MEMORY_BYTES: u64 = 64 << 20;
 /// With less room on the disk than this besides its arguments, no call is taken: what there is goes to logs.
@@ -235,14 +237,18 @@ impl<B: BatchSystem> Calls<B> {
     /// No call begins any more; those that compute go on, and are found again.
     pub async fn close(&self) {
         self.inner.shop.pool.close();
+        // What begins in memory is known to the next site too.
         self.inner.keep_older(Duration::ZERO);
+        let logged = &self.inner.logged;
+        let kept = logged.on_disk(logged.look(|ledger| ledger.last_record));
+        let _ = tokio::time::timeout(CLOSE_WITHIN, kept).await;
         // Idle processes end at once; who does not is ended by the next site.
         let gone = async {
             while self.inner.shop.pool.ending() > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let _ = tokio::time::timeout(Duration::from_secs(2), gone).await;
+        let _ = tokio::time::timeout(CLOSE_WITHIN, gone).await;
     }
 }
 

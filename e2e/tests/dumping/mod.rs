@@ -7,15 +7,24 @@ use kumiko_linux::is_root;
 use kumiko_testkit::engine::Engine;
 use std::process::Stdio;
 
+/// One that each machine has.
+const ACCOUNT: &str = "games";
+
 pub struct Dumping {
     criu: &'static Engine,
-    /// Of HTCondor, whose testbed runs jobs by such an account.
-    is_condors: bool,
+    on: On,
+}
+
+enum On {
+    Fork,
+    /// Whose testbed runs jobs by such an account, whoever has the site.
+    Condor,
+    Slurm(#[expect(dead_code, reason = "it ends with this")] Engine),
 }
 
 /// A person who has no site yet.
 pub fn new(test: &str) -> Option<(Person, Dumping)> {
-    of(Person::new(), false, test)
+    of(Person::new(), On::Fork, test)
 }
 
 /// Whose site has a disk of its own, which can be filled.
@@ -25,35 +34,42 @@ pub fn on_a_small_disk(test: &str, options: &str) -> Option<(Person, Dumping)> {
         skip(test, "the right to mount a small tmpfs (root)");
         return None;
     }
-    of(person, false, test)
+    of(person, On::Fork, test)
 }
 
 pub fn on_condor(test: &str) -> Option<(Person, Dumping)> {
-    of(engines::user("condor", test)?, true, test)
+    of(engines::user("condor", test)?, On::Condor, test)
 }
 
-fn of(mut person: Person, is_condors: bool, test: &str) -> Option<(Person, Dumping)> {
+/// Site and engine are one account's, which is no root.
+pub fn on_slurm(test: &str) -> Option<(Person, Dumping)> {
+    let engine = Engine::own("slurm", &[("SLURM_ACCOUNT", ACCOUNT)], test)?;
+    of(engines::user_of(&engine), On::Slurm(engine), test)
+}
+
+fn of(mut person: Person, on: On, test: &str) -> Option<(Person, Dumping)> {
     if !has_program("cc") {
         skip(test, "cc");
         return None;
     }
     let criu = Engine::shared("criu", test)?;
-    let (_, mut path) = criu.environment().pop()?;
+    let mut path = criu.directory.path().join("bin").into_os_string();
+    path.push(":");
     let of_engine = person
         .variables
         .iter_mut()
         .find(|(name, _)| *name == "PATH");
     if let Some((_, own)) = of_engine {
-        path.push(":");
         path.push(&own);
         *own = path;
     } else {
+        path.push(std::env::var_os("PATH").unwrap_or_default());
         person.variables.push(("PATH", path));
     }
     // Else a dump that takes long here has the next one wait for a hundred times as long.
     let often = ("KUMIKO_CHECKPOINT_FAILURES_S", "1".into());
     person.variables.push(often);
-    let dumping = Dumping { criu, is_condors };
+    let dumping = Dumping { criu, on };
     dumping.policy(&person, "dump = true");
     Some((person, dumping))
 }
@@ -74,16 +90,22 @@ impl Dumping {
 
     /// Root is another account in a user namespace.
     pub fn start_at(&self, person: &Person, listen: &str) {
-        if self.is_condors {
-            person.ok(engines::start("condor"));
-            return;
+        let mut words = vec!["site", "start", "--listen", listen];
+        match &self.on {
+            On::Fork => {}
+            On::Condor => words.extend(["--batch", "condor"]),
+            On::Slurm(_) => words.extend(["--batch", "slurm"]),
         }
-        let words = ["site", "start", "--listen", listen];
-        let mut command = match is_root() {
+        let mut command = match is_root() && !matches!(self.on, On::Condor) {
             false => person.kumiko(words),
             true => {
-                let map = ["--user", "--map-user=5", "--map-group=60", "--"];
-                let mut command = person.program("unshare", map);
+                let [user, group] = ["-u", "-g"].map(|which| {
+                    let id = finish(&mut person.program("id", [which, ACCOUNT]));
+                    String::from_utf8(id.stdout).unwrap().trim().to_owned()
+                });
+                let map = [format!("--map-user={user}"), format!("--map-group={group}")];
+                let mut command = person.program("unshare", ["--user"]);
+                command.args(map).arg("--");
                 command.arg(kumiko()).args(words);
                 command
             }

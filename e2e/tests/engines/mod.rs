@@ -37,7 +37,11 @@ pub fn start(engine: &'static str) -> [&'static str; 6] {
 
 /// A person who has the engine's commands, and no site yet.
 pub fn user(engine: &'static str, test: &str) -> Option<Person> {
-    let testbed = Engine::shared(engine, test)?;
+    Some(user_of(Engine::shared(engine, test)?))
+}
+
+/// The same of an engine of the test's own.
+pub fn user_of(testbed: &Engine) -> Person {
     let mut person = Person::new();
     person.variables = testbed.environment();
     let bin = kumiko_e2e::kumiko().parent().unwrap().to_owned();
@@ -49,7 +53,7 @@ pub fn user(engine: &'static str, test: &str) -> Option<Person> {
             *value = path;
         }
     }
-    Some(person)
+    person
 }
 
 /// What a command of the engine answers, asked again while the engine is too busy to.

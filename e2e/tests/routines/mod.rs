@@ -130,11 +130,18 @@ impl Caller {
 
     /// After something that happens while there is no site.
     pub fn kill_and_start_again_after(&self, meanwhile: impl FnOnce()) {
+        self.start_again_after(|| {
+            self.person.kill_site();
+            meanwhile();
+        });
+    }
+
+    /// After something that ends the site.
+    pub fn start_again_after(&self, end: impl FnOnce()) {
         let told = self.person.kumiko_home().join("run/site.json");
         let told = std::fs::read_to_string(told).unwrap();
         let told: Value = serde_json::from_str(&told).unwrap();
-        self.person.kill_site();
-        meanwhile();
+        end();
         let address = told["address"].as_str().unwrap();
         self.person.ok(["site", "start", "--listen", address]);
     }

@@ -157,7 +157,7 @@ pub async fn rpc(verb: Rpc, format: Format, home: &Home) -> Result<u8, Failure> 
             .await?;
             if recorded.is_empty() {
                 return Err(Failure::from_text(format!(
-                    "nothing is recorded of call {id}: it was never begun, was not to be recorded, or is forgotten"
+                    "nothing is recorded of call {id}: it was never begun, was over before it was to be recorded (`rpc call --durability full` has all recorded), or is forgotten"
                 )));
             }
             output::many(format, &show::lines(recorded))?;
