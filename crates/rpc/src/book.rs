@@ -2,9 +2,10 @@
 //! said is said when it is on the disk (spec/rpc P23). Not here: what is done because of it (`calls`), bytes of calls (`store`).
 
 use crate::log::{Along, Log, LogError, Written, now_ms};
+use crate::pending::{Pending, Told};
 use crate::store::LOGGED_BYTES;
 use kumiko_call::call::{Call, Stage};
-use kumiko_call::decide::{Action, new_actions};
+use kumiko_call::decide::new_actions;
 use kumiko_call::event::{CallEvent, Event, Invocation, Record, Recorded};
 use kumiko_call::held::{Held, Noted};
 use kumiko_call::id::CallId;
@@ -14,6 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// Client numbers from here on are of calls that end with the site; those of the log come nowhere near.
 pub const VOLATILE: u64 = PASSING_END;
@@ -41,6 +43,8 @@ struct State {
     held_bytes: usize,
     /// When calls that were held then were invoked, oldest first.
     begun: VecDeque<(Instant, CallId)>,
+    /// There is one, where there was none.
+    begins: Arc<Notify>,
 }
 
 /// The log cannot be written now, or the ledger refuses what its own rules gave.
@@ -50,15 +54,6 @@ pub enum Unrecorded {
     Stuck,
     #[error("an event was made that the rules of calls exclude: {0}")]
     Bug(&'static str),
-}
-
-/// What is said, and what is to be done now that it is recorded.
-#[derive(Debug)]
-pub struct Told<T> {
-    pub say: T,
-    pub actions: Vec<Action>,
-    /// Calls whose state is another now.
-    pub changed: Vec<CallId>,
 }
 
 impl Book {
@@ -91,6 +86,7 @@ impl Book {
             held_along: HashMap::new(),
             held_bytes: 0,
             begun: VecDeque::new(),
+            begins: Arc::default(),
             ledger,
         };
         Book {
@@ -234,6 +230,13 @@ impl Book {
         let mut kept = Vec::new();
         self.keep_these(&mut state, [call], &mut kept);
         kept.into_iter().flat_map(|(_, names)| names).collect()
+    }
+
+    /// When the oldest began that may be held still; or else what tells when one begins.
+    pub fn oldest(&self) -> Result<Instant, Arc<Notify>> {
+        let state = self.state();
+        let oldest = state.begun.front().map(|(since, _)| *since);
+        oldest.ok_or_else(|| Arc::clone(&state.begins))
     }
 
     /// The same of all that began so long ago, each with those names; not as long as the log cannot be written.
@@ -478,6 +481,9 @@ fn apply<T>(
         {
             if state.may_hold(*call, invocation) {
                 state.held.begin(*call);
+                if state.begun.is_empty() {
+                    state.begins.notify_one();
+                }
                 state.begun.push_back((Instant::now(), *call));
             }
         }
@@ -511,39 +517,6 @@ fn apply<T>(
         along: Vec::new(),
         told,
     })
-}
-
-/// Decided, and not yet on the disk.
-#[derive(Debug)]
-#[must_use]
-pub struct Pending<T> {
-    /// 0: it waits for none.
-    record: u64,
-    along: Vec<String>,
-    told: Told<T>,
-}
-
-impl<T> Pending<T> {
-    /// What is said when it is.
-    pub fn say(&self) -> &T {
-        &self.told.say
-    }
-
-    /// Names of bytes that are written with it.
-    pub fn along(&self) -> &[String] {
-        &self.along
-    }
-
-    /// The last that it was decided by.
-    pub fn record(&self) -> u64 {
-        self.record
-    }
-
-    /// Something of what follows cannot be done again.
-    pub fn erases(&self) -> bool {
-        let erases = |action: &Action| matches!(action, Action::Erase { .. });
-        self.told.actions.iter().any(erases)
-    }
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ mod policies;
 mod recover;
 mod run;
 
-use crate::book::{Book, Pending, Told, Unrecorded, VOLATILE};
+use crate::book::{Book, Unrecorded, VOLATILE};
 use crate::callbacks::Asked;
 use crate::log::{Along, LogError};
 use crate::orders::Orders;
 use crate::pace::Pace;
+use crate::pending::{Pending, Told};
 use crate::pool::{Ask, Pool};
 use crate::registry::{Registry, Routine};
 use crate::store::{Arriving, Held, Store};

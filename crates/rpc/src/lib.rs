@@ -14,6 +14,7 @@ mod log;
 pub mod make;
 mod orders;
 mod pace;
+mod pending;
 mod pool;
 pub mod registry;
 mod store;

@@ -9,14 +9,20 @@ use std::time::{Duration, Instant};
 
 /// What lasts longer is to outlive the machine.
 const LASTS: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Those that began about then are recorded at once; and a log that cannot be written is tried again.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 pub(super) async fn keep_what_lasts<B: BatchSystem>(calls: Weak<Inner<B>>) {
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        match calls.upgrade() {
-            Some(calls) => calls.keep_older(LASTS),
-            None => return,
+    while let Some(oldest) = calls.upgrade().map(|calls| calls.logged.oldest()) {
+        match oldest {
+            Ok(since) => {
+                let is_due = LASTS.saturating_sub(since.elapsed());
+                tokio::time::sleep(is_due + TOGETHER).await;
+            }
+            Err(begins) => begins.notified().await,
+        }
+        if let Some(calls) = calls.upgrade() {
+            calls.keep_older(LASTS);
         }
     }
 }
