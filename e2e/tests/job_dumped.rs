@@ -210,6 +210,31 @@ fn a_job_that_links_nothing_migrates_with_what_it_printed_wrote_and_started() {
 }
 
 #[test]
+fn a_job_that_is_to_leave_is_dumped_once_more_and_takes_no_step_again() {
+    let test = "a_job_that_is_to_leave_is_dumped_once_more_and_takes_no_step_again";
+    let Some(place) = Place::new(test) else {
+        return;
+    };
+    // A dump by itself, and no other within the hour.
+    let line = ["job", "submit", "--rerun", "--dir", "program", "--"];
+    let job = place.person.ok([&line[..], &["./counts"]].concat());
+    let job = job.trim().to_owned();
+    let counted = directory(&place.person, &job).join("counted");
+    let steps = || std::fs::read_to_string(&counted).map_or(0, |all| all.lines().count());
+    place.until_dumped(&job, 1);
+    for attempt in 1..3 {
+        let begun = steps();
+        until("it counts on", || steps() > begun + 100);
+        let before = steps();
+        place.person.ok(["job", "migrate", &job]);
+        place.until_resumed(&format!("{job}.{}", attempt + 1));
+        let after = steps();
+        assert!(after >= before, "{before} steps, then {after}");
+    }
+    place.ends_well(&job);
+}
+
+#[test]
 fn a_job_whose_runner_is_killed_goes_on_from_a_dump_that_is_whole() {
     let test = "a_job_whose_runner_is_killed_goes_on_from_a_dump_that_is_whole";
     let Some(place) = Place::new(test) else {

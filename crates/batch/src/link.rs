@@ -33,6 +33,7 @@ pub struct Link {
     stdin_closed: AtomicBool,
     /// What is held may begin: said on each connection whose runner holds it.
     released: AtomicBool,
+    vacating: Mutex<Vacating>,
     /// Told when `stdin_taken` or `stdin_closed` change.
     stdin_moved: Notify,
 }
@@ -55,6 +56,26 @@ impl Socket {
         #[allow(deprecated)] // as above
         let watched = AsyncFd::with_interest(again, Interest::WRITABLE)?;
         watched.writable().await.map(|_| ())
+    }
+}
+
+/// Of an attempt that is to leave its host: said on each connection whose guest has started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Vacating {
+    grace_ms: Option<u64>,
+    /// What the runner of this connection has reported: it obeys `Vacate`; its guest has started.
+    obeys: bool,
+    started: bool,
+}
+
+impl Vacating {
+    /// None: there is nothing to say, or it is too early.
+    fn command(self) -> Option<AttemptCommand> {
+        let grace_ms = self.grace_ms.filter(|_| self.started)?;
+        Some(match self.obeys {
+            true => AttemptCommand::Vacate { grace_ms },
+            false => AttemptCommand::Cancel { grace_ms },
+        })
     }
 }
 
@@ -99,6 +120,7 @@ impl Link {
             stdin_taken: AtomicU64::new(0),
             stdin_closed: AtomicBool::new(false),
             released: AtomicBool::new(false),
+            vacating: Mutex::default(),
             stdin_moved: Notify::new(),
         }
     }
@@ -126,7 +148,7 @@ impl Link {
         mut pass: impl FnMut(AttemptReport) -> ControlFlow<()>,
     ) -> bool {
         let mut rest = Vec::new();
-        let (mut ended, mut enough, mut held) = (false, false, false);
+        let (mut ended, mut enough, mut held, mut started) = (false, false, false, false);
         while let Ok(mut ready) = self.readable(socket).await {
             let heard = read(&mut ready, &mut rest, |report| {
                 match &report {
@@ -136,6 +158,11 @@ impl Link {
                     }
                     AttemptReport::StdinClosed => self.no_more_stdin(),
                     AttemptReport::Held => held = true,
+                    AttemptReport::Vacates => self.vacating().obeys = true,
+                    AttemptReport::Started { .. } => {
+                        self.vacating().started = true;
+                        started = true;
+                    }
                     _ => (),
                 }
                 if !ended && !enough {
@@ -148,6 +175,9 @@ impl Link {
                 Ok(()) => {
                     if std::mem::take(&mut held) && self.released.load(Ordering::Acquire) {
                         self.put(&AttemptCommand::Release);
+                    }
+                    if std::mem::take(&mut started) {
+                        self.say_vacate();
                     }
                 }
                 Err(Hangup::Gone) => break,
@@ -183,8 +213,22 @@ impl Link {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn vacating(&self) -> MutexGuard<'_, Vacating> {
+        self.vacating.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say_vacate(&self) {
+        let command = self.vacating().command();
+        command.iter().for_each(|command| self.put(command));
+    }
+
     /// What the one before did not send is not for this one: half a frame, perhaps.
     fn set_connection(&self, stream: Option<Arc<Socket>>) {
+        let grace_ms = self.vacating().grace_ms;
+        *self.vacating() = Vacating {
+            grace_ms,
+            ..Vacating::default()
+        };
         let unsent = Vec::new();
         *self.line() = Line { stream, unsent };
         self.sent.notify_waiters();
@@ -198,6 +242,10 @@ impl Link {
     pub async fn command(&self, command: AttemptCommand) {
         if command == AttemptCommand::Release {
             self.released.store(true, Ordering::Release);
+        }
+        if let AttemptCommand::Vacate { grace_ms } = command {
+            self.vacating().grace_ms = Some(grace_ms);
+            return self.say_vacate();
         }
         let AttemptCommand::Stdin {
             mut offset,

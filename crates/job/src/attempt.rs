@@ -104,6 +104,8 @@ pub enum AttemptReport {
     Held,
     /// The runner lives, whatever its guests do.
     Beat,
+    /// It obeys `Vacate`. Before `Started`.
+    Vacates,
     Started {
         /// The runner's own, on the host.
         pid: u32,
@@ -267,6 +269,11 @@ pub enum AttemptCommand {
     },
     /// SIGTERM, then SIGKILL after the grace.
     Cancel {
+        grace_ms: u64,
+    },
+    /// A dump of the guest, if it has some, and then as `Cancel` without a grace; else as `Cancel`. Told only to a runner that has
+    /// reported `Vacates`.
+    Vacate {
         grace_ms: u64,
     },
     /// Bytes of stdin that begin at `offset`; what was taken before is skipped.

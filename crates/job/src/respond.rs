@@ -253,6 +253,7 @@ pub fn report(
         AttemptReport::Ended(outcome) => ended(job, attempt, outcome, output, here),
         AttemptReport::Held
         | AttemptReport::Beat
+        | AttemptReport::Vacates
         | AttemptReport::Started { .. }
         | AttemptReport::Cost(_)
         | AttemptReport::Followed { .. }

@@ -77,7 +77,7 @@ impl<B: BatchSystem> Act for Actor<B> {
             Action::Requeue(attempt) => {
                 let own = cell.job().description.grace_ms;
                 let grace_ms = own.unwrap_or(self.limits.grace_ms);
-                let command = AttemptCommand::Cancel { grace_ms };
+                let command = AttemptCommand::Vacate { grace_ms };
                 drop(runtime.spawn(self.command(attempt, cell, command)));
             }
             Action::Release(attempt) => {

@@ -382,7 +382,9 @@ impl<B: BatchSystem> Jobs for Manager<B> {
             return Ok(());
         };
         match command {
-            AttemptCommand::Settled | AttemptCommand::Cancel { .. } => Err(Refusal::new(
+            AttemptCommand::Settled
+            | AttemptCommand::Cancel { .. }
+            | AttemptCommand::Vacate { .. } => Err(Refusal::new(
                 "not_a_command",
                 "that is the manager's own to say: use cancel",
             )),

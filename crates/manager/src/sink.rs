@@ -44,8 +44,8 @@ impl AttemptSink for Sink {
                     cell.update(id, |face| face.cost = Some(cost));
                 }
             }
-            // No job asks for it.
-            AttemptReport::Beat => {}
+            // No job asks for the first; the other is its batch system's.
+            AttemptReport::Beat | AttemptReport::Vacates => {}
             AttemptReport::Held
             | AttemptReport::Started { .. }
             | AttemptReport::Followed { .. }

@@ -35,7 +35,7 @@ async fn runs(stage: &Stage, attempt: AttemptId) {
 
 async fn told_to_end(stage: &mut Stage, attempt: AttemptId) {
     match stage.asked().await {
-        Asked::Command(of, AttemptCommand::Cancel { grace_ms: 7 }) => assert_eq!(of, attempt),
+        Asked::Command(of, AttemptCommand::Vacate { grace_ms: 7 }) => assert_eq!(of, attempt),
         other => panic!("{other:?}"),
     }
 }

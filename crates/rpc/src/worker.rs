@@ -362,16 +362,22 @@ impl<B: BatchSystem> Worker<B> {
 
     /// A runner says that it has started on each new connection: what went over the one before may be lost (spec/jobs R23, R25), also
     /// that it is to end.
-    async fn say_again(&mut self, is_to_end: bool) {
-        if self.words.go_back() {
-            self.cancel_if(is_to_end).await;
+    async fn say_again(&mut self, is_cancelled: bool, leaves: bool) {
+        if !self.words.go_back() {
+            return;
+        }
+        if is_cancelled {
+            let grace_ms = self.shop.grace_ms;
+            self.command(AttemptCommand::Cancel { grace_ms }).await;
+        } else {
+            self.leave_if(leaves).await;
         }
     }
 
-    async fn cancel_if(&self, is_to_end: bool) {
-        if is_to_end {
+    async fn leave_if(&self, leaves: bool) {
+        if leaves {
             let grace_ms = self.shop.grace_ms;
-            self.command(AttemptCommand::Cancel { grace_ms }).await;
+            self.command(AttemptCommand::Vacate { grace_ms }).await;
         }
     }
 
@@ -380,7 +386,7 @@ impl<B: BatchSystem> Worker<B> {
         let mut told = false;
         let mut cancelling = false;
         let mut leaving = run.leaving;
-        self.cancel_if(leaving).await;
+        self.leave_if(leaving).await;
         self.silence.begin();
         loop {
             match self.hear(&run) {
@@ -436,7 +442,7 @@ impl<B: BatchSystem> Worker<B> {
                 ask = self.asked.recv() => {
                     if is_to_leave(&ask?, &run) && !leaving && !cancelling {
                         leaving = true;
-                        self.cancel_if(leaving).await;
+                        self.leave_if(leaving).await;
                     }
                 }
                 () = &mut started, if !told && self.words.are_taken() => {
@@ -444,8 +450,8 @@ impl<B: BatchSystem> Worker<B> {
                     run.follower.see(Seen::Started(self.recovery(&run)));
                 }
             }
-            let is_to_end = leaving || *run.cancelled.borrow();
-            self.say_again(is_to_end).await;
+            let is_cancelled = *run.cancelled.borrow();
+            self.say_again(is_cancelled, leaving).await;
             self.free();
         }
     }
@@ -474,7 +480,7 @@ impl<B: BatchSystem> Worker<B> {
         let told = told && !run.plan.places.contains(&Placed::Callback);
         let mut cancelling = false;
         let mut leaving = run.leaving;
-        self.cancel_if(leaving).await;
+        self.leave_if(leaving).await;
         self.silence = Silence::expecting(self.shop.elsewhere && told);
         loop {
             match self.find_answer(&run) {
@@ -523,7 +529,7 @@ impl<B: BatchSystem> Worker<B> {
                     None => return,
                     Some(ask) if is_to_leave(&ask, &run) && !leaving && !cancelling => {
                         leaving = true;
-                        self.cancel_if(leaving).await;
+                        self.leave_if(leaving).await;
                     }
                     Some(_) => {}
                 },

@@ -13,6 +13,7 @@ use crate::output::{Output, Pumped};
 use crate::spool::{Spool, name};
 use crate::start::{Counted, Started};
 use crate::verdict::{Cause, End, outcome};
+use dumping::Vacating;
 use kumiko_job::attempt::{AttemptCommand, Cost, Outcome, OutputStream};
 use kumiko_linux::poll::{Event, Interest, Poll};
 use kumiko_policy::choice::Profile;
@@ -80,6 +81,8 @@ pub struct Life {
     /// The guest is a launcher of this library.
     launches: Option<Library>,
     dumps: Option<Dumps>,
+    /// It is dumped once more, and then ended; with this grace where it cannot be.
+    vacating: Option<Vacating>,
     /// By rank.
     ends: Vec<Option<End>>,
     cause: Option<Cause>,
@@ -116,6 +119,7 @@ impl Life {
             early: Vec::new(),
             launches: None,
             dumps: None,
+            vacating: None,
             ends: Vec::new(),
             cause: None,
             grace_ms: 0,
@@ -154,6 +158,7 @@ impl Life {
             self.spool.log(&note);
         }
         let resumed = dumps.as_mut().and_then(|dumps| dumps.resumed.take());
+        self.facts.vacates = dumps.is_some();
         self.dumps = dumps;
         self.launches = launches;
         self.began = Some(began);
@@ -316,6 +321,7 @@ impl Life {
             }
             AttemptCommand::Signal { .. } => (),
             AttemptCommand::Cancel { grace_ms } => self.stop(Cause::Cancelled, grace_ms),
+            AttemptCommand::Vacate { grace_ms } => self.vacate(grace_ms),
             AttemptCommand::Stdin { offset, data } => {
                 if let Some(dumps) = &mut self.dumps {
                     dumps.will_hear(&data);
@@ -369,6 +375,7 @@ impl Life {
         }
         let again = self.cause.is_some();
         self.cause.get_or_insert(cause);
+        self.vacate_no_more();
         let at = Instant::now().checked_add(Duration::from_millis(grace_ms));
         self.kill_at = match (self.kill_at, at) {
             (Some(before), Some(at)) => Some(before.min(at)),
@@ -439,6 +446,7 @@ impl Life {
         if self.dump_due().is_some_and(|due| due <= now) {
             self.dump();
         }
+        self.stop_if_undumped();
         Ok(())
     }
 

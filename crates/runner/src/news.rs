@@ -16,6 +16,8 @@ pub struct Facts {
     /// It waits to be released.
     pub held: bool,
     pub started: Option<AttemptReport>,
+    /// It is dumped before it is made to leave.
+    pub vacates: bool,
     /// Counts times at which it is said that all this is true still.
     pub beats: u64,
     /// By `index` of the stream.
@@ -63,6 +65,9 @@ impl Told {
         }
         if let (false, Some(started)) = (self.started, &facts.started) {
             self.started = true;
+            if facts.vacates {
+                say(&AttemptReport::Vacates);
+            }
             say(started);
         }
         if std::mem::replace(&mut self.beats, facts.beats) != facts.beats {

@@ -52,6 +52,7 @@ const COST: u8 = 8;
 const HELD: u8 = 9;
 const FOLLOWED: u8 = 10;
 const BEAT: u8 = 11;
+const VACATES: u8 = 12;
 
 const SIGNAL: u8 = 65;
 const CANCEL: u8 = 66;
@@ -62,6 +63,7 @@ const CONSUMED: u8 = 70;
 const SETTLED: u8 = 71;
 const LIMITS: u8 = 72;
 const RELEASE: u8 = 73;
+const VACATE: u8 = 74;
 
 /// Appends the frame of a report. Texts over their limit are cut, and a list of too many says how many it leaves out.
 pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
@@ -87,6 +89,7 @@ pub fn encode_report(report: &AttemptReport, out: &mut Vec<u8>) {
         AttemptReport::StdinClosed => frame(out, STDIN_CLOSED, |_| ()),
         AttemptReport::Held => frame(out, HELD, |_| ()),
         AttemptReport::Beat => frame(out, BEAT, |_| ()),
+        AttemptReport::Vacates => frame(out, VACATES, |_| ()),
         AttemptReport::Followed { not } => frame(out, FOLLOWED, |out| {
             texts(out, not, NOT_ENFORCED_LIMIT);
         }),
@@ -161,6 +164,9 @@ pub fn encode_command(command: &AttemptCommand, out: &mut Vec<u8>) {
         AttemptCommand::Cancel { grace_ms } => frame(out, CANCEL, |out| {
             out.extend_from_slice(&grace_ms.to_le_bytes());
         }),
+        AttemptCommand::Vacate { grace_ms } => frame(out, VACATE, |out| {
+            out.extend_from_slice(&grace_ms.to_le_bytes());
+        }),
         AttemptCommand::Stdin { offset, data } => {
             let mut at = *offset;
             for piece in data.chunks(STDIN_PIECE_BYTES) {
@@ -223,6 +229,7 @@ pub fn decode_report(bytes: &[u8]) -> Result<Option<(AttemptReport, usize)>, Run
         STDIN_CLOSED => AttemptReport::StdinClosed,
         HELD => AttemptReport::Held,
         BEAT => AttemptReport::Beat,
+        VACATES => AttemptReport::Vacates,
         FOLLOWED => AttemptReport::Followed {
             not: body.texts("what is not followed", NOT_ENFORCED_LIMIT)?,
         },
@@ -300,6 +307,9 @@ pub fn decode_command(bytes: &[u8]) -> Result<Option<(AttemptCommand, usize)>, R
             signal: i32::from_le_bytes(body.array("signal")?),
         },
         CANCEL => AttemptCommand::Cancel {
+            grace_ms: u64::from_le_bytes(body.array("grace")?),
+        },
+        VACATE => AttemptCommand::Vacate {
             grace_ms: u64::from_le_bytes(body.array("grace")?),
         },
         STDIN => {

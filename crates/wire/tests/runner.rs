@@ -49,6 +49,7 @@ fn reports() -> Vec<(&'static str, AttemptReport)> {
             },
         ),
         ("beat", AttemptReport::Beat),
+        ("vacates", AttemptReport::Vacates),
         ("suspended", AttemptReport::Suspended),
         ("resumed", AttemptReport::Resumed),
         (
@@ -102,6 +103,7 @@ fn commands() -> Vec<(&'static str, AttemptCommand)> {
     vec![
         ("signal", AttemptCommand::Signal { signal: 10 }),
         ("cancel", AttemptCommand::Cancel { grace_ms: 5000 }),
+        ("vacate", AttemptCommand::Vacate { grace_ms: 30_000 }),
         (
             "stdin",
             AttemptCommand::Stdin {

@@ -12,7 +12,7 @@ use kumiko_job::id::AttemptId;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OnceCell, watch};
@@ -68,6 +68,8 @@ pub struct Live {
     answer: watch::Sender<(u64, Answer)>,
     /// The least grace that a cancel asked for.
     cancel_grace_ms: AtomicU64,
+    /// It is cancelled because it is to leave its host, and its link says so.
+    vacates: AtomicBool,
     /// The drained host that it is on.
     leaving: Mutex<Option<String>>,
 }
@@ -84,6 +86,7 @@ impl Live {
             bell: Notify::new(),
             answer: watch::Sender::new((0, Answer::None("it was not asked yet".to_owned()))),
             cancel_grace_ms: AtomicU64::new(NO_CANCEL),
+            vacates: AtomicBool::new(false),
             leaving: Mutex::new(None),
         }
     }
@@ -385,7 +388,7 @@ impl Live {
         };
         self.reach.send_replace(Reach::Connected);
         let grace_ms = self.cancel_grace_ms.load(Ordering::Acquire);
-        if grace_ms != NO_CANCEL {
+        if grace_ms != NO_CANCEL && !self.vacates.load(Ordering::Acquire) {
             self.link.command(AttemptCommand::Cancel { grace_ms }).await;
         }
         let mut doubt = None;
@@ -461,7 +464,15 @@ impl Live {
     pub async fn command(&self, command: AttemptCommand) {
         match &command {
             AttemptCommand::Cancel { grace_ms } => {
+                self.vacates.store(false, Ordering::Release);
                 self.cancel_grace_ms.fetch_min(*grace_ms, Ordering::AcqRel);
+                self.wake();
+            }
+            AttemptCommand::Vacate { grace_ms } => {
+                let first = self.cancel_grace_ms.fetch_min(*grace_ms, Ordering::AcqRel);
+                if first == NO_CANCEL {
+                    self.vacates.store(true, Ordering::Release);
+                }
                 self.wake();
             }
             // One that is not connected hears of it when it is.

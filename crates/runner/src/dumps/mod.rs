@@ -415,6 +415,16 @@ impl Dumps {
         matches!(self.doing, Doing::Dump { .. })
     }
 
+    /// CRIU is at work, or a thread makes a dump of what it wrote.
+    pub fn is_at_work(&self) -> bool {
+        !matches!(self.doing, Doing::Nothing)
+    }
+
+    /// The next is due at once.
+    pub fn hurry(&mut self) {
+        self.due = Instant::now();
+    }
+
     /// It takes what it is told just now.
     pub fn put_off(&mut self) {
         self.due = Instant::now() + TAKES;

@@ -3,14 +3,76 @@
 use super::{Life, token};
 use crate::dumps::{Dumps, Printed};
 use crate::output::{Output, Pumped};
+use crate::verdict::Cause;
 use kumiko_linux::spooling;
 use kumiko_wire::routine::{self, ASK_BYTES, CALLBACK_BYTES};
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const QUESTION_MOST_BYTES: usize = ASK_BYTES + CALLBACK_BYTES as usize;
+/// One that is to leave and takes nothing of what it is told is not waited for any longer.
+const TAKES_WITHIN: Duration = Duration::from_secs(5);
+
+/// A guest that is to leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Vacating {
+    grace_ms: u64,
+    since: Instant,
+    /// It stands still since its last dump was written.
+    still: bool,
+}
 
 impl Life {
+    /// Has the guest dumped as soon as that can be; it does not go on then.
+    pub(super) fn vacate(&mut self, grace_ms: u64) {
+        if self.cause.is_some() || self.vacating.is_some() {
+            return;
+        }
+        self.vacating = Some(Vacating {
+            grace_ms,
+            since: Instant::now(),
+            still: false,
+        });
+        self.dumps.as_mut().map(Dumps::hurry);
+        self.stop_if_undumped();
+    }
+
+    /// Of one that is to leave no dump is made any more, or none is wanted: it ends as it would at a cancel.
+    pub(super) fn stop_if_undumped(&mut self) {
+        let Some(vacating) = self.vacating else {
+            return;
+        };
+        let waits = self.dump_due().is_some() || self.dumps.as_ref().is_some_and(Dumps::is_at_work);
+        if !waits {
+            self.stop(Cause::Cancelled, vacating.grace_ms);
+        }
+    }
+
+    /// It ends for whatever cause, and is to hear of it.
+    pub(super) fn vacate_no_more(&mut self) {
+        if self.vacating.take().is_some_and(|vacating| vacating.still) {
+            self.go_on();
+        }
+    }
+
+    fn not_dumped(&mut self, why: &str) {
+        self.spool.log(&format!("it could not be dumped: {why}"));
+        if let Some(vacating) = self.vacating {
+            self.stop(Cause::Cancelled, vacating.grace_ms);
+        }
+    }
+
+    /// Nothing came of a dump for what passes.
+    fn try_again(&mut self) {
+        match self.vacating {
+            Some(vacating) if vacating.since.elapsed() > TAKES_WITHIN => {
+                self.not_dumped("it does not take what it is told");
+            }
+            Some(_) => drop(self.dumps.as_mut().map(Dumps::put_off)),
+            None => {}
+        }
+    }
+
     /// None for a guest that is to end, or is made to stand still by somebody else.
     pub(super) fn dump_due(&self) -> Option<Instant> {
         let goes_on = self.running() && self.cause.is_none() && !self.facts.suspended;
@@ -42,7 +104,7 @@ impl Life {
             if let Some(dumps) = &mut self.dumps {
                 dumps.put_off();
             }
-            return;
+            return self.try_again();
         }
         let asks = self.question().is_some();
         let (Some(dumps), Some(room), [guest]) =
@@ -54,7 +116,7 @@ impl Life {
             return dumps.has_answered();
         }
         if let Err(why) = dumps.begin(&mut **room, guest, &self.poll, token::DUMP) {
-            self.spool.log(&format!("it could not be dumped: {why}"));
+            self.not_dumped(&why);
         }
     }
 
@@ -68,12 +130,19 @@ impl Life {
                 for stream in [0, 1] {
                     while self.pump(stream)? == Pumped::More {}
                 }
-                if let Err(why) = self.keep_dump(since) {
-                    self.spool.log(&format!("it could not be dumped: {why}"));
+                match self.keep_dump(since) {
+                    Ok(true) => {
+                        if let Some(vacating) = &mut self.vacating {
+                            vacating.still = true;
+                            return Ok(());
+                        }
+                    }
+                    Ok(false) => self.try_again(),
+                    Err(why) => self.not_dumped(&why),
                 }
             }
             Ok(None) => return Ok(()),
-            Err(why) => self.spool.log(&format!("it could not be dumped: {why}")),
+            Err(why) => self.not_dumped(&why),
         }
         // One that was suspended meanwhile goes on when whoever did that says so.
         if !self.facts.suspended {
@@ -122,21 +191,23 @@ impl Life {
         })
     }
 
-    fn keep_dump(&mut self, since: Instant) -> Result<(), String> {
+    /// False: it was told, or said, something too late.
+    fn keep_dump(&mut self, since: Instant) -> Result<bool, String> {
         let printed = self.dumps.as_ref().map(|dumps| self.printed(dumps));
         let printed = printed.transpose().map_err(|error| error.to_string())?;
         let Some(printed) = printed.flatten() else {
             if let Some(dumps) = &mut self.dumps {
                 dumps.abandon(since);
             }
-            return Ok(());
+            return Ok(false);
         };
         match (&mut self.dumps, &mut self.room, &self.guests[..]) {
             (Some(dumps), Some(room), [guest]) => {
                 let told = (&self.poll, token::KEPT);
-                dumps.keep(&mut **room, guest, printed, since, told)
+                dumps.keep(&mut **room, guest, printed, since, told)?;
+                Ok(true)
             }
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 
@@ -148,9 +219,18 @@ impl Life {
             Ok(Some((number, cost))) => {
                 let ms = cost.as_millis();
                 self.spool.log(&format!("dump {number} took {ms} ms"));
+                match self.vacating {
+                    Some(vacating) if vacating.still => self.kill_for(Cause::Cancelled),
+                    Some(_) => drop(self.dumps.as_mut().map(Dumps::hurry)),
+                    None => {}
+                }
             }
-            Ok(None) => (),
-            Err(why) => self.spool.log(&format!("it could not be dumped: {why}")),
+            Ok(None) => match self.vacating {
+                Some(vacating) if vacating.still => self.stop(Cause::Cancelled, vacating.grace_ms),
+                Some(_) => drop(self.dumps.as_mut().map(Dumps::hurry)),
+                None => {}
+            },
+            Err(why) => self.not_dumped(&why),
         }
     }
 }
