@@ -97,6 +97,10 @@ impl Place {
         dumping::on_condor(test).map(Place::of)
     }
 
+    fn on_slurm(test: &str) -> Option<Place> {
+        dumping::on_slurm(test).map(Place::of)
+    }
+
     fn of(of: (Person, Dumping)) -> Place {
         Place::with(of, COUNTS)
     }
@@ -531,6 +535,26 @@ fn a_job_that_htcondor_takes_from_its_host_goes_on_from_its_newest_dump() {
     let job = place.submit(&["--", "./counts"]);
     place.until_dumped(&job, 1);
     engines::said(&place.person, "condor_vacate_job", &["-all"]);
+    place.until_resumed(&format!("{job}.2"));
+    place.ends_well(&job);
+}
+
+#[test]
+fn a_job_that_slurm_preempts_goes_on_from_its_dump() {
+    let test = "a_job_that_slurm_preempts_goes_on_from_its_dump";
+    let Some(place) = Place::on_slurm(test) else {
+        return;
+    };
+    let job = place.submit(&["--", "./counts"]);
+    place.until_dumped(&job, 1);
+    // Slurm tells all processes there to end, the job's own too.
+    let all = [
+        "--partition=urgent",
+        "--exclusive",
+        "--nodes=2",
+        "--wrap=sleep 1",
+    ];
+    engines::said(&place.person, "sbatch", &all);
     place.until_resumed(&format!("{job}.2"));
     place.ends_well(&job);
 }

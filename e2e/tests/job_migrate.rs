@@ -38,8 +38,36 @@ int main(void) {
 }
 "#;
 
+/// It makes no checkpoint by itself within the hour. How far it is it tells in a file, also in steps that a later start does again.
+const RARELY: &str = r#"
+#include "kumiko_ckpt.h"
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+    long i = 0;
+    kumiko_ckpt_state("i", &i, sizeof i);
+    kumiko_ckpt_every(3600);
+    unsigned long resumed = kumiko_ckpt_resumed();
+    FILE *starts = fopen("starts", "a");
+    fprintf(starts, "%s at %ld\n", resumed ? "resumed" : "begun", i);
+    fclose(starts);
+    for (;; i++) {
+        kumiko_ckpt_point();
+        FILE *at = fopen("at", "w");
+        fprintf(at, "%ld\n", i);
+        fclose(at);
+        usleep(2000);
+    }
+    return 0;
+}
+"#;
+
 fn compile(person: &Person) {
-    let source = person.file("program/steps.c", PROGRAM);
+    compile_this(person, PROGRAM);
+}
+
+fn compile_this(person: &Person, source: &str) {
+    let source = person.file("program/steps.c", source);
     let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bindings/c/kumiko");
     let mut cc = Command::new("cc");
     cc.arg("-I").arg(headers).arg(&source).arg("-L");
@@ -99,6 +127,42 @@ fn a_job_that_migrates_goes_on_from_its_newest_checkpoint() {
     refused(&person, &[&job], "it has ended");
     assert!(person.ok(["job", "list"]).contains("active"), "the other");
     person.ok(["job", "cancel", &other, "--grace", "0"]);
+}
+
+#[test]
+fn a_job_that_is_to_leave_makes_a_checkpoint_first() {
+    let test = "a_job_that_is_to_leave_makes_a_checkpoint_first";
+    if !has_program("cc") {
+        return skip(test, "cc");
+    }
+    let person = Person::with_site();
+    compile_this(&person, RARELY);
+    let line = [
+        "job", "submit", "--rerun", "--dir", "program", "--", "./steps",
+    ];
+    let job = person.ok(line).trim().to_owned();
+    let directory = person.kumiko_home().join("state/jobs").join(&job);
+    let at = || {
+        let at = std::fs::read_to_string(directory.join("at")).unwrap_or_default();
+        at.trim().parse::<u64>().unwrap_or(0)
+    };
+    for starts in 2..4 {
+        let begun = at();
+        until("it has come on", || at() > begun + 50);
+        let before = at();
+        person.ok(["job", "migrate", &job]);
+        let said = || std::fs::read_to_string(directory.join("starts")).unwrap_or_default();
+        until("it begins again", || said().lines().count() == starts);
+        let said = said();
+        let resumed = said.lines().last().unwrap().strip_prefix("resumed at ");
+        let resumed: u64 = resumed.unwrap_or_else(|| panic!("{said}")).parse().unwrap();
+        assert!(resumed >= before, "{before}, then {said}");
+    }
+    // A cancel asks for none.
+    let before = std::time::Instant::now();
+    person.ok(["job", "cancel", &job, "--grace", "50000"]);
+    person.run(["job", "wait", &job]);
+    assert!(before.elapsed().as_secs() < 40);
 }
 
 /// Counts its starts, and ends in its third one, or when it is told.

@@ -381,7 +381,7 @@ mod tests {
     use bytes::Bytes;
     use kumiko_job::description::WindowSize;
     use kumiko_job::id::JobId;
-    use kumiko_wire::runner::decode_command;
+    use kumiko_wire::runner::{decode_command, encode_report};
     use std::time::Duration;
     use tokio::time::timeout;
 
@@ -407,6 +407,55 @@ mod tests {
     fn listening(link: &Arc<Link>) {
         let (link, stream) = (Arc::clone(link), link.connection().unwrap());
         tokio::spawn(async move { link.listen(&stream, |_| ControlFlow::Continue(())).await });
+    }
+
+    #[tokio::test]
+    async fn who_is_to_leave_hears_it_when_its_guest_has_started_and_in_words_that_it_knows() {
+        let (link, first) = link();
+        listening(&link);
+        let vacate = AttemptCommand::Vacate { grace_ms: 7 };
+        link.command(vacate.clone()).await;
+        let started = || AttemptReport::Started {
+            pid: 1,
+            mechanism: String::new(),
+            not_enforced: Vec::new(),
+            why: Vec::new(),
+        };
+        let say = async |runner: &tokio::net::UnixStream, reports: &[AttemptReport]| {
+            let mut bytes = Vec::new();
+            let reports = reports.iter();
+            reports.for_each(|report| encode_report(report, &mut bytes));
+            runner.writable().await.unwrap();
+            assert_eq!(runner.try_write(&bytes).unwrap(), bytes.len());
+        };
+        say(&first, &[AttemptReport::Vacates, started()]).await;
+        assert_eq!(timeout(AT_ONCE, next(&first)).await.unwrap(), vacate);
+        // It is said to the next runner too, one of another version.
+        let (ours, second) = UnixStream::pair().unwrap();
+        let both = [&ours, &second];
+        both.iter()
+            .for_each(|one| one.set_nonblocking(true).unwrap());
+        link.connected(Ok(ours));
+        let second = tokio::net::UnixStream::from_std(second).unwrap();
+        listening(&link);
+        say(&second, &[started()]).await;
+        let cancel = AttemptCommand::Cancel { grace_ms: 7 };
+        assert_eq!(timeout(AT_ONCE, next(&second)).await.unwrap(), cancel);
+    }
+
+    /// The next command that a runner reads.
+    async fn next(runner: &tokio::net::UnixStream) -> AttemptCommand {
+        let mut bytes = Vec::new();
+        loop {
+            runner.readable().await.unwrap();
+            let mut some = [0; 64];
+            if let Ok(count) = runner.try_read(&mut some) {
+                bytes.extend_from_slice(&some[..count]);
+            }
+            if let Some((command, _)) = decode_command(&bytes).unwrap() {
+                return command;
+            }
+        }
     }
 
     fn window(rows: u16) -> AttemptCommand {

@@ -6,6 +6,7 @@
 
 mod files;
 mod folder;
+mod leaving;
 mod library;
 
 pub use files::Stream;
@@ -104,7 +105,10 @@ fn begin(path: &Path) -> One {
     // SAFETY: the header asks it of the program.
     let memory = unsafe { Own::new() };
     match Library::begin(path, failures, memory) {
-        Ok(library) => One::On(Box::new(library)),
+        Ok(library) => {
+            leaving::begin(path);
+            One::On(Box::new(library))
+        }
         Err(error) => {
             eprintln!("kumiko checkpoint: none are made: {error}");
             One::Off
@@ -213,6 +217,7 @@ pub extern "C" fn kumiko_ckpt_end() {
         library.end();
     }
     *one = One::Off;
+    leaving::end();
 }
 
 /// # Safety
@@ -310,6 +315,10 @@ pub extern "C" fn kumiko_ckpt_resumed() -> c_ulong {
 pub extern "C" fn kumiko_ckpt_point() {
     if let One::On(library) = &mut *one() {
         sound(library.point());
+        if leaving::is_to_leave() {
+            library.leave();
+            leaving::leave();
+        }
     }
 }
 

@@ -288,6 +288,20 @@ impl<M: Memory> Library<M> {
         Ok(())
     }
 
+    /// Its last safe point becomes a checkpoint, whatever is due, and is on the disk.
+    pub fn leave(&mut self) {
+        // One that was begun is not of this safe point.
+        if let Some(ahead) = self.ahead.take() {
+            ahead.ends.store(true, Relaxed);
+            let _ = ahead.thread.join();
+        }
+        self.collect(true);
+        if !self.named.is_empty() {
+            self.checkpoint();
+            self.collect(true);
+        }
+    }
+
     fn after(&self) -> Duration {
         match self.every {
             Every::Fixed(every) => every,

@@ -14,6 +14,9 @@ pub use head::{
 };
 pub use interval::{FAILURES_VARIABLE, MOST, OFTEN, expected_cost, interval};
 
+/// In a program's folder: it is to make a checkpoint before it ends (spec/checkpoint, K38).
+pub const LEAVE: &std::ffi::CStr = c"leave";
+
 /// A program that links the library has these bytes (spec/checkpoint, K40).
 pub const MARK: [u8; 28] = *b"kumiko checkpoint library 1\n";
 

@@ -71,6 +71,8 @@ pub struct Dumps {
 /// How the reason begins that tells whether a guest is dumped (spec/checkpoint K52).
 pub const DUMPED: &str = "it is dumped by CRIU";
 pub const NOT_DUMPED: &str = "it is not dumped by CRIU";
+/// And how it ends of a program that links the library of checkpoints.
+pub const LINKS_LIBRARY: &str = "its program makes checkpoints itself";
 
 /// [`Dumped::AskedRoutine`] found nothing to go on from: a row of spec/errors.toml.
 pub const NO_DUMP: &str = "no_dump";

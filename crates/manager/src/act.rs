@@ -7,6 +7,7 @@ use crate::credentials::{Credentials, PROXY, now_ms};
 use crate::files::Files;
 use crate::keeper::{Act, Ask};
 use crate::setup::{self, Closed, Effective};
+use kumiko_checkpoint::LEAVE;
 use kumiko_job::admission::Capacity;
 use kumiko_job::attempt::{AttemptCommand, AttemptReport, AttemptSpec, Dumped, Dumps, Outcome};
 use kumiko_job::contract::{BatchError, BatchSystem, Refusal};
@@ -19,6 +20,7 @@ use kumiko_job::staging::{EXECUTABLE, STDIN, in_job_directory};
 use kumiko_job::state::Job;
 use kumiko_job::transfer::Transfer;
 use kumiko_job::url::looks_like_url;
+use kumiko_linux::Dir;
 use kumiko_policy::{JOB_DIRECTORY, Limited, Limits, Policy, amended};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -74,12 +76,7 @@ impl<B: BatchSystem> Act for Actor<B> {
                     AttemptCommand::Cancel { grace_ms },
                 )));
             }
-            Action::Requeue(attempt) => {
-                let own = cell.job().description.grace_ms;
-                let grace_ms = own.unwrap_or(self.limits.grace_ms);
-                let command = AttemptCommand::Vacate { grace_ms };
-                drop(runtime.spawn(self.command(attempt, cell, command)));
-            }
+            Action::Requeue(attempt) => drop(runtime.spawn(self.requeue(attempt, cell))),
             Action::Release(attempt) => {
                 drop(runtime.spawn(self.command(attempt, cell, AttemptCommand::Release)));
             }
@@ -333,6 +330,21 @@ impl<B: BatchSystem> Actor<B> {
         if self.is_known(attempt, &cell).await {
             self.batch.command(attempt, command).await;
         }
+    }
+
+    /// A program that links the library of checkpoints makes one first (spec/checkpoint, K38), what is dumped is dumped.
+    async fn requeue(self: Arc<Self>, attempt: AttemptId, cell: Arc<Cell>) {
+        let own = cell.job().description.grace_ms;
+        let grace_ms = own.unwrap_or(self.limits.grace_ms);
+        let directory = self.files.job(attempt.job);
+        let ask = move || {
+            let folder = Dir::open(&directory)?.open_dir(CHECKPOINT)?;
+            folder.create_file(LEAVE.to_string_lossy().as_ref(), 0o600)
+        };
+        // Where there is no such folder the program makes none; where it is asked already, it is.
+        let _ = tokio::task::spawn_blocking(ask).await;
+        self.command(attempt, cell, AttemptCommand::Vacate { grace_ms })
+            .await;
     }
 
     /// Waits until the batch system knows the attempt; false: it is over.

@@ -3,7 +3,9 @@
 //! another name for it in the site's folder, which needs no room and leaves those that are there where they are. Not here: what they are (kumiko-checkpoint), when an attempt follows (`calls`).
 
 use kumiko_call::id::CallId;
-use kumiko_checkpoint::{BadCheckpoint, Kept, MOST_FILES, MOST_STATES, Name, apply, is_file_name};
+use kumiko_checkpoint::{
+    BadCheckpoint, Kept, LEAVE, MOST_FILES, MOST_STATES, Name, apply, is_file_name,
+};
 use kumiko_linux::Dir;
 use kumiko_linux::dir::Kind;
 use std::fs::DirBuilder;
@@ -164,6 +166,16 @@ impl Checkpoints {
         }
         leave_points(&to, points(&dir));
         Ok(())
+    }
+
+    /// Has a process that computes the call make one before it ends (spec/checkpoint, K38).
+    pub fn ask(&self, call: CallId, job: &Path) -> io::Result<()> {
+        let folder = Dir::open(job)?.open_dir(folder_of(call))?;
+        let asked = folder.create_file(LEAVE.to_string_lossy().as_ref(), 0o600);
+        match asked {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            asked => asked.map(|_| ()),
+        }
     }
 
     /// Of a call that was answered.

@@ -362,7 +362,7 @@ impl<B: BatchSystem> Worker<B> {
 
     /// A runner says that it has started on each new connection: what went over the one before may be lost (spec/jobs R23, R25), also
     /// that it is to end.
-    async fn say_again(&mut self, is_cancelled: bool, leaves: bool) {
+    async fn say_again(&mut self, run: &Run, is_cancelled: bool, leaves: bool) {
         if !self.words.go_back() {
             return;
         }
@@ -370,12 +370,13 @@ impl<B: BatchSystem> Worker<B> {
             let grace_ms = self.shop.grace_ms;
             self.command(AttemptCommand::Cancel { grace_ms }).await;
         } else {
-            self.leave_if(leaves).await;
+            self.leave_if(leaves, run).await;
         }
     }
 
-    async fn leave_if(&self, leaves: bool) {
+    async fn leave_if(&self, leaves: bool, run: &Run) {
         if leaves {
+            self.ask_for_checkpoint(run).await;
             let grace_ms = self.shop.grace_ms;
             self.command(AttemptCommand::Vacate { grace_ms }).await;
         }
@@ -386,7 +387,7 @@ impl<B: BatchSystem> Worker<B> {
         let mut told = false;
         let mut cancelling = false;
         let mut leaving = run.leaving;
-        self.leave_if(leaving).await;
+        self.leave_if(leaving, &run).await;
         self.silence.begin();
         loop {
             match self.hear(&run) {
@@ -442,7 +443,7 @@ impl<B: BatchSystem> Worker<B> {
                 ask = self.asked.recv() => {
                     if is_to_leave(&ask?, &run) && !leaving && !cancelling {
                         leaving = true;
-                        self.leave_if(leaving).await;
+                        self.leave_if(leaving, &run).await;
                     }
                 }
                 () = &mut started, if !told && self.words.are_taken() => {
@@ -451,7 +452,7 @@ impl<B: BatchSystem> Worker<B> {
                 }
             }
             let is_cancelled = *run.cancelled.borrow();
-            self.say_again(is_cancelled, leaving).await;
+            self.say_again(&run, is_cancelled, leaving).await;
             self.free();
         }
     }
@@ -480,7 +481,7 @@ impl<B: BatchSystem> Worker<B> {
         let told = told && !run.plan.places.contains(&Placed::Callback);
         let mut cancelling = false;
         let mut leaving = run.leaving;
-        self.leave_if(leaving).await;
+        self.leave_if(leaving, &run).await;
         self.silence = Silence::expecting(self.shop.elsewhere && told);
         loop {
             match self.find_answer(&run) {
@@ -529,7 +530,7 @@ impl<B: BatchSystem> Worker<B> {
                     None => return,
                     Some(ask) if is_to_leave(&ask, &run) && !leaving && !cancelling => {
                         leaving = true;
-                        self.leave_if(leaving).await;
+                        self.leave_if(leaving, &run).await;
                     }
                     Some(_) => {}
                 },

@@ -45,6 +45,7 @@ pub mod token {
     pub const GUEST: u64 = 16;
 }
 
+const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
@@ -595,10 +596,13 @@ impl Life {
     }
 
     fn conclude(&mut self, outcome: Outcome) {
-        // After any other the job may go on elsewhere.
-        if let (Outcome::Exited { .. } | Outcome::Signalled { .. }, Some(dumps)) =
-            (&outcome, &self.dumps)
-        {
+        // After any other the job may go on elsewhere: these signals may be an engine's, which takes its slot back.
+        let is_over = match outcome {
+            Outcome::Exited { .. } => true,
+            Outcome::Signalled { signal } => ![SIGTERM, SIGKILL].contains(&signal),
+            _ => false,
+        };
+        if let Some(dumps) = self.dumps.as_ref().filter(|_| is_over) {
             dumps.clear();
         }
         match self.spool.conclude(&outcome) {

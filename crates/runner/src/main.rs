@@ -1,6 +1,7 @@
 //! `kumiko-run [--spare] SPOOL`: the program beside the guests of one attempt (spec/jobs/runner.md).
 //! `kumiko-run --host-by NUMBER FIRST SPOOL`: the same on another host than the first of the attempt's (spec/jobs/mpi.md, N21).
 //! As a guest there it has other names (N22, N23).
+//! `kumiko-run --self-checkpointing FOLDER ... -- PROGRAM`: the program of a batch job that somebody hands to an engine himself (R40).
 //! `kumiko-run --pilot PLACE`: what starts such programs in a slot of an engine (spec/jobs/pilots.md).
 //!
 //! It starts them in their sandbox, owns their streams, keeps what they write and how they ended in the spool, and
@@ -17,6 +18,7 @@ mod life;
 mod mpi;
 mod news;
 mod output;
+mod own;
 mod pilot;
 mod spare;
 mod spool;
@@ -28,10 +30,11 @@ use hosts::Other;
 use kumiko_linux::{detach, spooling};
 use life::Life;
 use output::Output;
+use own::Asked;
 use spare::Spare;
 use spool::{Spool, SpoolError};
 use start::{NotReleased, StartError};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -69,6 +72,12 @@ fn main() -> ExitCode {
     if let Some(status) = hosts::as_guest(name, &arguments) {
         return ExitCode::from(status);
     }
+    if let Some((_, rest)) = arguments
+        .split_first()
+        .filter(|(first, _)| *first == "--self-checkpointing")
+    {
+        return ExitCode::from(self_checkpointing(rest));
+    }
     let ran = match &arguments[..] {
         [option, _] if option == "--spare" => spare(),
         [option, place] if option == "--pilot" => absolute(place).and_then(|place| pilot(&place)),
@@ -85,7 +94,8 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: kumiko-run [--spare] SPOOL, kumiko-run --pilot PLACE, kumiko-run --host-by NUMBER FIRST SPOOL   (a site starts these; a spool holds one attempt)"
+                "usage: {}\n       kumiko-run [--spare] SPOOL, kumiko-run --pilot PLACE, kumiko-run --host-by NUMBER FIRST SPOOL   (a site starts these; a spool holds one attempt)",
+                own::USAGE
             );
             return ExitCode::from(MISUSE);
         }
@@ -134,6 +144,21 @@ fn spare() -> Result<(), RunnerError> {
         Some((spool, files)) => live(spool, files, given.into(), None),
         None => Ok(()),
     }
+}
+
+fn self_checkpointing(arguments: &[OsString]) -> u8 {
+    let asked = match Asked::read(arguments, std::env::vars_os()) {
+        Ok(asked) => asked,
+        Err(words) => {
+            eprintln!("kumiko-run: {words}\nusage: {}", own::USAGE);
+            return MISUSE;
+        }
+    };
+    let runner = |spool: &Path| run(spool, None).map_or_else(|error| error.status(), |()| 0);
+    own::run(&asked, runner).unwrap_or_else(|error| {
+        eprintln!("kumiko-run: {error}");
+        own::FAILED
+    })
 }
 
 /// Holds a slot, and starts runners in it: copies of this process, so that none of them has to be loaded again.

@@ -31,6 +31,19 @@ impl<B: BatchSystem> Worker<B> {
         given.unwrap_or_else(|error| Err(io::Error::other(error).into()))
     }
 
+    /// Of a process that is told to end next. One that makes none, or has begun with none yet, ends at once.
+    pub(super) async fn ask_for_checkpoint(&self, run: &Run) {
+        if run.recovery != Recovery::Checkpoint {
+            return;
+        }
+        let (store, job) = (Arc::clone(&self.shop.store), self.job());
+        let call = self.told(run).call;
+        let asked = move || store.checkpoints.ask(call, &job);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(asked).await {
+            tracing::debug!(attempt = %run.attempt, %error, "no checkpoint is asked for");
+        }
+    }
+
     /// An end without a result: what there is of checkpoints, or dumps, goes to the site.
     pub(super) async fn unfinished(&self, run: &Run, end: End) -> Done {
         let left = match run.recovery {

@@ -3,9 +3,11 @@
 
 mod store;
 
+pub use store::STREAMS;
+
 use crate::start::{Meanwhile, NotReleased, StartError};
 use kumiko_checkpoint::{FAILURES_VARIABLE, OFTEN, interval};
-use kumiko_job::attempt::{AttemptSpec, DUMPED, Dumped};
+use kumiko_job::attempt::{AttemptSpec, DUMPED, Dumped, LINKS_LIBRARY};
 use kumiko_job::description::{OutputMode, Stdin};
 use kumiko_linux::poll::{Interest, Poll};
 use kumiko_linux::spooling;
@@ -107,7 +109,7 @@ pub fn wanted(
     let dumps = || {
         suits(attempt, choice)?;
         if links_library(program) {
-            return Err("its program makes checkpoints itself".to_owned());
+            return Err(LINKS_LIBRARY.to_owned());
         }
         let criu = criu(machine, Some(OsStr::new(&given.path)))
             .map_err(|obstacle| format!("{}: {}", obstacle.why, obstacle.remedy))?;

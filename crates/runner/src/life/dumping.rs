@@ -220,7 +220,10 @@ impl Life {
                 let ms = cost.as_millis();
                 self.spool.log(&format!("dump {number} took {ms} ms"));
                 match self.vacating {
-                    Some(vacating) if vacating.still => self.kill_for(Cause::Cancelled),
+                    Some(vacating) if vacating.still => {
+                        self.vacating = None; // it does not go on
+                        self.kill_for(Cause::Cancelled);
+                    }
                     Some(_) => drop(self.dumps.as_mut().map(Dumps::hurry)),
                     None => {}
                 }
