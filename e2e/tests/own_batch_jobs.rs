@@ -266,6 +266,8 @@ fn it_ends_as_its_program_does_and_says_what_is_wrong() {
     assert!(errors.ends_with("err\n"), "{errors}");
     assert_eq!(ended("ck", "kill -9 $$").status.code(), Some(137));
     assert_eq!(ended("ck", "echo x > /etc/x").status.code(), Some(2));
+    let output = ended("ck", "touch /tmp/own && pwd && echo $TMPDIR");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "/job\n/job\n");
     // What makes no checkpoint is not told that it is to.
     let output = ended("ck --every 1", "sleep 2; echo done");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");

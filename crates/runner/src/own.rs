@@ -24,6 +24,7 @@ use kumiko_policy::JOB_DIRECTORY;
 use kumiko_wire::runner::{decode_report, encode_command};
 use kumiko_wire::spool::encode_attempt;
 use printed::Printed;
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -33,6 +34,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Variables by which an engine or a shell tells the directory; the guest sees it elsewhere.
+const OF_DIRECTORY: [&str; 4] = ["PWD", "TMP", "TEMP", "_CONDOR_SCRATCH_DIR"];
 const DUMPS: &str = "dumps";
 /// Where the program makes checkpoints, if it links the library.
 const LIBRARY: &str = "library";
@@ -45,6 +48,7 @@ const REACH_AGAIN: Duration = Duration::from_millis(2);
 /// What a program comes to that is told to end by its engine, and does.
 const BY_ENGINE: Outcome = Outcome::Signalled { signal: SIGTERM };
 const ENGINE_WITHIN: Duration = Duration::from_millis(500);
+const TOLD_MOST: usize = 16;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 4096;
 
@@ -117,6 +121,7 @@ pub fn run(asked: &Asked, runner: impl FnOnce(&Path) -> u8) -> Result<u8, OwnErr
     let status = own.status(&outcome);
     own.say(&AttemptCommand::Settled);
     process::wait(runner.as_fd()).map_err(OwnError::Runner)?;
+    tell_log(&spool.0.join("log"));
     if status == 0 {
         place.clear(); // whoever runs it again is to have it begin at its start
     }
@@ -357,6 +362,13 @@ impl Place {
         let mut environment = asked.environment.clone();
         let library = format!("{JOB_DIRECTORY}/{}/{LIBRARY}", asked.folder.display());
         environment.insert("KUMIKO_CHECKPOINT".to_owned(), library);
+        // What lies elsewhere is not there when it goes on.
+        environment.insert("TMPDIR".to_owned(), JOB_DIRECTORY.to_owned());
+        for name in OF_DIRECTORY {
+            if let Some(value) = environment.get_mut(name) {
+                JOB_DIRECTORY.clone_into(value);
+            }
+        }
         Ok(AttemptSpec {
             id: AttemptId {
                 job: JobId(1),
@@ -481,6 +493,18 @@ fn requeue() {
         Ok(status) => complain(&format!("scontrol requeue ended with {status}")),
         Err(error) => complain(&format!("scontrol requeue cannot be run: {error}")),
     }
+}
+
+/// What the runner has complained of, once each: of dumps that are of no use, or that cannot be made.
+fn tell_log(log: &Path) {
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    let all_is_well =
+        |line: &str| line.starts_with("dump ") || line.starts_with("it goes on from its dump");
+    let complaints: BTreeSet<&str> = log.lines().filter(|line| !all_is_well(line)).collect();
+    complaints
+        .iter()
+        .take(TOLD_MOST)
+        .for_each(|line| complain(line));
 }
 
 fn complain(words: &str) {

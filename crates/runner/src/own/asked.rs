@@ -11,7 +11,8 @@ pub const USAGE: &str = "kumiko-run --self-checkpointing FOLDER [--every SECONDS
 /// HTCondor's manual takes this one as its example.
 const STATUS: u8 = 85;
 /// The machine as it is, to be read; the directory that it works in is written to.
-const POLICY: &str = "network = \"none\"\ndump = true\n[paths]\n\"/\" = \"read\"\n";
+const POLICY: &str =
+    "network = \"none\"\ndump = true\n[paths]\n\"/\" = \"read\"\n\"/tmp\" = \"temporary\"\n";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
