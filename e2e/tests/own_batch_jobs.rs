@@ -210,6 +210,17 @@ fn a_program_that_links_the_library_makes_its_checkpoint_when_its_slot_is_taken(
     assert!(step > 30, "{out}");
 }
 
+/// Hands it to Slurm; its number there.
+fn to_slurm(person: &Person, steps: usize) -> String {
+    let script = format!(
+        "#!/bin/sh\n#SBATCH --requeue --output=out --error=err\n\
+         exec {} --self-checkpointing ck -- ./count {steps} 7\n",
+        runner().display()
+    );
+    person.file("job.sh", &script);
+    said(person, "sbatch", &["--parsable", "job.sh"])
+}
+
 #[test]
 fn slurm_says_that_time_is_up_and_what_is_requeued_goes_on() {
     let test = "slurm_says_that_time_is_up_and_what_is_requeued_goes_on";
@@ -217,13 +228,7 @@ fn slurm_says_that_time_is_up_and_what_is_requeued_goes_on() {
         return;
     };
     compile(&person, COUNTS);
-    let script = format!(
-        "#!/bin/sh\n#SBATCH --requeue --output=out --error=err\n\
-         exec {} --self-checkpointing ck -- ./count 400 7\n",
-        runner().display()
-    );
-    person.file("job.sh", &script);
-    let job = said(&person, "sbatch", &["--parsable", "job.sh"]);
+    let job = to_slurm(&person, 400);
     until("it counts", || lines(&person, "trace") > 60);
     let before = lines(&person, "trace");
     // What `--signal=B:USR1@SECONDS` has Slurm do when so much is left.
@@ -244,6 +249,27 @@ fn slurm_says_that_time_is_up_and_what_is_requeued_goes_on() {
     until("it ends", || said(&person, "squeue", &["-h"]).is_empty());
     is_right(&person, "trace", 400);
     is_right(&person, "out", 400);
+}
+
+#[test]
+fn what_slurm_tells_to_end_makes_its_checkpoint_if_it_links_the_library() {
+    let test = "what_slurm_tells_to_end_makes_its_checkpoint_if_it_links_the_library";
+    if !has_program("cc") {
+        return skip(test, "cc");
+    }
+    let Some(person) = engines::user("slurm", test) else {
+        return;
+    };
+    compile(&person, LINKED);
+    let job = to_slurm(&person, 200);
+    until("it counts", || lines(&person, "trace") > 60);
+    said(&person, "scontrol", &["requeue", &job]);
+    until("it goes on", || read(&person, "out").contains("goes on at"));
+    until("it ends", || said(&person, "squeue", &["-h"]).is_empty());
+    is_right(&person, "trace", 200);
+    let out = read(&person, "out");
+    let step: usize = out.trim().rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(step > 60, "{out}");
 }
 
 /// As the engines run it, by hand.

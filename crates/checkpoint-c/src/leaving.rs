@@ -21,7 +21,8 @@ static LEAVES: AtomicBool = AtomicBool::new(false);
 /// From here on it is asked whether this folder says so. What was said to an earlier start is over.
 pub fn begin(folder: &Path) {
     end();
-    let _ = std::fs::remove_file(folder.join(LEAVE.to_string_lossy().as_ref())); // mostly there is none
+    // Mostly there is none; a directory of that name stays, and is meant to.
+    let _ = std::fs::remove_file(folder.join(LEAVE.to_string_lossy().as_ref()));
     let opened = File::options()
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_DIRECTORY)

@@ -227,11 +227,10 @@ impl Own<'_> {
 
     fn say_leave(&mut self) {
         let grace_ms = GRACE_MS;
-        if self.vacates {
-            return self.say(&AttemptCommand::Vacate { grace_ms });
-        }
-        self.place.ask_for_checkpoint();
-        self.say(&AttemptCommand::Cancel { grace_ms });
+        self.say(&match self.vacates {
+            true => AttemptCommand::Vacate { grace_ms },
+            false => AttemptCommand::Cancel { grace_ms },
+        });
     }
 
     /// There is, or will be when it has left, what a later start goes on from.
@@ -350,7 +349,8 @@ impl Place {
                 cause,
             }),
         };
-        made(&folder.join(LIBRARY))?;
+        // Whoever tells a program that links the library to end, Slurm among them, has it make a checkpoint first (spec/checkpoint, K38).
+        made(&folder.join(LIBRARY).join(&*LEAVE.to_string_lossy()))?;
         Ok(Place { directory, folder })
     }
 
@@ -400,14 +400,6 @@ impl Place {
             environment,
             wanted_on: None,
         })
-    }
-
-    /// A program that links the library makes one before it ends (spec/checkpoint, K38). One that has no folder yet makes none.
-    fn ask_for_checkpoint(&self) {
-        let leave = self.folder.join(LIBRARY).join(&*LEAVE.to_string_lossy());
-        if let Err(error) = std::fs::write(leave, "") {
-            complain(&format!("no checkpoint can be asked for: {error}"));
-        }
     }
 
     /// There is a checkpoint, or a dump.
