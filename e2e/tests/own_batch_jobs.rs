@@ -35,8 +35,11 @@ int main(int words, char **word) {
 /// The same with the library, which makes no checkpoint by itself in less than an hour.
 const LINKED: &str = r#"
 #include "kumiko_ckpt.h"
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 int main(int words, char **word) {
     struct timespec pause_20_ms = {0, 20000000};
     long i = 1;
@@ -50,6 +53,14 @@ int main(int words, char **word) {
         return 2;
     if (resumed)
         printf("goes on at %ld\n", i);
+    /* Another process makes no checkpoints, and ends as ever. */
+    pid_t child = fork();
+    if (!child)
+        for (;;)
+            pause();
+    kill(child, SIGTERM);
+    if (waitpid(child, 0, 0) != child)
+        return 3;
     for (; i <= atoi(word[1]); i++) {
         kumiko_ckpt_point();
         nanosleep(&pause_20_ms, 0);

@@ -16,6 +16,8 @@ const ENDED_BY_SIGNAL: c_int = 128 + libc::SIGTERM;
 
 /// Its folder's descriptor; or none.
 static FOLDER: AtomicI32 = AtomicI32::new(NONE);
+/// The process that makes checkpoints: what it forks has its handler, and makes none.
+static PROCESS: AtomicI32 = AtomicI32::new(NONE);
 static LEAVES: AtomicBool = AtomicBool::new(false);
 
 /// From here on it is asked whether this folder says so. What was said to an earlier start is over.
@@ -29,6 +31,8 @@ pub fn begin(folder: &Path) {
         .open(folder);
     if let Ok(opened) = opened {
         FOLDER.store(opened.into_raw_fd(), SeqCst);
+        // SAFETY: it cannot fail.
+        PROCESS.store(unsafe { libc::getpid() }, SeqCst);
         listen();
     }
 }
@@ -79,7 +83,8 @@ extern "C" fn told(_signal: c_int) {
     unsafe {
         let errno = *libc::__errno_location();
         let folder = FOLDER.load(SeqCst);
-        if folder != NONE && libc::faccessat(folder, leave.as_ptr(), libc::F_OK, 0) == 0 {
+        let is_it = folder != NONE && PROCESS.load(SeqCst) == libc::getpid();
+        if is_it && libc::faccessat(folder, leave.as_ptr(), libc::F_OK, 0) == 0 {
             LEAVES.store(true, SeqCst);
         } else {
             libc::signal(libc::SIGTERM, libc::SIG_DFL);
