@@ -209,15 +209,18 @@ fn a_function_that_cannot_be_a_routine_is_refused_by_its_argument() {
         ("def f(x): pass", "f, x: it has no annotation"),
         ("def f(*x: int): pass", "f, x: a routine takes as many"),
         ("def f(x: list): pass", "f, x: no routine takes list"),
-        ("def f() -> str: pass", "f, result: no routine returns str"),
+        (
+            "def f() -> bytes: pass",
+            "f, result: no routine returns bytes",
+        ),
         ("def f(IN: int): pass", "the signature of a routine"),
         (
             "from typing import Callable\ndef f(g: Callable): pass",
             "f, g: what the function takes has to be said",
         ),
         (
-            "from typing import Callable\ndef f(g: Callable[[kumiko.Array[str, \"n\"]], int]): pass",
-            "f, g: a function of the caller's takes numbers, arrays and texts, and gives numbers and arrays",
+            "from typing import Callable\ndef f(g: Callable[[kumiko.Array[__import__(\"pathlib\").Path, \"n\"]], int]): pass",
+            "f, g: a function of the caller's takes numbers, arrays, texts and files, and gives",
         ),
         (
             "def f() -> kumiko.Out[__import__(\"pathlib\").Path]: pass",

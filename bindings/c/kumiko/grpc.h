@@ -5,13 +5,17 @@
  * session (of which grpc_wait_all and grpc_wait_any wait for all there are), and anything with the same argument stack.
  *
  * Arguments of a call are as the routine's IDL says: scalars by value (complex ones by address), texts as char *, arrays by the
- * address of the whole array; NULL for an array without elements; files by their names as char *. What goes in may be changed
+ * address of the whole array; NULL for an array without elements; files by their names as char *; of arrays of texts or files an array of those. What goes in may be changed
  * when a call returns, also one that is not waited for, which copies it; but for files, which are left alone until the session is waited
  * for. What comes back is written only when all of it is here.
  *
  * A callback is a function that takes the address of every argument, of scalars too (of a text its char *), and gives back nothing: for
  * step(IN int n, IN double x[n], OUT double y[n]) it is void step(int *n, double *x, double *y). It is called on another thread, one call
- * at a time, while the session runs, and may not wait for that. */
+ * at a time, while the session runs, and may not wait for that. Files are names of its own, arrays of texts and files arrays of char *; what it
+ * puts there is read when it returns, and stays its own.
+ *
+ * Each text of an array that came back is memory of its own, to be given to free(), NULL for none; the caller's own texts, of INOUT too, stay
+ * the caller's. */
 #ifndef KUMIKO_GRPC_H
 #define KUMIKO_GRPC_H
 

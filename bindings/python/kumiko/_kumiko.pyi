@@ -9,7 +9,8 @@ VERSION: str
 class Piece:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-_Outputs = list[tuple[str, bool, Piece]]
+_Texts = list[bytes | None | "_Texts"]
+_Outputs = list[tuple[str, bool, Piece | _Texts]]
 
 class Progress:
     def __init__(self) -> None: ...

@@ -14,7 +14,17 @@ def _tuple_of(names):
     return collections.namedtuple("Result", names, rename=True)
 
 
+def text(piece):
+    """One text, or lists of them; None for none."""
+    if isinstance(piece, list):
+        return [text(part) for part in piece]
+    return None if piece is None else piece.decode("utf-8", "surrogateescape")
+
+
 def value(is_one, piece):
+    if isinstance(piece, list):
+        texts = text(piece)
+        return texts[0] if is_one else texts
     if numpy is not None:
         array = numpy.asarray(piece)
         return array[0] if is_one else array

@@ -46,13 +46,12 @@ class _Shape:
 
 class _Arrays(type):
     def __getitem__(cls, words):
-        if cls._mode != IN and isinstance(words, type) and issubclass(words, os.PathLike):
-            return typing.Annotated[words, _Shape(cls._mode, ())]
+        dtype, *sizes = words if isinstance(words, tuple) else (words,)
+        is_path = isinstance(dtype, type) and issubclass(dtype, os.PathLike)
+        if (is_path and (sizes or cls._mode != IN)) or (dtype is str and sizes):
+            return typing.Annotated[dtype, _Shape(cls._mode, tuple(str(size) for size in sizes))]
         if numpy is None:
             raise TypeError("arrays need numpy, which this Python does not have")
-        dtype, *sizes = words if isinstance(words, tuple) else (words,)
-        if dtype is str and sizes and cls._mode == IN:
-            return typing.Annotated[str, _Shape(IN, tuple(str(size) for size in sizes))]
         if not sizes:
             raise TypeError(f'{cls.__name__}[{dtype!r}] has no sizes: write {cls.__name__}["float64", "n"]')
         return typing.Annotated[numpy.dtype(dtype).type, _Shape(cls._mode, tuple(str(size) for size in sizes))]
@@ -61,27 +60,27 @@ class _Arrays(type):
 class Array(metaclass=_Arrays):
     """An array, `Array["float64", "n", "n"]`: what goes in, and what a function returns. A size is a number, a name, or an expression
     of names; the same name is the same size everywhere. A name that no argument has is told by the arrays. `Array[str, "n"]` is a list of
-    texts, some of which may be None; it goes in alone."""
+    texts, some of which may be None, `Array[pathlib.Path, "n"]` a list of files."""
 
     _mode = IN
 
 
 class InOut(metaclass=_Arrays):
-    """An array that goes in, is changed in its place, and comes back; or a file, `InOut[pathlib.Path]`."""
+    """An array that goes in, is changed in its place, and comes back; or a file, `InOut[pathlib.Path]`; or a list of texts or of files."""
 
     _mode = INOUT
 
 
 class Out(metaclass=_Arrays):
     """An array of zeros that the function fills in its place, and that comes back: no copy of it is made. Or a file that it writes,
-    `Out[pathlib.Path]`; of one that it does not, nothing comes back."""
+    `Out[pathlib.Path]`; of one that it does not, nothing comes back. Or a list, `Out[str, "n"]` of None at first, or of files."""
 
     _mode = OUT
 
 
 class Formal:
     """One argument or one part of a result. `role`: told (by an array, so the function does not take it), taken or returned; `kind`:
-    number, array, text, texts, file or callback, which has formals of its own; `dtype`: numpy's name; `plain`: Python's own number."""
+    number, array, text, texts, file, files or callback, which has formals of its own; `dtype`: numpy's name; `plain`: Python's own number."""
 
     def __init__(self, role, name, mode, kind, dtype=None, sizes=(), plain=False, formals=()):
         self.role, self.name, self.mode, self.kind = role, name, mode, kind
@@ -90,8 +89,9 @@ class Formal:
     def idl(self):
         if self.kind in ("text", "file"):
             return f"{self.mode} {'string' if self.kind == 'text' else 'filename'} {self.name}"
-        if self.kind == "texts":
-            return f"{self.mode} string {self.name}" + "".join(f"[{size}]" for size in self.sizes)
+        if self.kind in ("texts", "files"):
+            word = "string" if self.kind == "texts" else "filename"
+            return f"{self.mode} {word} {self.name}" + "".join(f"[{size}]" for size in self.sizes)
         if self.kind == "callback":
             return f"{self.name}({', '.join(formal.idl() for formal in self.formals)})"
         return f"{self.mode} {_WORDS[self.dtype]} {self.name}" + "".join(f"[{size}]" for size in self.sizes)
@@ -173,8 +173,8 @@ def _callback(what, name, hint):
     returns = [_formal(what, "returned", part, one) for part, one in _returned(back)]
     formals = _with_told(what, parameters, returns)
     for formal in formals:
-        if formal.kind not in ("number", "array", "text"):
-            raise TypeError(f"{what}: a function of the caller's takes numbers, arrays and texts, and gives numbers and arrays")
+        if formal.kind not in ("number", "array", "text", "texts") and (formal.kind != "file" or formal.mode != IN):
+            raise TypeError(f"{what}: a function of the caller's takes numbers, arrays, texts and files, and gives numbers, arrays and texts")
         if not all(size.isdigit() or _NAME.fullmatch(size) for size in formal.sizes):
             raise TypeError(f"{what}: sizes of what goes to a function of the caller's, or comes back, are numbers and names")
     return Formal("taken", name, IN, "callback", formals=formals)
@@ -219,12 +219,15 @@ def _formal(what, role, name, hint):
         return Formal(role, name, OUT, "array", dtype, ("1",))
     if dtype in _WORDS:
         return Formal(role, name, IN, "number", dtype, plain=plain)
-    if element is str and not returned and shape is not None:
-        return Formal(role, name, IN, "texts", sizes=shape.sizes)
-    if element is str and not returned:
-        return Formal(role, name, IN, "text")
+    if element is str and shape is not None:
+        if returned and shape.mode != IN:
+            raise TypeError(f"{what}: what is returned is an Array")
+        return Formal(role, name, OUT if returned else shape.mode, "texts", sizes=shape.sizes)
+    if element is str:
+        return Formal(role, name, OUT, "texts", sizes=("1",)) if returned else Formal(role, name, IN, "text")
     if isinstance(element, type) and issubclass(element, os.PathLike) and not returned:
-        return Formal(role, name, shape.mode if shape else IN, "file")
+        kind = "files" if shape and shape.sizes else "file"
+        return Formal(role, name, shape.mode if shape else IN, kind, sizes=shape.sizes if shape else ())
     shown = element.__name__ if isinstance(element, type) else element
     raise TypeError(f"{what}: no routine {'returns' if returned else 'takes'} {shown}")
 

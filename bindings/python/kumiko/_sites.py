@@ -130,7 +130,7 @@ def _documentation(native):
     lines = [native.documentation or "", ""]
     for name, is_in, is_out, element, sizes, told, is_one in native.parameters:
         way = {(True, False): "in", (False, True): "out", (True, True): "in and out"}.get((is_in, is_out))
-        if element in ("function", "file name"):
+        if element == "function" or (element == "file name" and not sizes):
             lines.append(f"{name}: {element}")
             continue
         if way is None:

@@ -196,7 +196,7 @@ pub unsafe extern "C" fn grpc_handle_attr_get_np(
         }
         let now = library.attributes(number).unwrap_or_default();
         let text = |text: Option<String>| match text {
-            Some(text) => Ok(memory::text_of(&text)),
+            Some(text) => Ok(memory::text_of(text)),
             None => Ok(std::ptr::null_mut()),
         };
         let got = match name {

@@ -1,8 +1,13 @@
 //! Functions of the caller's that a routine has do some of its work: each is called on a thread of its own, with the address of every
 //! argument. The caller promises what grpc.h says: a function takes what the IDL says, and stays until the session is waited for.
 
-use kumiko_idl::{Placed, Plan, Signature};
-use kumiko_rpc_client::{Question, Stages};
+use bytes::Bytes;
+use kumiko_idl::{Array, HEAD_BYTES, Placed, Plan, Signature, pack_texts};
+use kumiko_rpc_client::{Answer, Question, Scratch, Stages, pack, pick, place_back, unpack};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -37,12 +42,12 @@ impl Functions {
                     (_, Err(error)) => Err(error.to_string()),
                     (Some(address), Ok((_, plan))) => {
                         // SAFETY: the caller's promise (grpc.h): at this address is a function of what the IDL says.
-                        Ok(unsafe { call(address, &plan, &question.data) })
+                        unsafe { call(address, &plan, &question) }
                     }
                 };
                 stages.answered(begun.elapsed());
                 // Nobody waits for it any more if the call was cancelled.
-                let _ = question.reply.send(said.map(Into::into));
+                let _ = question.reply.send(said);
             };
             // It has sent its answer, or the function has ended the program.
             let _ = tokio::task::spawn_blocking(answer).await;
@@ -83,45 +88,185 @@ impl Aligned {
         }
     }
 
+    /// What travels of an array, among zeros; nothing, if nothing travels.
+    fn put(&mut self, array: &Array, moved: &[u8]) {
+        let mut whole = self.bytes(array.memory_bytes().unwrap_or(0));
+        if unpack(array, moved, &mut whole).is_some() {
+            *self = Aligned::of(&whole);
+        }
+    }
+
     fn bytes(&self, length: u64) -> Vec<u8> {
         let bytes = self.0.iter().flat_map(|word| word.to_ne_bytes());
         bytes.take(usize::try_from(length).unwrap_or(0)).collect()
     }
 }
 
-/// # Safety
-/// A function lies at the address that takes, by address, what the plan says.
-unsafe fn call(address: usize, plan: &Plan, data: &[u8]) -> Vec<u8> {
-    let mut given = Aligned::of(data);
-    let mut taken = Aligned::new(plan.out_bytes);
-    let mut with = Vec::with_capacity(plan.places.len());
-    for (number, place) in plan.places.iter().enumerate() {
-        with.push(match place {
+/// What a function is given for one formal, by its address.
+enum With {
+    Nothing,
+    /// Of an array all of it, of which what travelled has its place.
+    Array(Array, Aligned),
+    /// Addresses of texts and names of files, what lies there, and the names.
+    Many(
+        Vec<*mut u8>,
+        #[expect(dead_code, reason = "holds the memory")] Vec<CString>,
+        Vec<PathBuf>,
+    ),
+}
+
+impl With {
+    fn new(
+        question: &Question,
+        number: usize,
+        place: &Placed,
+        scratch: Option<&Scratch>,
+    ) -> io::Result<With> {
+        let names = match scratch {
+            Some(scratch) => scratch.give(question, number, place)?,
+            None => Vec::new(),
+        };
+        let end = |text: &[u8]| CString::new(text).unwrap_or_default();
+        let texts: Vec<Option<CString>> = match place {
             Placed::Array {
-                given: from,
-                taken: Some(to),
+                array,
+                memory_bytes,
+                given,
                 ..
-            } if to.bytes > 0 => {
-                let place = taken.at(to.at);
-                if let Some(from) = from {
-                    let from = given.at(from.at);
-                    let bytes = usize::try_from(to.bytes).unwrap_or(0);
-                    if !from.is_null() && !place.is_null() {
-                        // SAFETY: both are as long as the plan says, by which both were made; they are two allocations.
-                        unsafe { std::ptr::copy_nonoverlapping(from, place, bytes) };
-                    }
-                }
-                place
+            } => {
+                let mut memory = Aligned::new(*memory_bytes);
+                let given = given.and_then(|span| question.part(span));
+                memory.put(array, given.unwrap_or_default());
+                return Ok(With::Array(array.clone(), memory));
             }
-            Placed::Array {
-                given: Some(from), ..
-            } if from.bytes > 0 => given.at(from.at),
-            Placed::Text { at: Some(from) } => given.at(from.at),
-            Placed::Scalar => given.at((number * kumiko_idl::HEAD_BYTES) as u64),
-            _ => std::ptr::null_mut(),
-        });
+            Placed::Text { at: Some(span) } => vec![question.text(*span).map(end)],
+            Placed::File { .. } | Placed::Many { .. } if !names.is_empty() => {
+                let names = names.iter();
+                names
+                    .map(|name| Some(end(name.as_os_str().as_bytes())))
+                    .collect()
+            }
+            Placed::Many { array, given, .. } => {
+                let packed = given.and_then(|span| question.part(span));
+                let texts = packed.and_then(|packed| place.texts(packed));
+                let texts = texts.map(|texts| texts.into_iter().map(|text| text.map(end)));
+                let none = || (0..array.moved).map(|_| None).collect();
+                texts.map_or_else(none, Iterator::collect)
+            }
+            _ => return Ok(With::Nothing),
+        };
+        let address = |text: &Option<CString>| {
+            let text = text
+                .as_ref()
+                .map(|text| text.as_ptr().cast::<u8>().cast_mut());
+            text.unwrap_or(std::ptr::null_mut())
+        };
+        let moved: Vec<*mut u8> = texts.iter().map(address).collect();
+        let all = match place {
+            Placed::Many { array, .. } => {
+                let mut all =
+                    vec![std::ptr::null_mut(); usize::try_from(array.elements).unwrap_or(0)];
+                place_back(array, moved, &mut all);
+                all
+            }
+            _ => moved,
+        };
+        Ok(With::Many(
+            all,
+            texts.into_iter().flatten().collect(),
+            names,
+        ))
     }
+
+    fn address(&mut self, place: &Placed) -> *mut u8 {
+        match (self, place) {
+            (With::Array(_, memory), _) => memory.at(0),
+            (With::Many(all, ..), Placed::Many { .. }) if !all.is_empty() => {
+                all.as_mut_ptr().cast()
+            }
+            (With::Many(all, ..), Placed::Text { .. } | Placed::File { .. }) => {
+                all.first().copied().unwrap_or(std::ptr::null_mut())
+            }
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    /// What of it comes back.
+    ///
+    /// # Safety
+    /// Where addresses of texts come back, a text that ends with a zero lies at each that is not NULL.
+    unsafe fn back(&self, place: &Placed, answer: &mut Answer) -> io::Result<()> {
+        let put = match (self, place) {
+            (
+                With::Array(array, memory),
+                Placed::Array {
+                    taken: Some(span), ..
+                },
+            ) => {
+                let packed = pack(array, &memory.bytes(array.memory_bytes().unwrap_or(0)));
+                packed.and_then(|packed| answer.array(*span, &packed))
+            }
+            (
+                With::Many(_, _, names),
+                Placed::File {
+                    taken: Some(head), ..
+                }
+                | Placed::Many {
+                    taken: Some(head), ..
+                },
+            ) if place.files_count() > 0 => answer.add(*head, &Scratch::take(place, names)?),
+            (
+                With::Many(all, ..),
+                Placed::Many {
+                    array,
+                    taken: Some(head),
+                    ..
+                },
+            ) => {
+                let text = |address: &*mut u8| {
+                    // SAFETY: the caller's promise.
+                    let text =
+                        (!address.is_null()).then(|| unsafe { CStr::from_ptr(address.cast()) });
+                    text.map(|text| text.to_bytes().to_vec())
+                };
+                let picked = pick(array, all).unwrap_or_default();
+                let texts: Vec<Option<Vec<u8>>> = picked.iter().map(text).collect();
+                pack_texts(&texts).and_then(|packed| answer.add(*head, &packed))
+            }
+            _ => Some(()),
+        };
+        put.ok_or_else(|| io::Error::other("what comes back has another length"))
+    }
+}
+
+/// # Safety
+/// A function lies at the address that takes, by address, what the plan says, and leaves good addresses where texts come back.
+unsafe fn call(address: usize, plan: &Plan, question: &Question) -> Result<Bytes, String> {
+    let told = |error: io::Error| error.to_string();
+    let scratch = Scratch::of(plan).map_err(told)?;
+    let mut heads = Aligned::of(
+        question
+            .data
+            .get(..plan.places.len() * HEAD_BYTES)
+            .unwrap_or_default(),
+    );
+    let places = plan.places.iter().enumerate();
+    let given: io::Result<Vec<With>> = places
+        .map(|(number, place)| With::new(question, number, place, scratch.as_ref()))
+        .collect();
+    let mut given = given.map_err(told)?;
+    let with: Vec<*mut u8> = (plan.places.iter().zip(&mut given).enumerate())
+        .map(|(number, (place, with))| match place {
+            Placed::Scalar => heads.at((number * HEAD_BYTES) as u64),
+            _ => with.address(place),
+        })
+        .collect();
     // SAFETY: the caller's promise; the addresses are of what the plan says, and stay for as long as the function runs.
     unsafe { kumiko_gridrpc_answer(address, with.as_ptr(), with.len()) };
-    taken.bytes(plan.out_bytes)
+    let mut answer = Answer::new(plan);
+    for (place, with) in plan.places.iter().zip(&given) {
+        // SAFETY: the caller's promise.
+        unsafe { with.back(place, &mut answer) }.map_err(told)?;
+    }
+    answer.done()
 }

@@ -19,7 +19,7 @@ pub fn copy_of<T: Copy>(value: &T) -> *mut c_void {
 }
 
 /// A text with its zero; NULL: there is no memory, or it has a zero within.
-pub fn text_of(text: &str) -> *mut c_void {
+pub fn text_of(text: impl Into<Vec<u8>>) -> *mut c_void {
     let Ok(text) = CString::new(text) else {
         return std::ptr::null_mut();
     };

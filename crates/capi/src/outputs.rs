@@ -6,12 +6,15 @@ use crate::aside::{ASIDE_LEAST_BYTES, Aside};
 use crate::codes::{Failed, RPC_REFUSED};
 use crate::functions::Functions;
 use crate::loans::{LENT_LEAST_BYTES, Loan, Loans};
+use crate::memory::text_of;
 use bytes::Bytes;
 use kumiko_idl::{
-    Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Run, Signature, Span, Value,
+    Array, ElementType, Formal, HEAD_BYTES, Parameter, Placed, Plan, Run, Signature, Span, Value,
 };
-use kumiko_rpc_client::{Argument, Arguments, Place, RpcError, pack, pick, plan, unpack};
-use std::ffi::{CStr, OsStr, c_char};
+use kumiko_rpc_client::{
+    Argument, Arguments, Carried, Place, RpcError, pack, pick, place_back, plan, texts, unpack,
+};
+use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -116,6 +119,13 @@ impl Output {
     }
 }
 
+/// Where an array of texts goes: its formal's number, and the caller's array of addresses.
+struct Addresses {
+    number: usize,
+    address: *mut *mut c_void,
+    array: Array,
+}
+
 /// What takes an array while it comes.
 enum Received {
     There(Arc<Loan>),
@@ -127,6 +137,8 @@ pub struct Outputs {
     /// What has no place: side by side.
     packed: Vec<Output>,
     aside: Vec<Arc<Aside>>,
+    texts: Vec<Addresses>,
+    plan: Plan,
 }
 
 // SAFETY: the addresses are the caller's arrays, which it leaves alone until it has waited for the session (grpc.h); only the
@@ -180,16 +192,33 @@ pub unsafe fn take(
     let mut outputs = Outputs {
         packed: Vec::new(),
         aside: Vec::new(),
+        texts: Vec::new(),
+        plan: sizes.clone(),
     };
     for (number, place) in sizes.places.iter().enumerate() {
-        if let (Placed::Texts { array, .. }, Some(slot), Some(argument)) =
+        if let (Placed::Many { array, taken, .. }, Some(slot), Some(argument)) =
             (place, slots.get(number), given.get_mut(number))
         {
-            // SAFETY: an array is passed by its address, and has as many as its sizes, which the caller gives, say.
-            *argument = unsafe { texts(array, *slot) }.ok_or_else(|| {
-                let name = signature.formals.get(number).map_or("", Formal::name);
-                wrong(&format!("{name} is NULL, and has elements"))
-            })?;
+            let Some(Formal::Parameter(one)) = signature.formals.get(number) else {
+                continue;
+            };
+            // SAFETY: arrays are passed by address, and were read so.
+            let address = unsafe { slot.address };
+            let travels = array.moved > 0 && (one.mode.is_in() || one.mode.is_out());
+            if address.is_null() && travels {
+                return Err(wrong(&format!("{} is NULL, and has elements", one.name)));
+            }
+            if travels {
+                // SAFETY: an array is passed by its address, and has as many as its sizes, which the caller gives, say.
+                *argument = unsafe { many(one, array, address) }.map_err(|error| wrong(&error))?;
+            }
+            if travels && taken.is_some() && one.element == ElementType::String {
+                outputs.texts.push(Addresses {
+                    number,
+                    address: address.cast(),
+                    array: array.clone(),
+                });
+            }
             continue;
         }
         let Placed::Array {
@@ -239,7 +268,7 @@ pub unsafe fn take(
     let mut arguments = Arguments::new(signature, &given).map_err(|error| wrong(&error))?;
     let mut places = Loans::default();
     if functions.is_empty() {
-        if !arguments.plan.has_files() {
+        if !arguments.plan.has_tail() {
             let nothing = Loans::default();
             let read = loans.as_deref().unwrap_or(&nothing);
             arguments = arguments.with_places(outputs.place(&mut places, read));
@@ -269,36 +298,51 @@ pub unsafe fn take(
 /// As [`take`].
 unsafe fn file(parameter: &Parameter, slot: Slot) -> Result<Argument, RpcError> {
     // SAFETY: of this kind.
-    let address = unsafe { slot.address }.cast::<c_char>();
+    let carried = unsafe { carried(parameter, slot.address.cast()) };
+    carried.map(Argument::File)
+}
+
+/// # Safety
+/// The address is NULL, or of a name that ends with a zero.
+unsafe fn carried(parameter: &Parameter, address: *const c_char) -> Result<Carried, RpcError> {
     let name = match address.is_null() {
         true => &[],
         // SAFETY: not NULL, so a text that ends with a zero.
         false => unsafe { CStr::from_ptr(address) }.to_bytes(),
     };
-    Argument::file(parameter.mode, Path::new(OsStr::from_bytes(name)))
+    Carried::new(parameter.mode, Path::new(OsStr::from_bytes(name)))
 }
 
-/// None: there is no array.
+/// Texts that go in, and files.
 ///
 /// # Safety
-/// As [`take`].
-unsafe fn texts(array: &Array, slot: Slot) -> Option<Argument> {
-    if array.moved == 0 {
-        return Some(Argument::Texts(Vec::new()));
+/// As [`take`]; not NULL.
+unsafe fn many(
+    parameter: &Parameter,
+    array: &Array,
+    address: *mut u8,
+) -> Result<Argument, RpcError> {
+    let is_file = parameter.element == ElementType::Filename;
+    if !is_file && !parameter.mode.is_in() {
+        return Ok(Argument::Nothing);
     }
-    // SAFETY: of this kind.
-    let address = unsafe { slot.address }.cast::<*const c_char>();
-    if address.is_null() {
-        return None;
-    }
+    let elements = usize::try_from(array.elements).unwrap_or(0);
     // SAFETY: the caller's array has so many; each is a text that ends with a zero, or NULL. Those that do not travel are not looked at.
-    let all = unsafe { std::slice::from_raw_parts(address, usize::try_from(array.elements).ok()?) };
-    let texts = pick(array, all)?.into_iter().map(|text| {
+    let all = unsafe { std::slice::from_raw_parts(address.cast::<*const c_char>(), elements) };
+    let picked = pick(array, all).unwrap_or_default();
+    if is_file {
+        // SAFETY: as above.
+        let files = picked
+            .into_iter()
+            .map(|name| unsafe { carried(parameter, name) });
+        return files.collect::<Result<_, _>>().map(Argument::Files);
+    }
+    let texts = picked.into_iter().map(|text| {
         // SAFETY: as above.
         let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
         text.map(|text| Bytes::copy_from_slice(text.to_bytes()))
     });
-    Some(Argument::Texts(texts.collect()))
+    Ok(Argument::Texts(texts.collect()))
 }
 
 /// # Safety
@@ -394,6 +438,27 @@ impl Outputs {
                 return false;
             }
         }
-        true
+        self.texts.is_empty() || self.put_texts(result).is_some()
+    }
+
+    /// Each in memory of its own, which is the caller's from then on.
+    fn put_texts(&self, result: &[u8]) -> Option<()> {
+        let all = texts(&self.plan, result)?;
+        for one in &self.texts {
+            let (_, texts) = all.iter().find(|(number, _)| *number == one.number)?;
+            let copies: Option<Vec<*mut c_void>> = texts
+                .iter()
+                .map(|text| match text {
+                    None => Some(std::ptr::null_mut()),
+                    Some(text) => Some(text_of(*text)).filter(|copy| !copy.is_null()),
+                })
+                .collect();
+            let elements = usize::try_from(one.array.elements).ok()?;
+            // SAFETY: the caller's array has so many addresses by the sizes that it gave, and is left alone by all others until the
+            // session is waited for.
+            let all = unsafe { std::slice::from_raw_parts_mut(one.address, elements) };
+            place_back(&one.array, copies?, all)?;
+        }
+        Some(())
     }
 }

@@ -221,7 +221,7 @@ fn no_way_to_go_on_gives_a_job_more_of_a_processor() {
     if !possible("no_way_to_go_on_gives_a_job_more_of_a_processor") {
         return;
     }
-    // Four seconds each, of which 0.2 are its share.
+    // Four seconds each on a processor or two, of which 0.2 are its share.
     let cases = [
         // A launcher, which is not stopped, lets go on what it launched.
         "$SIG{CONT} = sub {}; @all = map { fork or burn() } 1, 2; \
@@ -238,13 +238,13 @@ fn no_way_to_go_on_gives_a_job_more_of_a_processor() {
         );
         for sandbox in [sandbox, sandbox_without_groups] {
             let output = sandbox(&["cpu=5%"], &script).output().unwrap();
-            // On a busy machine one that cannot be held is ended.
+            // On a busy machine whom we spare lets it go on for longer between two looks, up to as many as end it.
             if String::from_utf8_lossy(&output.stderr).contains(GOES_ON) {
                 continue;
             }
             let said = String::from_utf8_lossy(&output.stdout);
             let seconds: f64 = said.parse().unwrap_or(f64::MAX);
-            assert!((0.02..1.0).contains(&seconds), "{case}: {output:?}");
+            assert!((0.02..2.0).contains(&seconds), "{case}: {output:?}");
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::evaluate::Value;
 use crate::layout::{Array, Layout, Limits, SizeError, SizeProblem};
-use crate::signature::{ElementType, Formal, Parameter, Signature};
+use crate::packed::{NO_TEXT, file_spans, unpack_texts};
+use crate::signature::{CALLBACK_MOST, ElementType, Formal, Parameter, Signature};
 use crate::syntax::Mode;
 
 /// What each formal has at the beginning of the arguments: the value of a scalar, the length of a text, or zeros (I41).
@@ -13,8 +14,6 @@ pub type Head = [u8; HEAD_BYTES];
 pub const HEAD_BYTES: usize = 16;
 /// Data of an array or a text begin at a multiple of this: a line of the processor's cache, so of every element.
 pub const ALIGN_BYTES: u64 = 64;
-/// The length of a text that is not there (NULL).
-const NO_TEXT: u64 = u64::MAX;
 
 /// Where everything stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +43,15 @@ pub enum Place {
         /// And back; None: not OUT.
         taken: Option<Span>,
     },
-    /// An array of texts, which goes in.
-    Texts {
+    /// An array of texts or of files, by its element.
+    Many {
         array: Array,
         /// Of their addresses, in the routine's memory.
         memory_bytes: u64,
-        /// Their lengths and bytes ([`pack_texts`]).
-        given: Span,
+        /// Their lengths and bytes ([`crate::pack_texts`]); None: not IN.
+        given: Option<Span>,
+        /// Where the result tells how many bytes come back of all of them, which have the same form; None: not OUT.
+        taken: Option<u64>,
     },
     File {
         /// Its content; None: not IN.
@@ -73,12 +74,8 @@ pub struct Span {
 pub enum PlanError {
     #[error(transparent)]
     Size(#[from] SizeError),
-    #[error("{routine}, {parameter}: {what} are not built yet")]
-    NotBuilt {
-        routine: String,
-        parameter: String,
-        what: &'static str,
-    },
+    #[error("{routine}, {callback}: a callback has at most {CALLBACK_MOST} parameters")]
+    LongCallback { routine: String, callback: String },
     #[error("{routine} takes {takes} arguments, the heads of {given} are there")]
     Heads {
         routine: String,
@@ -89,10 +86,10 @@ pub enum PlanError {
     Rest { routine: String, parameter: String },
 }
 
-/// What a result tells of its files is not what it holds: who made it is at fault.
+/// What a result tells of its files and texts is not what it holds: who made it is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the result of {bytes} bytes does not hold the files that it tells of")]
-pub struct BadFiles {
+#[error("the result of {bytes} bytes does not hold the files and texts that it tells of")]
+pub struct BadTail {
     pub bytes: u64,
 }
 
@@ -112,28 +109,16 @@ impl Signature {
     /// What can be registered can be called: refuses what [`Signature::plan`] would.
     ///
     /// # Errors
-    /// The parameter of a kind that is not built yet.
+    /// A callback of more parameters than one can have.
     pub fn callable(&self) -> Result<(), PlanError> {
-        self.formals.iter().try_for_each(|formal| {
-            let what = match formal {
-                Formal::Callback(callback) => callback.not_built(),
-                Formal::Parameter(one) if one.is_scalar() => None,
-                Formal::Parameter(one) => match one.element {
-                    ElementType::Filename => Some("arrays of files"),
-                    ElementType::String if one.mode != Mode::In => {
-                        Some("arrays of texts that are not IN")
-                    }
-                    _ => None,
-                },
-            };
-            match what {
-                None => Ok(()),
-                Some(what) => Err(PlanError::NotBuilt {
+        self.formals.iter().try_for_each(|formal| match formal {
+            Formal::Callback(one) if one.parameters.len() > CALLBACK_MOST => {
+                Err(PlanError::LongCallback {
                     routine: self.name.clone(),
-                    parameter: formal.name().to_owned(),
-                    what,
-                }),
+                    callback: one.name.clone(),
+                })
             }
+            _ => Ok(()),
         })
     }
 
@@ -163,7 +148,7 @@ impl Signature {
     /// Where the arguments of one call stand. Allocates nothing by what the heads say.
     ///
     /// # Errors
-    /// The first argument that has no size, too big a one, or is of a kind that is not built.
+    /// The first argument that has no size, or too big a one.
     pub fn plan(&self, heads: &[Head], limits: Limits) -> Result<Plan, PlanError> {
         self.callable()?;
         if heads.len() != self.formals.len() {
@@ -226,23 +211,34 @@ impl Signature {
                 places.push(Place::Callback);
                 continue;
             };
+            // Of what has its own length: what goes in, and where the result tells it.
+            let mut own = |bytes: u64| -> Result<(Option<Span>, Option<u64>), PlanError> {
+                let given = match parameter.mode.is_in() {
+                    true => Some(given.take(bytes, limits).ok_or_else(too_big)?),
+                    false => None,
+                };
+                let taken = match parameter.mode.is_out() {
+                    true => {
+                        let head = taken.take(HEAD_BYTES as u64, limits);
+                        Some(head.ok_or_else(too_big)?.at)
+                    }
+                    false => None,
+                };
+                Ok((given, taken))
+            };
             places.push(match array {
                 None if parameter.element == ElementType::Filename => {
-                    let given = match parameter.mode.is_in() {
-                        true => {
-                            let bytes = file_bytes(head);
-                            Some(given.take(bytes, limits).ok_or_else(too_big)?)
-                        }
-                        false => None,
-                    };
-                    let taken = match parameter.mode.is_out() {
-                        true => {
-                            let head = taken.take(HEAD_BYTES as u64, limits);
-                            Some(head.ok_or_else(too_big)?.at)
-                        }
-                        false => None,
-                    };
+                    let (given, taken) = own(own_bytes(head))?;
                     Place::File { given, taken }
+                }
+                Some(array) if parameter.element.bytes().is_none() => {
+                    let (given, taken) = own(own_bytes(head))?;
+                    Place::Many {
+                        array: array.clone(),
+                        memory_bytes: array.memory_bytes().ok_or_else(too_big)?,
+                        given,
+                        taken,
+                    }
                 }
                 None if parameter.element == ElementType::String => Place::Text {
                     at: match text_bytes(head) {
@@ -254,11 +250,6 @@ impl Signature {
                     },
                 },
                 None => Place::Scalar,
-                Some(array) if parameter.element == ElementType::String => Place::Texts {
-                    array: array.clone(),
-                    memory_bytes: array.memory_bytes().ok_or_else(too_big)?,
-                    given: given.take(file_bytes(head), limits).ok_or_else(too_big)?,
-                },
                 Some(array) => {
                     let moved = array.moved_bytes().ok_or_else(too_big)?;
                     let span = |end: &mut End, travels: bool| match travels {
@@ -284,38 +275,75 @@ impl Signature {
 }
 
 impl Plan {
-    /// Some of the result's bytes are of files: how many, the result itself tells.
-    pub fn has_files(&self) -> bool {
-        let file = |place: &Place| matches!(place, Place::File { taken: Some(_), .. });
-        self.places.iter().any(file)
+    /// Some of the result's bytes are of files or of an array's texts: how many, the result itself tells.
+    pub fn has_tail(&self) -> bool {
+        self.places.iter().any(|place| place.tail().is_some())
     }
 
-    /// Where each file lies in a result of `bytes`, of which `fixed` is the beginning; by numbers of formals.
+    /// Where what each file, or array of files or texts, has of a result of `bytes` lies, of which `fixed` is the beginning; by numbers of
+    /// formals, in their order.
     ///
     /// # Errors
     /// The result is not whole, or was made wrong.
-    pub fn files(&self, fixed: &[u8], bytes: u64) -> Result<Vec<(usize, Span)>, BadFiles> {
-        let bad = BadFiles { bytes };
+    pub fn tail(&self, fixed: &[u8], bytes: u64) -> Result<Vec<(usize, Span)>, BadTail> {
+        let bad = BadTail { bytes };
         let mut end = End(self.out_bytes);
-        let mut files = Vec::new();
+        let mut spans = Vec::new();
         for (number, place) in self.places.iter().enumerate() {
-            let Place::File {
-                taken: Some(at), ..
-            } = place
-            else {
+            let Some(at) = place.tail() else {
                 continue;
             };
-            let at = usize::try_from(*at).map_err(|_| bad)?;
+            let at = usize::try_from(at).map_err(|_| bad)?;
             let head = fixed
                 .get(at..)
                 .and_then(|rest| rest.first_chunk::<HEAD_BYTES>());
-            let [length @ .., _, _, _, _, _, _, _, _] = head.ok_or(bad)?;
-            let span = end.take(u64::from_le_bytes(*length), Limits::WIDEST);
-            files.push((number, span.ok_or(bad)?));
+            let span = end.take(own_bytes(head.ok_or(bad)?), Limits::WIDEST);
+            spans.push((number, span.ok_or(bad)?));
         }
         match end.0 == bytes {
-            true => Ok(files),
+            true => Ok(spans),
             false => Err(bad),
+        }
+    }
+}
+
+impl Place {
+    /// Where a result tells how much of it stands behind the rest.
+    fn tail(&self) -> Option<u64> {
+        match self {
+            Place::File { taken, .. } | Place::Many { taken, .. } => *taken,
+            _ => None,
+        }
+    }
+
+    /// Of an array of texts those that were packed so; None: whoever made this is at fault, or it is no such array.
+    pub fn texts<'a>(&self, packed: &'a [u8]) -> Option<Vec<Option<&'a [u8]>>> {
+        match self {
+            Place::Many { array, .. } if array.element == ElementType::String => {
+                unpack_texts(array.moved, packed)
+            }
+            _ => None,
+        }
+    }
+
+    /// How many files it has that travel.
+    pub fn files_count(&self) -> u64 {
+        match self {
+            Place::File { .. } => 1,
+            Place::Many { array, .. } if array.element == ElementType::Filename => array.moved,
+            _ => 0,
+        }
+    }
+
+    /// Of a file or an array of files where each lies within `bytes` that begin with `packed`; None: whoever made this is at fault, or it is
+    /// no such thing.
+    pub fn files(&self, packed: &[u8], bytes: u64) -> Option<Vec<Span>> {
+        match self {
+            Place::File { .. } => Some(vec![Span { at: 0, bytes }]),
+            Place::Many { array, .. } if array.element == ElementType::Filename => {
+                file_spans(array.moved, packed, bytes)
+            }
+            _ => None,
         }
     }
 }
@@ -371,12 +399,12 @@ fn text_bytes(head: &Head) -> Option<u64> {
     }
 }
 
-fn file_bytes(head: &Head) -> u64 {
+fn own_bytes(head: &Head) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *head;
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The head of a file of so many bytes.
+/// The head of a file of so many bytes, and of an array of files or texts that are so many when they are packed.
 pub fn file_head(bytes: u64) -> Head {
     text_head(Some(bytes))
 }
@@ -388,25 +416,6 @@ pub fn text_head(bytes: Option<u64>) -> Head {
         *to = from;
     }
     head
-}
-
-/// An array of texts as it travels (spec/idl I42), and its head is [`file_head`] of so many bytes. None: a text has a zero byte.
-pub fn pack_texts<T: AsRef<[u8]>>(texts: &[Option<T>]) -> Option<Vec<u8>> {
-    let mut packed = Vec::new();
-    for text in texts {
-        let length = text
-            .as_ref()
-            .map_or(NO_TEXT, |text| text.as_ref().len() as u64);
-        packed.extend(length.to_le_bytes());
-    }
-    for text in texts.iter().flatten() {
-        if text.as_ref().contains(&0) {
-            return None;
-        }
-        packed.extend(text.as_ref());
-        packed.push(0);
-    }
-    Some(packed)
 }
 
 /// The head of a scalar; None: the value does not fit, or the type is no number of one part.

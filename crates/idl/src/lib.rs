@@ -10,6 +10,7 @@ mod image;
 mod layout;
 mod lex;
 pub mod npy;
+mod packed;
 mod parse;
 mod parse_expr;
 mod print;
@@ -21,10 +22,11 @@ pub use check::{Checked, check};
 pub use error::{IdlError, Problem};
 pub use evaluate::{Fault, Value};
 pub use image::{
-    ALIGN_BYTES, BadFiles, HEAD_BYTES, Head, Place as Placed, Plan, PlanError, Span, file_head,
-    number_head, pack_texts, text_head,
+    ALIGN_BYTES, BadTail, HEAD_BYTES, Head, Place as Placed, Plan, PlanError, Span, file_head,
+    number_head, text_head,
 };
 pub use layout::{Array, Layout, Limits, Run, Section, SizeError, SizeProblem};
+pub use packed::{lengths_bytes, pack_lengths, pack_texts};
 pub use parse::{MAX_DIMENSIONS, MAX_IDL_BYTES, MAX_NAME_BYTES, MAX_PARAMETERS, parse};
 pub use parse_expr::{MAX_DEPTH, MAX_EXPRESSION_NODES, parse_expr};
 pub use signature::{

@@ -49,7 +49,7 @@ impl Parameter {
 
     /// Its head is zeros (I41).
     pub(crate) fn has_no_head(&self) -> bool {
-        !self.mode.is_in() || !(self.is_scalar() || self.element == Text)
+        !self.mode.is_in() || !(self.is_scalar() || self.element.bytes().is_none())
     }
 }
 
@@ -62,24 +62,6 @@ pub struct Callback {
 
 /// Most parameters of a callback, as in Ninf-G.
 pub const CALLBACK_MOST: usize = 32;
-
-impl Callback {
-    /// What of it is not built.
-    pub(crate) fn not_built(&self) -> Option<&'static str> {
-        let texts = |one: &Parameter| one.element == Text && !one.is_scalar();
-        let section = |one: &Parameter| one.dims.iter().any(|dim| dim.range.is_some());
-        if self.parameters.len() > CALLBACK_MOST {
-            return Some("callbacks of more than 32 parameters");
-        }
-        self.parameters.iter().find_map(|one| match one {
-            one if one.element == Filename => Some("files of callbacks"),
-            one if texts(one) => Some("arrays of texts of callbacks"),
-            one if section(one) => Some("sections of callbacks"),
-            one if one.mode == Mode::Work => Some("WORK arrays of callbacks"),
-            _ => None,
-        })
-    }
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dimension {

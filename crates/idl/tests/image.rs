@@ -3,7 +3,7 @@
 
 use kumiko_idl::{
     ElementType, Head, Limits, Placed, Signature, Span, Value, check, file_head, number_head,
-    pack_texts, parse, text_head,
+    pack_lengths, pack_texts, parse, text_head,
 };
 
 fn signature(formals: &str) -> Signature {
@@ -30,7 +30,7 @@ fn told(formals: &str, heads: &[Head]) -> Result<Told, String> {
         Placed::Text { at } => (span(at), None),
         Placed::Array { given, taken, .. } => (span(given), span(taken)),
         Placed::File { given, taken } => (span(given), taken.map(|at| (at, 16))),
-        Placed::Texts { given, .. } => (Some((given.at, given.bytes)), None),
+        Placed::Many { given, taken, .. } => (span(given), taken.map(|at| (at, 16))),
         Placed::Callback => (None, None),
     });
     Ok((places.collect(), plan.in_bytes, plan.out_bytes))
@@ -83,6 +83,22 @@ fn heads_come_first_and_data_begin_at_multiples_of_64_in_the_order_of_the_formal
             0,
         ),
     );
+    // So is one of files; what comes back of either, the result tells in a head.
+    check(
+        "IN int n, INOUT string a[n], IN filename f[n:1], OUT filename g[2], WORK string w[n]",
+        &[int(2), file_head(30), file_head(8), NOTHING, NOTHING],
+        (
+            vec![
+                (None, None),
+                (Some((128, 30)), Some((0, 16))),
+                (Some((192, 8)), None),
+                (None, Some((64, 16))),
+                (None, None),
+            ],
+            200,
+            80,
+        ),
+    );
     // What comes back of a file is known by its routine alone: the result tells it in a head.
     check(
         "OUT int c[1], IN filename a, OUT filename b, INOUT filename d, f(IN int n)",
@@ -111,7 +127,7 @@ fn heads_come_first_and_data_begin_at_multiples_of_64_in_the_order_of_the_formal
 fn files_stand_behind_the_result_as_it_tells_and_nothing_else_is_there() {
     let signature = signature("OUT filename a, OUT filename b");
     let plan = signature.plan(&[NOTHING, NOTHING], Limits::WIDEST).unwrap();
-    assert_eq!((plan.out_bytes, plan.has_files()), (80, true));
+    assert_eq!((plan.out_bytes, plan.has_tail()), (80, true));
     let fixed = |a: u64, b: u64| {
         let mut bytes = vec![0; 80];
         bytes[..8].copy_from_slice(&a.to_le_bytes());
@@ -120,7 +136,7 @@ fn files_stand_behind_the_result_as_it_tells_and_nothing_else_is_there() {
     };
     let span = |at, bytes| Span { at, bytes };
     assert_eq!(
-        plan.files(&fixed(5, 0), 192).unwrap(),
+        plan.tail(&fixed(5, 0), 192).unwrap(),
         [(0, span(128, 5)), (1, span(192, 0))]
     );
     for (fixed, bytes) in [
@@ -130,7 +146,7 @@ fn files_stand_behind_the_result_as_it_tells_and_nothing_else_is_there() {
         (fixed(1 << 47, 0), 128 + (1 << 47)),
         (vec![0; 71], 128),
     ] {
-        assert!(plan.files(&fixed, bytes).is_err(), "{bytes}");
+        assert!(plan.tail(&fixed, bytes).is_err(), "{bytes}");
     }
 }
 
@@ -175,16 +191,6 @@ fn what_cannot_be_is_said_before_anything_is_allocated() {
         &[int(1), int(1)],
         "a: bytes of its head",
     );
-    check(
-        "f(IN int n, IN string s[n])",
-        &[NOTHING],
-        "arrays of texts of callbacks are not built yet",
-    );
-    check(
-        "f(IN int n, INOUT int x[n:1])",
-        &[NOTHING],
-        "sections of callbacks are not built yet",
-    );
     check("f(IN int n)", &[int(1)], "f: bytes of its head");
     check("OUT filename f", &[int(1)], "f: bytes of its head");
     check(
@@ -193,14 +199,19 @@ fn what_cannot_be_is_said_before_anything_is_allocated() {
         "f: it takes more than",
     );
     check(
-        "IN int n, IN filename f[n]",
-        &[int(1), NOTHING],
-        "arrays of files are not built yet",
-    );
-    check(
         "IN int n, OUT string a[n]",
-        &[int(1), NOTHING],
-        "arrays of texts that are not IN are not built yet",
+        &[int(1), int(1)],
+        "a: bytes of its head",
+    );
+    let parameters = vec!["IN int"; 33];
+    let parameters = parameters
+        .iter()
+        .enumerate()
+        .map(|(at, one)| format!("{one} p{at}"));
+    check(
+        &format!("g({})", parameters.collect::<Vec<_>>().join(", ")),
+        &[NOTHING],
+        "f, g: a callback has at most 32 parameters",
     );
     check(
         "IN int n, IN string a[n]",
@@ -220,6 +231,44 @@ fn texts_stand_one_behind_the_other_after_their_lengths() {
     assert_eq!(pack_texts(&texts).unwrap(), expected);
     assert_eq!(pack_texts::<&str>(&[]).unwrap(), [0; 0]);
     assert!(pack_texts(&[Some("a\0")]).is_none());
+}
+
+#[test]
+fn what_is_not_as_it_was_packed_is_refused() {
+    let signature = signature("OUT string a[2], OUT filename f[2]");
+    let plan = signature.plan(&[NOTHING, NOTHING], Limits::WIDEST).unwrap();
+    let [texts, files] = plan.places.as_slice() else {
+        panic!("{plan:?}");
+    };
+    let all = [Some("ab"), None];
+    let packed = pack_texts(&all).unwrap();
+    let came = texts.texts(&packed).unwrap();
+    assert_eq!(came, [Some(&b"ab"[..]), None]);
+    assert_eq!(files.texts(&packed), None);
+    let wrong = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut packed = packed.clone();
+        change(&mut packed);
+        assert_eq!(texts.texts(&packed), None, "{packed:?}");
+    };
+    wrong(&|packed| packed.truncate(15));
+    wrong(&|packed| packed.truncate(18));
+    wrong(&|packed| packed.push(0));
+    wrong(&|packed| packed[0] = 3);
+    wrong(&|packed| packed[0] = 1);
+    wrong(&|packed| packed[17] = 0);
+    wrong(&|packed| packed[8] = 0xfe);
+    let span = |at, bytes| Span { at, bytes };
+    let lengths = pack_lengths([5, 0]);
+    assert_eq!(
+        files.files(&lengths, 21),
+        Some(vec![span(16, 5), span(21, 0)])
+    );
+    for bytes in [0, 16, 20, 22] {
+        assert_eq!(files.files(&lengths, bytes), None, "{bytes}");
+    }
+    assert_eq!(files.files(&lengths[..15], 21), None);
+    assert_eq!(files.files(&pack_lengths([u64::MAX, 22]), 21), None);
+    assert_eq!(texts.files(&lengths, 21), None);
 }
 
 #[test]

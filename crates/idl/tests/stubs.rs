@@ -36,29 +36,3 @@ fn programs_have_the_text_that_stands_beside_their_idl() {
     }
     assert!(seen >= 3);
 }
-
-#[test]
-fn a_routine_with_what_is_not_built_has_no_program_and_is_named() {
-    for (formals, body, expected) in [
-        (
-            "IN int n, cb(IN filename k)",
-            "{ }",
-            "f, cb: files of callbacks are not built yet",
-        ),
-        (
-            "INOUT filename x[3]",
-            "{ }",
-            "f, x: arrays of files are not built yet",
-        ),
-        (
-            "IN string x[3]",
-            "Calls \"Fortran\" f(x);",
-            "f, x: arrays of texts for Fortran are not built yet",
-        ),
-    ] {
-        let idl = parse(&format!("Module m; Define f({formals}) {body}")).unwrap();
-        let routines = check(&idl).unwrap().routines;
-        let error = stubs(&idl, &routines).unwrap_err();
-        assert_eq!(error.to_string(), expected);
-    }
-}

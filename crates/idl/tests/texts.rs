@@ -22,7 +22,6 @@ impl Harness {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("harness");
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let runtime = here.join("src/stub/runtime.c");
         let compiled = Command::new("cc")
             .args([
                 "-g",
@@ -30,7 +29,8 @@ impl Harness {
                 "-fsanitize=address,undefined",
                 "-fno-sanitize-recover=all",
             ])
-            .arg(format!("-DRUNTIME=\"{}\"", runtime.display()))
+            .arg("-I")
+            .arg(here.join("src/stub"))
             .arg("-o")
             .arg(&program)
             .arg(here.join("tests/texts/harness.c"))

@@ -3,9 +3,10 @@
 use crate::bind::{Values, parameter, wrong};
 use crate::buffers::{Held, name};
 use crate::errors;
+use crate::nested::Nested;
 use bytes::Bytes;
 use kumiko_idl::{ElementType, HEAD_BYTES, Head, Parameter, Placed, Signature, Value};
-use kumiko_rpc_client::{Argument, Arguments, Told, pack, pick, plan};
+use kumiko_rpc_client::{Argument, Arguments, Carried, Told, pack, pick, plan};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use std::path::PathBuf;
@@ -14,7 +15,39 @@ use std::path::PathBuf;
 pub struct Taken {
     pub arguments: Arguments,
     pub heads: Vec<Head>,
-    pub wholes: Vec<Option<Bytes>>,
+    pub wholes: Vec<Whole>,
+}
+
+/// What an array was before the call.
+#[derive(Clone, Debug, Default)]
+pub enum Whole {
+    #[default]
+    Unknown,
+    Array(Bytes),
+    Texts(Vec<Option<Bytes>>),
+}
+
+/// An array of texts, or of names of files.
+enum List {
+    Texts(Nested<Option<Bytes>>),
+    Files(Nested<PathBuf>),
+}
+
+impl List {
+    fn get(parameter: &Parameter, value: &Bound<'_, PyAny>) -> Result<List, String> {
+        let dimensions = parameter.dims.len();
+        match parameter.element {
+            ElementType::String => Nested::get(value, dimensions, "texts", &text).map(List::Texts),
+            _ => Nested::get(value, dimensions, "files", &path).map(List::Files),
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        match self {
+            List::Texts(texts) => &texts.shape,
+            List::Files(files) => &files.shape,
+        }
+    }
 }
 
 /// `copy`: what is given may change before the call is over.
@@ -25,7 +58,7 @@ pub fn take(
     values: &Values<'_>,
     copy: bool,
 ) -> PyResult<Taken> {
-    let mut lists: Vec<Option<Texts>> = Vec::with_capacity(values.len());
+    let mut lists: Vec<Option<List>> = Vec::with_capacity(values.len());
     let mut held: Vec<Option<Held>> = Vec::with_capacity(values.len());
     let mut given: Vec<Argument> = Vec::with_capacity(values.len());
     for (formal, value) in signature.formals.iter().zip(values) {
@@ -35,11 +68,8 @@ pub fn take(
                 return Err(wrong(py, signature, formal.name(), what));
             }
             (Some(one), Some(value)) if one.is_scalar() && one.element == ElementType::Filename => {
-                let path: PathBuf = value.extract().map_err(|_| {
-                    let what = format!("{} is given, and it takes a path", value.get_type());
-                    wrong(py, signature, &one.name, what)
-                })?;
-                let file = Argument::file(one.mode, &path);
+                let path = path(value).map_err(|what| wrong(py, signature, &one.name, what))?;
+                let file = Carried::new(one.mode, &path).map(Argument::File);
                 (file.map_err(|error| errors::rpc(py, &error))?, None)
             }
             (Some(one), Some(value)) if one.is_scalar() => {
@@ -47,7 +77,7 @@ pub fn take(
                 let argument = argument.map_err(|what| wrong(py, signature, &one.name, what))?;
                 (argument, None)
             }
-            (Some(one), Some(_)) if one.element == ElementType::String => (Argument::Nothing, None),
+            (Some(one), Some(_)) if one.element.bytes().is_none() => (Argument::Nothing, None),
             (Some(one), Some(value)) => {
                 let array = Held::get(value).map_err(|_| {
                     let kind = value.get_type();
@@ -62,9 +92,9 @@ pub fn take(
             _ => (Argument::Nothing, None),
         };
         let list = match (parameter(formal), value) {
-            (Some(one), Some(value)) if one.element == ElementType::String && !one.is_scalar() => {
-                let texts = Texts::get(value, one.dims.len());
-                Some(texts.map_err(|what| wrong(py, signature, &one.name, what))?)
+            (Some(one), Some(value)) if one.element.bytes().is_none() && !one.is_scalar() => {
+                let list = List::get(one, value);
+                Some(list.map_err(|what| wrong(py, signature, &one.name, what))?)
             }
             _ => None,
         };
@@ -79,7 +109,7 @@ pub fn take(
         let array = held.get(one.array).and_then(Option::as_ref);
         let shape = array.map(|array| array.shape()).or_else(|| {
             let list = lists.get(one.array).and_then(Option::as_ref);
-            list.map(|texts| &texts.shape[..])
+            list.map(List::shape)
         });
         let size = shape.and_then(|shape| shape.get(one.dimension));
         if let (Some(size), Some(argument)) = (size, given.get_mut(one.scalar)) {
@@ -95,24 +125,40 @@ pub fn take(
         }
     }
     let sizes = plan(signature, &given).map_err(|error| errors::rpc(py, &error))?;
-    for (((one, place), list), argument) in
-        (formals().zip(&sizes.places).zip(lists)).zip(&mut given)
-    {
-        let (Placed::Texts { array, .. }, Some(texts), Some(one)) = (place, list, one) else {
+    let mut wholes = vec![Whole::Unknown; values.len()];
+    for (index, ((one, place), list)) in formals().zip(&sizes.places).zip(lists).enumerate() {
+        let (Placed::Many { array, .. }, Some(list), Some(one)) = (place, list, one) else {
             continue;
         };
-        let sizes = array.sections.iter().map(|section| section.size);
-        if !sizes
-            .clone()
-            .eq(texts.shape.iter().map(|size| *size as u64))
+        let sizes: Vec<u64> = array.sections.iter().map(|section| section.size).collect();
+        let shape = list.shape();
+        if !shape
+            .iter()
+            .map(|size| *size as u64)
+            .eq(sizes.iter().copied())
         {
-            let sizes: Vec<u64> = sizes.collect();
-            let what = format!("its shape is {:?}, and it takes {sizes:?}", texts.shape);
+            let what = format!("its shape is {shape:?}, and it takes {sizes:?}");
             return Err(wrong(py, signature, &one.name, what));
         }
-        *argument = Argument::Texts(pick(array, &texts.all).unwrap_or_default());
+        let argument = match list {
+            List::Texts(texts) => {
+                let picked = pick(array, &texts.all).unwrap_or_default();
+                if let Some(whole) = wholes.get_mut(index) {
+                    *whole = Whole::Texts(texts.all);
+                }
+                Argument::Texts(picked)
+            }
+            List::Files(files) => {
+                let names = pick(array, &files.all).unwrap_or_default();
+                let files = names.iter().map(|name| Carried::new(one.mode, name));
+                let files: Result<Vec<Carried>, _> = files.collect();
+                Argument::Files(files.map_err(|error| errors::rpc(py, &error))?)
+            }
+        };
+        if let Some(place) = given.get_mut(index) {
+            *place = argument;
+        }
     }
-    let mut wholes = vec![None; values.len()];
     for (index, ((one, place), array)) in formals().zip(&sizes.places).zip(held).enumerate() {
         let (Placed::Array { array: of, .. }, Some(array), Some(one)) = (place, array, one) else {
             continue;
@@ -126,7 +172,7 @@ pub fn take(
             (true, true) => Bytes::copy_from_slice(array.bytes()),
             (false, _) => {
                 if let (true, Some(place)) = (one.mode.is_out(), wholes.get_mut(index)) {
-                    *place = Some(Bytes::copy_from_slice(array.bytes()));
+                    *place = Whole::Array(Bytes::copy_from_slice(array.bytes()));
                 }
                 pack(of, array.bytes()).unwrap_or_default()
             }
@@ -185,57 +231,28 @@ fn scalar(parameter: &Parameter, value: &Bound<'_, PyAny>) -> Result<Argument, S
     }
 }
 
-/// Lists of texts, or of such lists.
-struct Texts {
-    shape: Vec<usize>,
-    all: Vec<Option<Bytes>>,
+fn path(value: &Bound<'_, PyAny>) -> Result<PathBuf, String> {
+    let path = value.extract();
+    path.map_err(|_| format!("{} is given, and it takes a path", value.get_type()))
 }
 
-impl Texts {
-    fn get(value: &Bound<'_, PyAny>, dimensions: usize) -> Result<Texts, String> {
-        let mut texts = Texts {
-            shape: vec![0; dimensions],
-            all: Vec::new(),
-        };
-        texts.add(value, 0)?;
-        Ok(texts)
-    }
-
-    fn add(&mut self, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), String> {
-        let Some(size) = self.shape.get_mut(depth) else {
-            self.all.push(text(value)?);
-            return Ok(());
-        };
-        let is_text = value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>();
-        let length = value.len().ok().filter(|_| !is_text);
-        let length = length.ok_or_else(|| {
-            let kind = value.get_type();
-            format!("{kind} is given, and it takes a list of texts")
-        })?;
-        // Of lists beside each other the first one says how long they are.
-        if !self.all.is_empty() && *size != length {
-            return Err("its lists have different lengths".to_owned());
-        }
-        *size = length;
-        let parts = value.try_iter().map_err(|error| error.to_string())?;
-        for part in parts {
-            self.add(&part.map_err(|error| error.to_string())?, depth + 1)?;
-        }
-        Ok(())
-    }
-}
-
-fn text(value: &Bound<'_, PyAny>) -> Result<Option<Bytes>, String> {
+pub fn text(value: &Bound<'_, PyAny>) -> Result<Option<Bytes>, String> {
     if value.is_none() {
         return Ok(None);
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(Some(Bytes::copy_from_slice(bytes.as_bytes())));
     }
-    let text = value.cast::<PyString>().ok().map(|text| text.to_string());
-    let text = text.ok_or_else(|| {
+    let text = value.cast::<PyString>().map_err(|_| {
         let kind = value.get_type();
         format!("{kind} is given, and it takes str, bytes or None")
     })?;
-    Ok(Some(Bytes::from(text.into_bytes())))
+    if let Ok(text) = text.to_str() {
+        return Ok(Some(Bytes::copy_from_slice(text.as_bytes())));
+    }
+    // As a text that came back, and was not UTF-8, is known here.
+    let bytes = text.call_method1("encode", ("utf-8", "surrogateescape"));
+    let bytes: Result<Vec<u8>, PyErr> = bytes.and_then(|bytes| bytes.extract());
+    let bytes = bytes.map_err(|error| error.to_string())?;
+    Ok(Some(Bytes::from(bytes)))
 }

@@ -1,7 +1,7 @@
 //! Which of Python's arguments is for which parameter. Not here: whether it can be (`arguments`).
 
 use crate::errors;
-use kumiko_idl::{ElementType, Formal, Parameter, Signature};
+use kumiko_idl::{ElementType, Formal, Mode, Parameter, Signature};
 use kumiko_rpc_client::{RpcError, Told};
 use pyo3::PyErr;
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ pub fn parameter(formal: &Formal) -> Option<&Parameter> {
 pub fn is_given(formal: &Formal) -> bool {
     match formal {
         Formal::Parameter(one) => {
-            one.mode.is_in() || (one.is_scalar() && one.element == ElementType::Filename)
+            one.mode.is_in() || (one.mode != Mode::Work && one.element == ElementType::Filename)
         }
         Formal::Callback(_) => true,
     }

@@ -1,20 +1,23 @@
 //! One call from its number to what comes back. Not here: what goes in (`arguments`), futures (bindings/python).
 
+use crate::arguments::Whole;
 use crate::bind::parameter;
 use crate::errors;
+use crate::nested::lists;
 use crate::pieces::{Memory, Piece};
 use crate::place::Place;
 use bytes::Bytes;
 use kumiko_find::CallError;
 use kumiko_idl::{Array, Expr, Mode, Parameter, Placed, Plan, Signature};
-use kumiko_rpc_client::unpack;
+use kumiko_rpc_client::{place_back, texts, unpack};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What comes back: of each array its name, whether it is one number, and the array.
-pub type Outputs = Vec<(String, bool, Piece)>;
+/// What comes back: of each array its name, whether it is one element, and the array: a piece of memory, or lists of texts as bytes.
+pub type Outputs = Vec<(String, bool, Py<PyAny>)>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -26,7 +29,7 @@ pub struct Form {
     pub signature: Arc<Signature>,
     pub plan: Plan,
     /// Of INOUT arrays of which only a part travels, what they were.
-    pub wholes: Vec<Option<Bytes>>,
+    pub wholes: Vec<Whole>,
 }
 
 #[derive(Debug)]
@@ -144,6 +147,14 @@ pub fn finish(
             let outputs = outputs(form, result);
             let outputs =
                 outputs.ok_or_else(|| PyMemoryError::new_err("the result has no place"))?;
+            let outputs = outputs.into_iter().map(|(name, is_one, output)| {
+                let value = match output {
+                    Output::Array(piece) => piece.into_pyobject(py)?.into_any(),
+                    Output::Texts(all, shape) => lists(py, &all, &shape)?,
+                };
+                Ok((name, is_one, value.unbind()))
+            });
+            let outputs: Outputs = outputs.collect::<PyResult<_>>()?;
             place.acknowledge()?;
             Ok(outputs)
         }
@@ -156,61 +167,91 @@ pub fn finish(
     }
 }
 
-fn outputs(form: &Form, result: Bytes) -> Option<Outputs> {
+enum Output {
+    Array(Piece),
+    /// All of an array, and its shape.
+    Texts(Vec<Option<Bytes>>, Vec<u64>),
+}
+
+fn outputs(form: &Form, result: Bytes) -> Option<Vec<(String, bool, Output)>> {
+    let all = texts(&form.plan, &result)?;
+    let copies = |texts: &[Option<&[u8]>]| -> Vec<Option<Bytes>> {
+        let copy = |text: &Option<&[u8]>| text.map(Bytes::copy_from_slice);
+        texts.iter().map(copy).collect()
+    };
+    let mut came: BTreeMap<usize, Vec<Option<Bytes>>> = all
+        .iter()
+        .map(|(number, texts)| (*number, copies(texts)))
+        .collect();
+    drop(all);
     // Its only owner, so this copies nothing.
     let result = Vec::from(result);
-    let mut parts = Vec::new();
+    let mut around_it = BTreeMap::new();
+    for (index, place) in form.plan.places.iter().enumerate() {
+        if let Placed::Array {
+            array,
+            taken: Some(span),
+            ..
+        } = place
+        {
+            let at = usize::try_from(span.at).ok()?;
+            let end = at.checked_add(usize::try_from(span.bytes).ok()?)?;
+            if array.moved != array.elements {
+                let whole = around(array, result.get(at..end)?, form.wholes.get(index))?;
+                around_it.insert(index, Memory::new(whole));
+            }
+        }
+    }
+    let result = Memory::new(result);
+    let mut outputs = Vec::new();
     let formals = form.signature.formals.iter().map(parameter);
     for (index, (one, place)) in formals.zip(&form.plan.places).enumerate() {
-        let (
-            Some(one),
+        let Some(one) = one else { continue };
+        let sizes = |array: &Array| -> Vec<u64> {
+            array.sections.iter().map(|section| section.size).collect()
+        };
+        let output = match place {
             Placed::Array {
                 array,
                 taken: Some(span),
                 ..
-            },
-        ) = (one, place)
-        else {
-            continue;
-        };
-        let at = usize::try_from(span.at).ok()?;
-        let whole = match array.moved == array.elements {
-            true => None,
-            false => {
-                let end = at.checked_add(usize::try_from(span.bytes).ok()?)?;
-                let before = form.wholes.get(index).and_then(Option::as_ref);
-                Some(around(array, result.get(at..end)?, before)?)
+            } => {
+                let (memory, at) = match around_it.remove(&index) {
+                    Some(whole) => (whole, 0),
+                    None => (Arc::clone(&result), usize::try_from(span.at).ok()?),
+                };
+                Output::Array(Piece::new(memory, at, array.element, &sizes(array))?)
             }
+            Placed::Many { array, .. } => {
+                let Some(moved) = came.remove(&index) else {
+                    continue;
+                };
+                let mut all = match form.wholes.get(index) {
+                    Some(Whole::Texts(before)) => before.clone(),
+                    _ => vec![None; usize::try_from(array.elements).ok()?],
+                };
+                place_back(array, moved, &mut all)?;
+                Output::Texts(all, sizes(array))
+            }
+            _ => continue,
         };
-        parts.push((one, array, at, whole));
+        outputs.push((one.name.clone(), is_one(one), output));
     }
-    let result = Memory::new(result);
-    parts
-        .into_iter()
-        .map(|(one, array, at, whole)| {
-            let sizes: Vec<u64> = array.sections.iter().map(|section| section.size).collect();
-            let (memory, at) = match whole {
-                Some(whole) => (Memory::new(whole), 0),
-                None => (Arc::clone(&result), at),
-            };
-            let piece = Piece::new(memory, at, array.element, &sizes)?;
-            Some((one.name.clone(), is_one(one), piece))
-        })
-        .collect()
+    Some(outputs)
 }
 
 /// A whole array around the elements that travelled: what it was before, or zeros.
-fn around(array: &Array, moved: &[u8], before: Option<&Bytes>) -> Option<Vec<u8>> {
+fn around(array: &Array, moved: &[u8], before: Option<&Whole>) -> Option<Vec<u8>> {
     let length = usize::try_from(array.memory_bytes()?).ok()?;
     let mut whole = match before {
-        Some(bytes) => bytes.to_vec(),
-        None => vec![0; length],
+        Some(Whole::Array(bytes)) => bytes.to_vec(),
+        _ => vec![0; length],
     };
     unpack(array, moved, &mut whole)?;
     Some(whole)
 }
 
-/// `OUT double *x`: IDL's way to give one number back.
+/// `OUT double *x`: IDL's way to give one element back.
 pub fn is_one(parameter: &Parameter) -> bool {
     let one = |size: &Expr| matches!(size, Expr::Integer(1));
     parameter.mode == Mode::Out && matches!(parameter.dims.as_slice(), [dim] if one(&dim.size))

@@ -27,8 +27,8 @@ pub fn rpc(py: Python<'_>, error: &RpcError) -> PyErr {
         RpcError::Argument { parameter, .. } => Some(parameter.as_str()),
         RpcError::Arguments(plan) => match plan.as_ref() {
             kumiko_idl::PlanError::Size(size) => Some(size.parameter.as_str()),
-            kumiko_idl::PlanError::NotBuilt { parameter, .. }
-            | kumiko_idl::PlanError::Rest { parameter, .. } => Some(parameter.as_str()),
+            kumiko_idl::PlanError::LongCallback { callback, .. } => Some(callback.as_str()),
+            kumiko_idl::PlanError::Rest { parameter, .. } => Some(parameter.as_str()),
             kumiko_idl::PlanError::Heads { .. } => None,
         },
         _ => None,

@@ -3,11 +3,16 @@
 
 use crate::bind::Values;
 use crate::buffers::name;
+use crate::nested::lists;
 use crate::pieces::{Memory, Piece};
 use bytes::Bytes;
-use kumiko_idl::{Formal, HEAD_BYTES, Placed, Signature, Span};
-use kumiko_rpc_client::Question;
+use kumiko_idl::{
+    Array, ElementType, Formal, HEAD_BYTES, Mode, Placed, Signature, Span, pack_texts,
+};
+use kumiko_rpc_client::{Answer, Question, Scratch, pack, pick, place_back, unpack};
 use pyo3::prelude::*;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Those of one call, and what one of them raised.
@@ -48,21 +53,27 @@ impl<'a, 'py> Functions<'a, 'py> {
         let Some(Some(callable)) = self.values.get(question.formal) else {
             return Ok(Err("it was not given".to_owned()));
         };
+        let scratch = match Scratch::of(&plan) {
+            Ok(scratch) => scratch,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         let memory = Memory::new(question.data.to_vec());
         let (mut given, mut wanted) = (Vec::new(), Vec::new());
-        let mut spans: Vec<Span> = Vec::new();
+        let mut back = Vec::new();
         let formals = function.formals.iter().enumerate();
         for ((number, formal), place) in formals.zip(&plan.places) {
             let Formal::Parameter(one) = formal else {
                 continue;
             };
-            let piece = |at: u64, sizes: &[u64]| {
+            let piece = |memory: &Arc<Memory>, at: u64, sizes: &[u64]| {
                 let at = usize::try_from(at).ok()?;
-                Piece::new(Arc::clone(&memory), at, one.element, sizes)
+                Piece::new(Arc::clone(memory), at, one.element, sizes)
             };
+            let sizes =
+                |array: &Array| -> Vec<u64> { array.sections.iter().map(|one| one.size).collect() };
             match place {
                 Placed::Scalar => {
-                    let piece = piece((number * HEAD_BYTES) as u64, &[1]);
+                    let piece = piece(&memory, (number * HEAD_BYTES) as u64, &[1]);
                     given.push(("one", piece.into_pyobject(py)?.into_any()));
                 }
                 Placed::Text { at } => {
@@ -75,30 +86,129 @@ impl<'a, 'py> Functions<'a, 'py> {
                     taken,
                     ..
                 } => {
-                    let sizes: Vec<u64> = array.sections.iter().map(|one| one.size).collect();
+                    let sizes = sizes(array);
                     if let Some(from) = from {
-                        let piece = piece(from.at, &sizes);
+                        let piece = match array.moved == array.elements {
+                            true => piece(&memory, from.at, &sizes),
+                            false => {
+                                let whole = whole(array, question.part(*from).unwrap_or_default());
+                                piece(&Memory::new(whole), 0, &sizes)
+                            }
+                        };
                         given.push(("array", piece.into_pyobject(py)?.into_any()));
                     }
                     if let Some(span) = taken {
                         wanted.push((one.name.clone(), name(one.element), sizes));
-                        spans.push(*span);
+                        back.push(Back::Array(array, *span));
                     }
                 }
-                _ => {}
+                Placed::File { .. } | Placed::Many { .. }
+                    if one.element == ElementType::Filename =>
+                {
+                    let names = match &scratch {
+                        Some(scratch) => scratch.give(question, number, place),
+                        None => Ok(Vec::new()),
+                    };
+                    let names = match names {
+                        Ok(names) => names,
+                        Err(error) => return Ok(Err(error.to_string())),
+                    };
+                    let texts = names.iter();
+                    let texts = texts.map(|name| Some(name.as_os_str().as_bytes().to_vec()));
+                    let (texts, sizes) = match place {
+                        Placed::Many { array, .. } => {
+                            (whole_of(array, texts.collect()), sizes(array))
+                        }
+                        _ => (texts.collect(), Vec::new()),
+                    };
+                    if one.mode == Mode::Work {
+                        continue;
+                    }
+                    given.push(("paths", lists(py, &texts, &sizes)?));
+                    if let Placed::File {
+                        taken: Some(head), ..
+                    }
+                    | Placed::Many {
+                        taken: Some(head), ..
+                    } = place
+                    {
+                        back.push(Back::Files(place, names, *head));
+                    }
+                }
+                Placed::Many {
+                    array,
+                    given: from,
+                    taken,
+                    ..
+                } => {
+                    if let Some(from) = from {
+                        let packed = question.part(*from).unwrap_or_default();
+                        let texts = place.texts(packed).unwrap_or_default();
+                        let texts = texts.into_iter().map(|text| text.map(<[u8]>::to_vec));
+                        let all = whole_of(array, texts.collect());
+                        given.push(("texts", lists(py, &all, &sizes(array))?));
+                    }
+                    if let Some(head) = taken {
+                        wanted.push((one.name.clone(), "str", sizes(array)));
+                        back.push(Back::Texts(array, *head));
+                    }
+                }
+                Placed::File { .. } | Placed::Callback => {}
             }
         }
         let call = py.import("kumiko._functions")?.getattr("call")?;
-        let back: Vec<Vec<u8>> = call.call1((callable, given, wanted))?.extract()?;
-        let mut result = vec![0; usize::try_from(plan.out_bytes).unwrap_or(0)];
-        for (span, bytes) in spans.iter().zip(back) {
-            let at = usize::try_from(span.at).unwrap_or(usize::MAX);
-            let to = result.get_mut(at..at.saturating_add(bytes.len()));
-            match to.filter(|_| bytes.len() as u64 == span.bytes) {
-                Some(to) => to.copy_from_slice(&bytes),
-                None => return Ok(Err("what comes back has another length".to_owned())),
+        let returned: Vec<Bound<'py, PyAny>> = call.call1((callable, given, wanted))?.extract()?;
+        let mut returned = returned.into_iter();
+        let mut answer = Answer::new(&plan);
+        for one in back {
+            let put = match one {
+                Back::Array(array, span) => {
+                    let all: Vec<u8> = returned
+                        .next()
+                        .map_or(Ok(Vec::new()), |one| one.extract())?;
+                    pack(array, &all).and_then(|moved| answer.array(span, &moved))
+                }
+                Back::Texts(array, head) => {
+                    let all: Vec<Option<Vec<u8>>> = returned
+                        .next()
+                        .map_or(Ok(Vec::new()), |one| one.extract())?;
+                    let moved = pick(array, &all).and_then(|moved| pack_texts(&moved));
+                    moved.and_then(|packed| answer.add(head, &packed))
+                }
+                Back::Files(place, names, head) => match Scratch::take(place, &names) {
+                    Ok(packed) => answer.add(head, &packed),
+                    Err(error) => return Ok(Err(error.to_string())),
+                },
+            };
+            if put.is_none() {
+                return Ok(Err(
+                    "what comes back has another length, or a text has a zero byte".to_owned(),
+                ));
             }
         }
-        Ok(Ok(Bytes::from(result)))
+        Ok(answer.done())
     }
+}
+
+/// What comes back of one formal.
+enum Back<'a> {
+    Array(&'a Array, Span),
+    Texts(&'a Array, u64),
+    Files(&'a Placed, Vec<PathBuf>, u64),
+}
+
+/// An array with what travelled of it, among zeros.
+fn whole(array: &Array, moved: &[u8]) -> Vec<u8> {
+    let bytes = usize::try_from(array.memory_bytes().unwrap_or(0));
+    let mut whole = vec![0; bytes.unwrap_or(0)];
+    // What does not travel stays as it is; lengths were looked at (`Question::plan`).
+    unpack(array, moved, &mut whole);
+    whole
+}
+
+/// An array of texts or of files with those that travelled.
+fn whole_of(array: &Array, moved: Vec<Option<Vec<u8>>>) -> Vec<Option<Vec<u8>>> {
+    let mut all = vec![None; usize::try_from(array.elements).unwrap_or(0)];
+    place_back(array, moved, &mut all);
+    all
 }

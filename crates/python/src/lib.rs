@@ -10,6 +10,7 @@ mod call;
 mod errors;
 mod functions;
 mod links;
+mod nested;
 mod pieces;
 mod place;
 mod progress;

@@ -1,5 +1,6 @@
 //! A site as Python has it. Not here: its routines (`routine`).
 
+use crate::arguments::Whole;
 use crate::call::{Call, Completions, Form};
 use crate::errors;
 use crate::place::Place;
@@ -204,7 +205,7 @@ impl Site {
             .map_err(|error| errors::note(py, &error))?;
         let (signature, plan) = note.plan().map_err(|error| errors::rpc(py, &error))?;
         let form = Form {
-            wholes: vec![None; plan.places.len()],
+            wholes: vec![Whole::Unknown; plan.places.len()],
             signature: Arc::new(signature),
             plan,
         };

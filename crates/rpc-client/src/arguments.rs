@@ -7,7 +7,7 @@ use crate::staging::{Place, Target};
 use bytes::{Bytes, BytesMut};
 use kumiko_idl::{
     Array, ElementType, Formal, HEAD_BYTES, Head, Limits, Mode, Placed, Plan, Signature, Value,
-    file_head, number_head, pack_texts, text_head,
+    file_head, number_head, pack_lengths, pack_texts, text_head,
 };
 use std::fmt;
 use std::fs::File;
@@ -31,16 +31,39 @@ pub enum Argument {
     /// The elements that travel, side by side (see [`pack`]); as C has them in memory.
     Array(Bytes),
     /// The same in memory that is its owner's, who may take it back before the call is over.
-    Lent { bytes: u64, lender: Arc<dyn Lender> },
+    Lent {
+        bytes: u64,
+        lender: Arc<dyn Lender>,
+    },
     /// The same in a file.
     Stored(Content),
-    /// Where its content is, if it goes in, and where what comes back goes.
-    File {
-        from: Option<Content>,
-        to: Option<PathBuf>,
-    },
+    File(Carried),
+    /// Those that travel of an array of files.
+    Files(Vec<Carried>),
     /// OUT and WORK: there is nothing to send. Of a callback: the functions are given beside ([`Arguments::with_functions`]).
     Nothing,
+}
+
+/// A file: where its content is, if it goes in, and where what comes back goes.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    pub from: Option<Content>,
+    pub to: Option<PathBuf>,
+}
+
+impl Carried {
+    /// Of a `filename` of this mode: INOUT comes back to where it was.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn new(mode: Mode, path: &Path) -> Result<Carried, RpcError> {
+        let from = match mode.is_in() {
+            true => Some(Content::open(path)?),
+            false => None,
+        };
+        let to = mode.is_out().then(|| path.to_owned());
+        Ok(Carried { from, to })
+    }
 }
 
 /// Memory that is read while a call goes on.
@@ -111,21 +134,6 @@ impl Content {
     }
 }
 
-impl Argument {
-    /// Of a `filename` of this mode: INOUT comes back to where it was.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn file(mode: Mode, path: &Path) -> Result<Argument, RpcError> {
-        let from = match mode.is_in() {
-            true => Some(Content::open(path)?),
-            false => None,
-        };
-        let to = mode.is_out().then(|| path.to_owned());
-        Ok(Argument::File { from, to })
-    }
-}
-
 /// Bytes that travel.
 #[derive(Clone, Debug)]
 enum Source {
@@ -174,32 +182,42 @@ impl Arguments {
                 (Placed::Text { at: Some(span) }, Argument::Text(Some(text))) => {
                     pieces.push((span.at, Source::Memory(text.clone())));
                 }
-                (Placed::Texts { array, given, .. }, Argument::Texts(texts)) => {
-                    if texts.len() as u64 != array.moved {
-                        let what = format!(
-                            "{} texts are given, and by its sizes it has {}",
-                            texts.len(),
-                            array.moved
-                        );
-                        return Err(wrong(signature, formal, what));
+                // WORK.
+                (
+                    Placed::Many {
+                        given: None,
+                        taken: None,
+                        ..
+                    },
+                    _,
+                ) => {}
+                (Placed::Many { array, given, .. }, _) => {
+                    count(array, given.is_some(), argument)
+                        .map_err(|what| wrong(signature, formal, what))?;
+                    match (argument, given) {
+                        (Argument::Texts(texts), Some(span)) => {
+                            let packed = pack_texts(texts).unwrap_or_default();
+                            pieces.push((span.at, Source::Memory(packed.into())));
+                        }
+                        (Argument::Files(files), Some(span)) => {
+                            pieces.extend(packed_files(span.at, files));
+                        }
+                        _ => {}
                     }
-                    let packed = pack_texts(texts).unwrap_or_default();
-                    pieces.push((given.at, Source::Memory(packed.into())));
+                    if let (Argument::Files(files), Placed::Many { taken: Some(_), .. }) =
+                        (argument, place)
+                    {
+                        for file in files {
+                            targets.push((number, target(signature, formal, file)?));
+                        }
+                    }
                 }
-                (Placed::Texts { array, .. }, _) if array.moved > 0 => {
-                    return Err(wrong(signature, formal, "it takes texts".to_owned()));
-                }
-                (Placed::File { given, taken }, Argument::File { from, to }) => {
-                    if let (Some(span), Some(content)) = (given, from) {
+                (Placed::File { given, taken }, Argument::File(file)) => {
+                    if let (Some(span), Some(content)) = (given, &file.from) {
                         pieces.push((span.at, Source::File(content.clone())));
                     }
-                    match (taken, to) {
-                        (Some(_), Some(path)) => targets.push((number, path.clone())),
-                        (Some(_), None) => {
-                            let what = "where does the file that comes back go?".to_owned();
-                            return Err(wrong(signature, formal, what));
-                        }
-                        (None, _) => {}
+                    if taken.is_some() {
+                        targets.push((number, target(signature, formal, file)?));
                     }
                 }
                 (Placed::Array { given: None, .. }, _) => {}
@@ -379,11 +397,23 @@ pub fn heads(signature: &Signature, arguments: &[Argument]) -> Result<Vec<Head>,
         let is_text = parameter.element == ElementType::String;
         let is_file = parameter.element == ElementType::Filename;
         heads.push(match argument {
-            Argument::File { from, .. } if is_file => match (from, parameter.mode.is_in()) {
-                (Some(content), true) => file_head(content.bytes),
-                (None, false) => [0; HEAD_BYTES],
-                _ => return Err(wrong(signature, formal, "it takes a file".to_owned())),
-            },
+            Argument::File(file) if is_file && parameter.is_scalar() => {
+                match (&file.from, parameter.mode.is_in()) {
+                    (Some(content), true) => file_head(content.bytes),
+                    (None, false) => [0; HEAD_BYTES],
+                    _ => return Err(wrong(signature, formal, "it takes a file".to_owned())),
+                }
+            }
+            Argument::Files(files) if is_file && parameter.mode.is_in() => {
+                let bytes = |file: &Carried| file.from.as_ref().map(|content| 8 + content.bytes);
+                let bytes: Option<Vec<u64>> = files.iter().map(bytes).collect();
+                match bytes {
+                    Some(bytes) => {
+                        file_head(bytes.iter().fold(0, |all, one| all.saturating_add(*one)))
+                    }
+                    None => return Err(wrong(signature, formal, "it takes files".to_owned())),
+                }
+            }
             Argument::Head(head) if parameter.is_scalar() && !is_text && !is_file => *head,
             Argument::Number(value) if parameter.is_scalar() && !is_text && !is_file => {
                 number_head(parameter.element, *value).ok_or_else(|| {
@@ -398,7 +428,9 @@ pub fn heads(signature: &Signature, arguments: &[Argument]) -> Result<Vec<Head>,
                 }
                 text_head(text.as_ref().map(|text| text.len() as u64))
             }
-            Argument::Texts(texts) if is_text && !parameter.is_scalar() => {
+            Argument::Texts(texts)
+                if is_text && !parameter.is_scalar() && parameter.mode.is_in() =>
+            {
                 let bytes =
                     |text: &Option<Bytes>| 8 + text.as_ref().map_or(0, |text| text.len() + 1);
                 if texts.iter().flatten().any(|text| text.contains(&0)) {
@@ -421,6 +453,44 @@ pub fn heads(signature: &Signature, arguments: &[Argument]) -> Result<Vec<Head>,
     Ok(heads)
 }
 
+/// Of an array of texts or files as many are given as travel; of texts that only come back none are.
+fn count(array: &Array, goes_in: bool, argument: &Argument) -> Result<(), String> {
+    let is_file = array.element == ElementType::Filename;
+    let kind = if is_file { "files" } else { "texts" };
+    let count = match argument {
+        Argument::Texts(texts) if !is_file => texts.len() as u64,
+        Argument::Files(files) if is_file => files.len() as u64,
+        _ if array.moved == 0 || !(goes_in || is_file) => return Ok(()),
+        _ => return Err(format!("it takes {kind}")),
+    };
+    match count == array.moved {
+        true => Ok(()),
+        false => Err(format!(
+            "{count} {kind} are given, and by its sizes it has {}",
+            array.moved
+        )),
+    }
+}
+
+fn target(signature: &Signature, formal: &Formal, file: &Carried) -> Result<PathBuf, RpcError> {
+    let to = file.to.clone();
+    let what = "where does the file that comes back go?";
+    to.ok_or_else(|| wrong(signature, formal, what.to_owned()))
+}
+
+/// An array of files as it travels (spec/idl I42), from there on.
+fn packed_files(at: u64, files: &[Carried]) -> Vec<(u64, Source)> {
+    let contents = || files.iter().filter_map(|file| file.from.as_ref());
+    let lengths = pack_lengths(contents().map(|content| content.bytes));
+    let mut next = at + lengths.len() as u64;
+    let mut pieces = vec![(at, Source::Memory(lengths.into()))];
+    for content in contents() {
+        pieces.push((next, Source::File(content.clone())));
+        next += content.bytes;
+    }
+    pieces
+}
+
 fn wrong(signature: &Signature, formal: &Formal, what: String) -> RpcError {
     RpcError::Argument {
         routine: signature.name.clone(),
@@ -431,20 +501,42 @@ fn wrong(signature: &Signature, formal: &Formal, what: String) -> RpcError {
 
 /// Of all texts of an array, in the order of their addresses, those that travel; None: there are not so many.
 pub fn pick<T: Clone>(array: &Array, all: &[T]) -> Option<Vec<T>> {
+    if array.elements != all.len() as u64 {
+        return None;
+    }
+    let mut picked = Vec::new();
+    for run in addresses(array)? {
+        picked.extend_from_slice(all.get(run)?);
+    }
+    Some(picked)
+}
+
+/// Puts those that travelled among all of an array of texts or files; None: lengths do not fit.
+pub fn place_back<T>(array: &Array, moved: Vec<T>, all: &mut [T]) -> Option<()> {
+    if array.elements != all.len() as u64 || array.moved != moved.len() as u64 {
+        return None;
+    }
+    let mut moved = moved.into_iter();
+    for run in addresses(array)? {
+        for (to, from) in all.get_mut(run)?.iter_mut().zip(&mut moved) {
+            *to = from;
+        }
+    }
+    Some(())
+}
+
+/// The elements that travel, of an array whose elements have lengths of their own.
+fn addresses(array: &Array) -> Option<impl Iterator<Item = std::ops::Range<usize>> + use<>> {
     // Their addresses in the routine's memory are as wide as these.
     let addresses = Array {
         element: ElementType::Int64,
         ..array.clone()
     };
-    if addresses.elements != all.len() as u64 {
-        return None;
-    }
-    let mut picked = Vec::new();
-    for run in addresses.runs()? {
+    let runs = addresses.runs()?;
+    Some(runs.map(|run| {
         let from = index(run.offset_bytes / 8);
-        picked.extend_from_slice(all.get(from..from + index(run.bytes / 8))?);
-    }
-    Some(picked)
+        from..from + index(run.bytes / 8)
+    }))
 }
 
 /// The elements that travel out of a whole array; None: the array is shorter than its sizes say.

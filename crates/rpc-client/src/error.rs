@@ -3,7 +3,7 @@
 use kumiko_call::event::Failure;
 use kumiko_call::id::CallId;
 use kumiko_client::ClientError;
-use kumiko_idl::{BadFiles, BadSignature, PlanError};
+use kumiko_idl::{BadSignature, BadTail, PlanError};
 use kumiko_job::contract::Refusal;
 use kumiko_session::SessionError;
 use std::io;
@@ -38,7 +38,7 @@ pub enum RpcError {
     #[error("{}: {cause}: leave files alone until the call that they are for is over", path.display())]
     Unread { path: PathBuf, cause: io::Error },
     #[error("the result of a call: {0}")]
-    Files(#[from] BadFiles),
+    Files(#[from] BadTail),
     #[error("call {call} was ended, for a function that its routine needs failed: {what}")]
     Function { call: CallId, what: String },
     #[error("call {call} needs a function of its caller's, which is not here")]

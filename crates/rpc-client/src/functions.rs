@@ -42,11 +42,17 @@ impl Question {
             call_bytes: CALLBACK_BYTES,
         };
         let plan = function.plan(&heads, limits)?;
-        let ends_where_said = plan.places.iter().all(|place| match place {
+        let is_as_said = plan.places.iter().all(|place| match place {
             Placed::Text { at: Some(span) } => self.text(*span).is_some(),
+            Placed::Many {
+                given: Some(span), ..
+            } => self.part(*span).is_some_and(|packed| {
+                let files = place.files(packed, span.bytes);
+                files.is_some() || place.texts(packed).is_some()
+            }),
             _ => true,
         });
-        match plan.in_bytes == self.data.len() as u64 && ends_where_said {
+        match plan.in_bytes == self.data.len() as u64 && is_as_said {
             true => Ok((function, plan)),
             false => Err(RpcError::Unexpected),
         }
@@ -54,10 +60,15 @@ impl Question {
 
     /// One of its texts, without the zero at its end; None: none stands there.
     pub fn text(&self, span: Span) -> Option<&[u8]> {
+        let (zero, text) = self.part(span)?.split_last()?;
+        (*zero == 0 && !text.contains(&0)).then_some(text)
+    }
+
+    /// Some of its bytes; None: they are not there.
+    pub fn part(&self, span: Span) -> Option<&[u8]> {
         let at = usize::try_from(span.at).ok()?;
         let end = at.checked_add(usize::try_from(span.bytes).ok()?)?;
-        let (zero, text) = self.data.get(at..end)?.split_last()?;
-        (*zero == 0 && !text.contains(&0)).then_some(text)
+        self.data.get(at..end)
     }
 }
 

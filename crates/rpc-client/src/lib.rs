@@ -3,6 +3,7 @@
 //!
 //! Not here: sessions (kumiko-client), files and printing (the command), the interfaces for C (capi) and Python (python).
 
+mod answer;
 mod arguments;
 mod calls;
 mod carrier;
@@ -21,7 +22,10 @@ mod streams;
 mod taken;
 mod told;
 
-pub use arguments::{Argument, Arguments, Content, Lender, heads, pack, pick, plan, unpack};
+pub use answer::{Answer, Scratch};
+pub use arguments::{
+    Argument, Arguments, Carried, Content, Lender, heads, pack, pick, place_back, plan, unpack,
+};
 pub use calls::{Calls, Offered, Settings};
 pub use carrier::Carrier;
 pub use contact::{Contact, ContactError, durability, home};
@@ -30,5 +34,5 @@ pub use failing::Failing;
 pub use functions::Question;
 pub use notes::{Note, NoteError, Notes, call_id};
 pub use stages::{Moved, Stage, Stages, Took};
-pub use staging::{Place, Recipient, Target};
+pub use staging::{Place, Recipient, Target, Texts, texts};
 pub use told::{Told, told};

@@ -1,17 +1,17 @@
-//! Where a result waits until all of it is here (spec/rpc P41): arrays in memory, what comes back of files in a file that has no name,
-//! beside the first that it is for. Arrays that have a place of their own already go there as they come. Not here: blocks.
+//! Where a result waits until all of it is here (spec/rpc P41): arrays and texts in memory, what comes back of files in a file that has no
+//! name, beside the first that it is for. Arrays that have a place of their own already go there as they come. Not here: blocks.
 
 use crate::error::RpcError;
 use bytes::Bytes;
 use kumiko_call::id::CallId;
-use kumiko_idl::{Plan, Span};
+use kumiko_idl::{BadTail, ElementType, Placed, Plan, Span, lengths_bytes};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file that comes back: which formal it is, and where it goes.
+/// A file that comes back: which formal it is, and where it goes; those of an array in their order.
 pub type Target = (usize, PathBuf);
 
 /// Memory that an array of a result is written to while it comes. That is for what is `OUT` alone, and overlaps nothing that goes in: after a
@@ -23,6 +23,9 @@ pub trait Recipient: fmt::Debug + Send + Sync {
     /// It can't be written, and the call can't go on.
     fn put(&self, offset: u64, data: &[u8]) -> Result<(), RpcError>;
 }
+
+/// Read at once.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Where a part of a result goes, and which.
 pub type Place = (Span, Arc<dyn Recipient>);
@@ -54,7 +57,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 impl Staging {
-    /// `fixed`: bytes of the result without its files, which go to the targets; where there are files there are no places.
+    /// `fixed`: bytes of the result without its tail, where files and texts are; where there is one there are no places.
     pub fn new(fixed: u64, targets: &[Target], places: &[Place]) -> Staging {
         let placed: u64 = places.iter().map(|(span, _)| span.bytes).sum();
         let fixed = usize::try_from(fixed.saturating_sub(placed)).unwrap_or(usize::MAX);
@@ -122,33 +125,145 @@ impl Staging {
         file.write_all(there).map_err(wrong(path))
     }
 
-    /// The arrays that have no place, with all that lies between them, and the length of all that came. Files are where they belong.
+    /// The arrays that have no place, with all that lies between them and the arrays of texts behind them ([`texts`]), and the length of all
+    /// that came. Files are where they belong.
     pub fn finish(&mut self, plan: Option<&Plan>) -> Result<(Bytes, u64), RpcError> {
-        let bytes = Bytes::from(std::mem::take(&mut self.bytes));
-        let Some(plan) = plan.filter(|plan| plan.has_files()) else {
-            return Ok((bytes, self.length));
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let Some(plan) = plan.filter(|plan| plan.has_tail()) else {
+            return Ok((bytes.into(), self.length));
         };
-        for (formal, span) in plan.files(&bytes, self.length)? {
-            let target = self.targets.iter().find(|(number, _)| *number == formal);
-            let Some((_, path)) = target else { continue };
-            let new = beside(path, "new");
-            let mut put = || {
-                let mut to = File::create(&new)?;
-                if let Some(from) = &mut self.file {
-                    from.seek(SeekFrom::Start(span.at - bytes.len() as u64))?;
-                    io::copy(&mut from.take(span.bytes), &mut to)?;
+        let bad = BadTail { bytes: self.length };
+        let fixed = usize::try_from(plan.out_bytes).map_err(|_| bad)?;
+        let spans = plan.tail(&bytes, self.length)?;
+        let here = bytes.split_off(fixed.min(bytes.len()));
+        let mut tail = Tail {
+            at: plan.out_bytes,
+            here,
+            file: self.file.take(),
+        };
+        let mut files = Vec::new();
+        // All of it is looked at before anything is changed.
+        for (formal, span) in spans {
+            let place = plan.places.get(formal).ok_or(bad)?;
+            let first = self.targets.first().map_or(Path::new(""), |(_, path)| path);
+            if let Placed::Many { array, .. } = place {
+                let texts = array.element == ElementType::String;
+                let lengths = lengths_bytes(array.moved).ok_or(bad)?;
+                let head = match texts {
+                    true => span,
+                    false => Span {
+                        bytes: lengths.min(span.bytes),
+                        ..span
+                    },
+                };
+                let packed = tail.read(head).map_err(wrong(first))?;
+                if texts {
+                    place.texts(&packed).ok_or(bad)?;
+                    bytes.extend_from_slice(&packed);
+                    continue;
                 }
-                to.sync_data()?;
-                std::fs::rename(&new, path)
-            };
-            put().map_err(|cause| {
-                let _ = std::fs::remove_file(&new);
-                let path = path.clone();
-                RpcError::File { path, cause }
-            })?;
+                let parts = place.files(&packed, span.bytes).ok_or(bad)?;
+                files.push((formal, parts, span.at));
+                continue;
+            }
+            files.push((formal, place.files(&[], span.bytes).ok_or(bad)?, span.at));
         }
-        Ok((bytes, self.length))
+        for (formal, parts, at) in files {
+            let targets = self.targets.iter().filter(|(number, _)| *number == formal);
+            for (part, (_, path)) in parts.iter().zip(targets) {
+                let span = Span {
+                    at: at + part.at,
+                    ..*part
+                };
+                let new = beside(path, "new");
+                let put = tail.copy(span, &new);
+                put.and_then(|()| std::fs::rename(&new, path))
+                    .map_err(|cause| {
+                        let _ = std::fs::remove_file(&new);
+                        wrong(path)(cause)
+                    })?;
+            }
+        }
+        Ok((bytes.into(), self.length))
     }
+}
+
+/// What follows the fixed part of a result: in memory, or in a file.
+struct Tail {
+    /// Where it begins in the result.
+    at: u64,
+    here: Vec<u8>,
+    file: Option<File>,
+}
+
+impl Tail {
+    fn read(&mut self, span: Span) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.each(span, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    fn copy(&mut self, span: Span, path: &Path) -> io::Result<()> {
+        let mut to = File::create(path)?;
+        self.each(span, &mut |part| to.write_all(part))?;
+        to.sync_data()
+    }
+
+    fn each(
+        &mut self,
+        span: Span,
+        take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let from = span.at.saturating_sub(self.at);
+        let Some(file) = &mut self.file else {
+            let from = usize::try_from(from).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(span.bytes).unwrap_or(usize::MAX);
+            let part = self.here.get(from..from.saturating_add(bytes));
+            return take(part.ok_or(ErrorKind::UnexpectedEof)?);
+        };
+        file.seek(SeekFrom::Start(from))?;
+        let mut from = file.take(span.bytes);
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let count = from.read(&mut piece)?;
+            match piece.get(..count) {
+                Some([]) | None => return Ok(()),
+                Some(part) => take(part)?,
+            }
+        }
+    }
+}
+
+/// Of an array of texts its formal's number, and those that travelled.
+pub type Texts<'a> = (usize, Vec<Option<&'a [u8]>>);
+
+/// The arrays of texts of a result that was taken, in the order of the formals. None: they are not as its plan says.
+pub fn texts<'a>(plan: &Plan, result: &'a [u8]) -> Option<Vec<Texts<'a>>> {
+    let fixed = usize::try_from(plan.out_bytes).ok()?;
+    let (fixed, mut rest) = result.split_at_checked(fixed)?;
+    let mut all = Vec::new();
+    for (number, place) in plan.places.iter().enumerate() {
+        let Placed::Many {
+            array,
+            taken: Some(at),
+            ..
+        } = place
+        else {
+            continue;
+        };
+        if array.element != ElementType::String {
+            continue;
+        }
+        let head = fixed.get(usize::try_from(*at).ok()?..)?.first_chunk()?;
+        let bytes = usize::try_from(u64::from_le_bytes(*head)).ok()?;
+        let (packed, after) = rest.split_at_checked(bytes)?;
+        all.push((number, place.texts(packed)?));
+        rest = after;
+    }
+    Some(all)
 }
 
 /// Gone when it is closed.
@@ -163,12 +278,13 @@ fn unnamed(path: &Path) -> io::Result<File> {
 
 /// All came that the plan says; but for arrays that have a place.
 pub fn whole(call: CallId, plan: &Plan, (bytes, got): (Bytes, u64)) -> Result<Bytes, RpcError> {
-    let got = match plan.has_files() {
-        true => bytes.len() as u64,
-        false => got,
-    };
     let expected = plan.out_bytes;
-    match got == expected {
+    // Where there is a tail, that was seen when it was put where it belongs.
+    let whole = match plan.has_tail() {
+        true => bytes.len() as u64 >= expected,
+        false => got == expected,
+    };
+    match whole {
         true => Ok(bytes),
         false => Err(RpcError::Result {
             call,
@@ -183,7 +299,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use kumiko_idl::{Limits, Signature};
+    use kumiko_idl::{Limits, Signature, pack_lengths, pack_texts};
 
     #[test]
     fn files_of_a_result_are_where_they_belong_when_all_of_it_is_here_and_not_before() {
@@ -218,6 +334,57 @@ mod tests {
         let mut staging = Staging::new(plan.out_bytes, &targets, &[]);
         staging.push(&result[..260]).unwrap();
         assert!(staging.finish(Some(&plan)).is_err());
+    }
+
+    #[test]
+    fn texts_and_files_of_arrays_are_told_apart_however_they_came() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "Module m; Define f(OUT string s[2], OUT filename f[2], OUT string t[1]) {}";
+        let signature = Signature::from_text(text).unwrap();
+        let plan = signature.plan(&[[0; 16]; 3], Limits::WIDEST).unwrap();
+        let s = pack_texts(&[Some("one"), None]).unwrap();
+        let t = pack_texts(&[Some("")]).unwrap();
+        let files = [pack_lengths([3, 0]), b"abc".to_vec()].concat();
+        let mut result = vec![0; 144];
+        for (at, tail) in [(0, &s), (64, &files), (128, &t)] {
+            let length = tail.len() as u64;
+            result[at..at + 8].copy_from_slice(&length.to_le_bytes());
+        }
+        for tail in [&s, &files, &t] {
+            result.resize(result.len().next_multiple_of(64), 0);
+            result.extend(tail);
+        }
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+        for targets in [vec![(1, a.clone()), (1, b.clone())], Vec::new()] {
+            let mut staging = Staging::new(plan.out_bytes, &targets, &[]);
+            for data in result.chunks(7) {
+                staging.push(data).unwrap();
+            }
+            let (bytes, length) = staging.finish(Some(&plan)).unwrap();
+            assert_eq!(length, result.len() as u64);
+            let one: &[u8] = b"one";
+            let told = texts(&plan, &bytes).unwrap();
+            assert_eq!(
+                told,
+                [(0, vec![Some(one), None]), (2, vec![Some(&b""[..])])]
+            );
+        }
+        assert_eq!(std::fs::read(&a).unwrap(), b"abc");
+        assert_eq!(std::fs::read(&b).unwrap(), b"");
+        // A guest's program that tells what is not there changes nothing.
+        std::fs::remove_file(&a).unwrap();
+        for at in [192, 200, 256, 264, 320] {
+            let mut wrong = result.clone();
+            wrong[at] = wrong[at].wrapping_add(1);
+            let mut staging = Staging::new(plan.out_bytes, &[(1, a.clone()), (1, b.clone())], &[]);
+            staging.push(&wrong).unwrap();
+            let finished = staging.finish(Some(&plan));
+            assert!(
+                matches!(finished, Err(RpcError::Files(_))),
+                "{at}: {finished:?}"
+            );
+            assert!(!a.exists(), "{at}");
+        }
     }
 
     #[derive(Debug, Default)]

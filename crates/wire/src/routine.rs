@@ -2,7 +2,7 @@
 //! pipes and files.
 
 use kumiko_call::id::AttemptId;
-use kumiko_idl::{Limits, Placed, Plan, Span};
+use kumiko_idl::{ElementType, Limits, Placed, Plan, Span};
 
 /// Arguments, or a result, of at most so many bytes stand beside the words: less than two files cost.
 pub const SMALL_BYTES: u64 = 32 << 10;
@@ -30,7 +30,7 @@ const NONE: u64 = u64::MAX;
 /// The words of a call, without small arguments.
 pub fn call(attempt: AttemptId, plan: &Plan) -> Vec<u8> {
     let small = |bytes, flag| if bytes <= SMALL_BYTES { flag } else { 0 };
-    let result = match plan.has_files() {
+    let result = match plan.has_tail() {
         true => 0,
         false => small(plan.out_bytes, RESULT_SMALL),
     };
@@ -54,13 +54,20 @@ pub fn call(attempt: AttemptId, plan: &Plan) -> Vec<u8> {
                 let bytes = given.map_or(0, |span| span.bytes);
                 words.extend([3, at(given), taken.unwrap_or(NONE), 0, bytes, 0, 0]);
             }
-            Placed::Texts {
+            Placed::Many {
                 array,
                 memory_bytes,
                 given,
+                taken,
             } => {
+                let kind = match array.element {
+                    ElementType::Filename => 6,
+                    _ => 5,
+                };
+                let bytes = given.map_or(0, |span| span.bytes);
+                let (given, taken) = (at(given), taken.unwrap_or(NONE));
                 let dimensions = array.sections.len() as u64;
-                words.extend([5, given.at, NONE, *memory_bytes, given.bytes, 8, dimensions]);
+                words.extend([kind, given, taken, *memory_bytes, bytes, 8, dimensions]);
                 for one in &array.sections {
                     words.extend([one.size, one.start, one.step, one.count]);
                 }
@@ -249,14 +256,14 @@ fn answer<'a>(
     let Some(out_bytes) = said.map(|said| u64::from_le_bytes(*said)) else {
         return Ok(None);
     };
-    let fits = match plan.has_files() {
+    let fits = match plan.has_tail() {
         true => (plan.out_bytes..=Limits::WIDEST.call_bytes).contains(&out_bytes),
         false => out_bytes == plan.out_bytes,
     };
     if !fits {
         return Err(BadAnswer);
     }
-    let small = match plan.has_files() || out_bytes > SMALL_BYTES {
+    let small = match plan.has_tail() || out_bytes > SMALL_BYTES {
         true => 0,
         false => usize::try_from(out_bytes).map_err(|_| BadAnswer)?,
     };

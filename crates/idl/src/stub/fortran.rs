@@ -1,6 +1,7 @@
 //! `Calls "Fortran"` (spec/idl I52): everything by its address, and lengths of texts by value, after all or after each (gfortran: after all, as
 //! size_t), both where the routine is called and where it calls its caller's functions. Not here: how that travels (`callbacks`).
 
+use super::callbacks::elements;
 use super::{Call, c_type};
 use crate::signature::{Callback, ElementType, Formal, Parameter};
 use crate::syntax::{Body, Idl, Item, Routine, Setting};
@@ -51,8 +52,14 @@ fn listed(types: &[String]) -> String {
     }
 }
 
+/// Texts and names of files.
 fn is_text(one: &Parameter) -> bool {
-    one.is_scalar() && one.element.bytes().is_none()
+    one.element.bytes().is_none()
+}
+
+/// Texts come back to where Fortran has them; files do not get other names.
+fn texts_come_back(one: &Parameter) -> bool {
+    one.element == ElementType::String && one.mode.is_out()
 }
 
 fn wrapper(callback: &Callback) -> String {
@@ -84,11 +91,13 @@ impl<'a> Fortran<'a> {
         })
     }
 
-    pub fn call(&self, function: &str, arguments: &[&Formal]) -> Call {
+    /// `arguments`: with the numbers of their formals.
+    pub fn call(&self, function: &str, arguments: &[(usize, &Formal)]) -> Call {
         let symbol = self.format.replace("%s", function);
         let symbol = symbol.replace("%l", &function.to_uppercase());
         let mut passed = Passed::default();
-        for formal in arguments {
+        let (mut before, mut after) = (String::new(), String::new());
+        for (number, formal) in arguments {
             let one = match formal {
                 Formal::Parameter(one) => one,
                 Formal::Callback(callback) => {
@@ -99,20 +108,37 @@ impl<'a> Fortran<'a> {
                 }
             };
             let name = &one.name;
-            let address = match one.is_scalar() && !is_text(one) {
-                true => format!("&{name}"),
-                false => name.clone(),
+            let (address, length) = match (one.is_scalar(), is_text(one)) {
+                (true, false) => (format!("&{name}"), None),
+                (false, false) => (name.clone(), None),
+                (true, true) => (name.clone(), Some(format!("{name} ? strlen({name}) : 0"))),
+                (false, true) => {
+                    let (fixed, width) = (format!("kumiko_fixed_{name}"), width_of(name));
+                    let all = format!("{name}, kumiko_count_{name}");
+                    let out = u8::from(texts_come_back(one));
+                    before.push_str(&format!(
+                        "    uint64_t kumiko_count_{name} = kumiko_values[{number}].memory_bytes / sizeof(char *);\n    \
+                         size_t {width} = kumiko_width({all}, {out});\n    \
+                         char *{fixed} = kumiko_fixed({all}, {width});\n"
+                    ));
+                    if texts_come_back(one) {
+                        after.push_str(&format!("    kumiko_texts_of({all}, {fixed}, {width});\n"));
+                    }
+                    after.push_str(&format!("    free({fixed});\n"));
+                    (fixed, Some(width))
+                }
             };
             passed.push(&format!("{} *", c_type(one.element)), address);
-            if is_text(one) {
-                let length = format!("{name} ? strlen({name}) : 0");
+            if let Some(length) = length {
                 passed.length(length, !self.lengths_after_each);
             }
         }
         let (types, given) = passed.all();
         Call {
             declaration: Some(format!("extern void {symbol}({});", listed(&types))),
-            text: format!("    {symbol}({});", given.join(", ")),
+            text: format!("{before}    {symbol}({});\n{after}", given.join(", "))
+                .trim_end_matches('\n')
+                .to_owned(),
         }
     }
 
@@ -145,8 +171,8 @@ impl<'a> Fortran<'a> {
             .iter()
             .map(|one| {
                 let name = &one.name;
-                match (one.is_scalar(), one.element) {
-                    (true, ElementType::String) => {
+                match (one.is_scalar(), is_text(one)) {
+                    (true, true) => {
                         let text = format!("kumiko_text_{name}");
                         let length = length_of(name);
                         before.push_str(&format!(
@@ -154,6 +180,19 @@ impl<'a> Fortran<'a> {
                         ));
                         after.push_str(&format!("    free({text});\n"));
                         text
+                    }
+                    (false, true) => {
+                        let (texts, count) = (format!("kumiko_texts_{name}"), elements(one));
+                        let (length, counted) = (length_of(name), format!("kumiko_count_{name}"));
+                        let out = u8::from(texts_come_back(one));
+                        before.push_str(&format!(
+                            "    uint64_t {counted} = kumiko_counted({count});\n    \
+                             char **{texts} = kumiko_texts_from({name}, {counted}, {length});\n"
+                        ));
+                        after.push_str(&format!(
+                            "    kumiko_texts_to({name}, {counted}, {length}, {texts}, {out});\n"
+                        ));
+                        texts
                     }
                     (true, _) => format!("*{name}"),
                     (false, _) => name.clone(),
@@ -164,6 +203,10 @@ impl<'a> Fortran<'a> {
         let (formals, given) = (listed(&formals), given.join(", "));
         format!("static void {symbol}({formals}) {{\n{before}    {name}({given});\n{after}}}")
     }
+}
+
+fn width_of(text: &str) -> String {
+    format!("kumiko_width_{text}")
 }
 
 fn length_of(text: &str) -> String {

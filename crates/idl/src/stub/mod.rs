@@ -1,4 +1,4 @@
-//! The program of a routine as text (spec/idl I50 to I56): what the IDL says, around `runtime.c`, and how it is compiled and
+//! The program of a routine as text (spec/idl I50 to I56): what the IDL says, around `runtime.c` and what follows it, and how it is compiled and
 //! linked. Not here: compilers, files, and what the program is told (spec/rpc).
 
 mod callbacks;
@@ -13,7 +13,13 @@ use crate::signature::{ElementType, Formal, Parameter, Signature};
 use crate::syntax::{Body, Idl, Item, Opt, Routine, Setting};
 use std::fmt::Write;
 
-const RUNTIME: &str = include_str!("runtime.c");
+/// In this order: each needs what stands before it.
+const RUNTIME: [&str; 4] = [
+    include_str!("runtime.c"),
+    include_str!("many.c"),
+    include_str!("asking.c"),
+    include_str!("serving.c"),
+];
 /// Its declarations stand in every program, so that one text is made with the library and without.
 const CHECKPOINT: &str = include_str!("../../../../bindings/c/kumiko/kumiko_ckpt.h");
 
@@ -40,7 +46,7 @@ pub enum Language {
 /// Programs of all routines of a checked file, in its order.
 ///
 /// # Errors
-/// A routine with what is not built yet.
+/// A routine that could not be called.
 pub fn stubs(idl: &Idl, routines: &[Signature]) -> Result<Vec<Stub>, PlanError> {
     let defined = idl.items.iter().filter_map(|item| match item {
         Item::Define(routine) => Some(&**routine),
@@ -74,18 +80,6 @@ fn stub(idl: &Idl, routine: &Routine, signature: &Signature) -> Result<Stub, Pla
         Body::Calls { convention, .. } => convention.as_deref(),
         Body::Code(_) => None,
     };
-    let fortran = Fortran::of(idl, routine).is_some();
-    let texts = |formal: &&Formal| match formal {
-        Formal::Parameter(one) => !one.is_scalar() && one.element == ElementType::String,
-        Formal::Callback(_) => false,
-    };
-    if let (true, Some(one)) = (fortran, signature.formals.iter().find(texts)) {
-        return Err(PlanError::NotBuilt {
-            routine: signature.name.clone(),
-            parameter: one.name().to_owned(),
-            what: "arrays of texts for Fortran",
-        });
-    }
     let is_cpp = [option("Language"), called].contains(&Some("C++"));
     let language = if is_cpp { Language::Cpp } else { Language::C };
     let default = match language {
@@ -116,8 +110,10 @@ fn stub(idl: &Idl, routine: &Routine, signature: &Signature) -> Result<Stub, Pla
 
 fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
     let mut out = format!(
-        "/* {}/{}: made by `kumiko rpc gen`; change the IDL instead. */\n\n{CHECKPOINT}\n{RUNTIME}\n",
-        signature.module, signature.name
+        "/* {}/{}: made by `kumiko rpc gen`; change the IDL instead. */\n\n{CHECKPOINT}\n{}\n",
+        signature.module,
+        signature.name,
+        RUNTIME.join("\n")
     );
     out.push_str(
         "typedef struct { float r, i; } scomplex;\ntypedef struct { double r, i; } dcomplex;\n\n",
@@ -153,8 +149,11 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
             arguments,
             ..
         } => {
-            let named = |name: &str| formals.iter().find(|one| one.name() == name);
-            let arguments: Vec<&Formal> = arguments
+            let named = |name: &str| {
+                let mut numbered = formals.iter().enumerate();
+                numbered.find(|(_, one)| one.name() == name)
+            };
+            let arguments: Vec<(usize, &Formal)> = arguments
                 .iter()
                 .filter_map(|name| named(&name.text))
                 .collect();
@@ -178,7 +177,7 @@ fn source(idl: &Idl, routine: &Routine, signature: &Signature) -> String {
                 format!("char *{name} = (char *)kumiko_values[{number}].memory;")
             }
             (true, _) => format!("{c} {name} = *({c} *)kumiko_values[{number}].memory;"),
-            (false, ElementType::String) => {
+            (false, ElementType::String | ElementType::Filename) => {
                 format!("char **{name} = (char **)kumiko_values[{number}].memory;")
             }
             (false, _) => format!("{c} *{name} = ({c} *)kumiko_values[{number}].memory;"),
@@ -210,16 +209,16 @@ struct Call {
 fn passed(parameter: &Parameter) -> String {
     match (parameter.is_scalar(), parameter.element) {
         (true, element) if element.bytes().is_some() => c_type(element).to_owned(),
-        (false, ElementType::String) => "char **".to_owned(),
+        (false, ElementType::String | ElementType::Filename) => "char **".to_owned(),
         (_, element) => format!("{} *", c_type(element)),
     }
 }
 
 /// Scalars by value. What Globals declare is not declared again.
-fn c_call(function: &str, arguments: &[&Formal], globals: bool) -> Call {
+fn c_call(function: &str, arguments: &[(usize, &Formal)], globals: bool) -> Call {
     let types: Vec<String> = arguments
         .iter()
-        .map(|one| match one {
+        .map(|(_, one)| match one {
             Formal::Parameter(parameter) => passed(parameter),
             Formal::Callback(callback) => format!("void (*)({})", callbacks::types(callback)),
         })
@@ -228,7 +227,7 @@ fn c_call(function: &str, arguments: &[&Formal], globals: bool) -> Call {
         true => "void".to_owned(),
         false => types.join(", "),
     };
-    let names: Vec<&str> = arguments.iter().map(|one| one.name()).collect();
+    let names: Vec<&str> = arguments.iter().map(|(_, one)| one.name()).collect();
     Call {
         declaration: (!globals).then(|| format!("extern void {function}({types});")),
         text: format!("    {function}({});", names.join(", ")),

@@ -1,7 +1,8 @@
-/* Unpacks arrays of texts as a routine's program does (runtime.c). Each case of the input is three numbers of 8 bytes, how many texts, how many bytes,
+/* Unpacks arrays of texts as a routine's program does (many.c). Each case of the input is three numbers of 8 bytes, how many texts, how many bytes,
    0, and those bytes; each has a line of the output: its texts, with `-` for none, or how its process ended. */
 
-#include RUNTIME
+#include "runtime.c"
+#include "many.c"
 
 #include <sys/wait.h>
 

@@ -4,9 +4,9 @@ use super::values::parameters;
 use crate::args::Format;
 use crate::fail::{Failure, While};
 use crate::output::say;
-use kumiko_idl::{ElementType, Placed, Plan, Signature, Span, npy};
+use kumiko_idl::{Array, ElementType, Placed, Plan, Signature, Span, npy};
 use kumiko_linux::spooling;
-use kumiko_rpc_client::{Place, Recipient, RpcError};
+use kumiko_rpc_client::{Place, Recipient, RpcError, texts};
 use serde_json::{Map, Number, Value as Json};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -19,6 +19,7 @@ const SHOWN: usize = 16;
 
 /// The arrays that come back, in the order of the formals.
 pub struct Outputs {
+    plan: Plan,
     arrays: Vec<Back>,
     /// Arrays that go to files are written as they come.
     placed: bool,
@@ -26,10 +27,15 @@ pub struct Outputs {
 
 struct Back {
     name: String,
-    element: ElementType,
-    /// In the result.
-    span: Span,
+    kind: Kind,
     file: Option<Arc<Filling>>,
+}
+
+enum Kind {
+    /// Where its elements are in the result.
+    Numbers(ElementType, Span),
+    /// Its formal's number, and how many texts of each dimension travel.
+    Texts(usize, Vec<u64>),
 }
 
 /// A file of NumPy that is being written; it is seen whole or not at all.
@@ -53,23 +59,35 @@ impl Outputs {
         targets: &[(String, PathBuf)],
     ) -> Result<Outputs, Failure> {
         let mut arrays = Vec::new();
-        for (parameter, place) in parameters(signature).into_iter().zip(&plan.places) {
-            let Placed::Array {
-                array,
-                taken: Some(span),
-                ..
-            } = place
-            else {
-                continue;
+        let places = plan.places.iter().enumerate();
+        for (parameter, (number, place)) in parameters(signature).into_iter().zip(places) {
+            // Of the elements that travel.
+            let counts = |array: &Array| -> Vec<u64> {
+                array.sections.iter().map(|section| section.count).collect()
             };
-            let (name, element) = (&parameter.name, parameter.element);
+            let name = &parameter.name;
+            let (kind, header) = match place {
+                Placed::Array {
+                    array,
+                    taken: Some(span),
+                    ..
+                } => {
+                    let header = npy::header(parameter.element, &counts(array));
+                    (Kind::Numbers(parameter.element, *span), header)
+                }
+                Placed::Many {
+                    array,
+                    taken: Some(_),
+                    ..
+                } if parameter.element == ElementType::String => {
+                    (Kind::Texts(number, counts(array)), Some(Vec::new()))
+                }
+                _ => continue,
+            };
             let target = targets.iter().find(|(target, _)| target == name);
             let file = match target {
                 None => None,
                 Some((_, path)) => {
-                    // Of the elements that travel.
-                    let counts = array.sections.iter().map(|section| section.count);
-                    let header = npy::header(element, &counts.collect::<Vec<u64>>());
                     let header = header.ok_or_else(|| {
                         Failure::from_text(format!("{name} has no form in a file"))
                     })?;
@@ -81,14 +99,14 @@ impl Outputs {
             };
             arrays.push(Back {
                 name: name.clone(),
-                element,
-                span: *span,
+                kind,
                 file,
             });
         }
         Ok(Outputs {
             arrays,
-            placed: !plan.has_files(),
+            plan: plan.clone(),
+            placed: !plan.has_tail(),
         })
     }
 
@@ -96,7 +114,10 @@ impl Outputs {
     pub fn places(&self) -> Vec<Place> {
         let place = |one: &Back| {
             let file = one.file.clone().filter(|_| self.placed)?;
-            Some((one.span, file as Arc<dyn Recipient>))
+            match one.kind {
+                Kind::Numbers(_, span) => Some((span, file as Arc<dyn Recipient>)),
+                Kind::Texts(..) => None,
+            }
         };
         self.arrays.iter().filter_map(place).collect()
     }
@@ -108,23 +129,55 @@ impl Outputs {
     pub fn show(&self, result: &[u8], format: Format) -> Result<(), Failure> {
         let mut printed = Map::new();
         let mut placed = 0;
+        let texts = match self.placed {
+            true => Vec::new(),
+            false => texts(&self.plan, result).ok_or_else(|| {
+                Failure::from_text("the result is not as its plan says".to_owned())
+            })?,
+        };
         for one in &self.arrays {
-            if let (Some(file), true) = (&one.file, self.placed) {
-                placed += one.span.bytes;
-                file.finish()?;
-                continue;
-            }
-            let at = usize::try_from(one.span.at - placed).unwrap_or(usize::MAX);
-            let bytes = usize::try_from(one.span.bytes).unwrap_or(usize::MAX);
-            let bytes = result.get(at..at.saturating_add(bytes)).unwrap_or_default();
+            let (kept, json) = match &one.kind {
+                Kind::Numbers(_, span) if self.placed && one.file.is_some() => {
+                    placed += span.bytes;
+                    (None, Json::Null)
+                }
+                Kind::Numbers(element, span) => {
+                    let at = usize::try_from(span.at - placed).unwrap_or(usize::MAX);
+                    let bytes = usize::try_from(span.bytes).unwrap_or(usize::MAX);
+                    let bytes = result.get(at..at.saturating_add(bytes)).unwrap_or_default();
+                    match &one.file {
+                        Some(_) => (Some(bytes.to_vec()), Json::Null),
+                        None if format == Format::Human => {
+                            say!("{}", one.human(elements(*element, bytes)))?;
+                            continue;
+                        }
+                        None => (None, Json::Array(elements(*element, bytes).collect())),
+                    }
+                }
+                Kind::Texts(number, counts) => {
+                    let all = texts.iter().find(|(formal, _)| formal == number);
+                    let all: Vec<Json> = all
+                        .into_iter()
+                        .flat_map(|(_, all)| all)
+                        .map(text_json)
+                        .collect();
+                    if one.file.is_none() && format == Format::Human {
+                        say!("{}", one.human(all.into_iter()))?;
+                        continue;
+                    }
+                    let json = nested(all, counts);
+                    (Some(format!("{json}\n").into_bytes()), json)
+                }
+            };
             match &one.file {
                 Some(file) => {
-                    file.put(0, bytes)?;
+                    if let Some(bytes) = kept {
+                        file.put(0, &bytes)?;
+                    }
                     file.finish()?;
                 }
-                None if format == Format::Human => say!("{}", one.human(bytes))?,
                 None => {
-                    printed.insert(one.name.clone(), one.json(bytes));
+                    printed.insert(one.name.clone(), json);
                 }
             }
         }
@@ -137,25 +190,39 @@ impl Outputs {
     }
 }
 
+fn elements(element: ElementType, bytes: &[u8]) -> impl ExactSizeIterator<Item = Json> + use<'_> {
+    let width = usize::try_from(element.bytes().unwrap_or(1)).unwrap_or(1);
+    let each = bytes.chunks_exact(width);
+    each.map(move |one| element_json(element, one))
+}
+
+fn text_json(text: &Option<&[u8]>) -> Json {
+    text.map_or(Json::Null, |text| String::from_utf8_lossy(text).into())
+}
+
+/// Lists in lists, as they are typed.
+fn nested(mut flat: Vec<Json>, counts: &[u64]) -> Json {
+    for count in counts.iter().skip(1).rev() {
+        let count = usize::try_from(*count).unwrap_or(0).max(1);
+        flat = flat
+            .chunks(count)
+            .map(|part| Json::Array(part.to_vec()))
+            .collect();
+    }
+    Json::Array(flat)
+}
+
 impl Back {
-    fn elements<'a>(&self, bytes: &'a [u8]) -> impl ExactSizeIterator<Item = Json> + use<'a> {
-        let element = self.element;
-        let width = usize::try_from(element.bytes().unwrap_or(1)).unwrap_or(1);
-        let each = bytes.chunks_exact(width);
-        each.map(move |one| element_json(element, one))
-    }
-
-    fn json(&self, bytes: &[u8]) -> Json {
-        Json::Array(self.elements(bytes).collect())
-    }
-
-    fn human(&self, bytes: &[u8]) -> String {
-        let elements = self.elements(bytes);
+    fn human(&self, elements: impl ExactSizeIterator<Item = Json>) -> String {
         let count = elements.len();
         let shown: Vec<String> = elements.take(SHOWN).map(|one| one.to_string()).collect();
+        let kind = match self.kind {
+            Kind::Numbers(..) => "npy",
+            Kind::Texts(..) => "json",
+        };
         let more = match count > SHOWN {
             true => format!(
-                " ... ({count} elements; --out {}=FILE.npy keeps them)",
+                " ... ({count} elements; --out {}=FILE.{kind} keeps them)",
                 self.name
             ),
             false => String::new(),

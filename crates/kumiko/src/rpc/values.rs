@@ -2,9 +2,13 @@
 
 use crate::fail::{Failure, While};
 use bytes::Bytes;
-use kumiko_idl::{ElementType, Formal, Parameter, Placed, Signature, Value, npy};
-use kumiko_rpc_client::{Argument, Content, pack, pick};
+use kumiko_idl::{
+    Array, ElementType, Formal, Mode, Parameter, Placed, Plan, Signature, Value, npy,
+};
+use kumiko_rpc_client::{Argument, Carried, Content, pack, pick};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// An array in a file.
@@ -14,7 +18,7 @@ struct File {
     elements: Argument,
 }
 
-/// An array of texts, `["a", null]`; of several dimensions, lists of lists.
+/// An array of texts, or of names of files, `["a", null]`; of several dimensions, lists of lists.
 struct Texts {
     shape: Vec<u64>,
     all: Vec<Option<Bytes>>,
@@ -77,8 +81,8 @@ pub fn arguments(
         }
         let word = words.next().map_or("", String::as_str);
         let value = match word.strip_prefix('@') {
-            _ if one.element == ElementType::String && !one.is_scalar() => {
-                let texts = texts(word, one.dims.len());
+            _ if one.element.bytes().is_none() && !one.is_scalar() => {
+                let texts = texts(word, one);
                 Typed::Texts(texts.doing(|| format!("{name}, {}", one.name))?)
             }
             Some(path) if !one.is_scalar() => Typed::File(read(Path::new(path))?),
@@ -100,16 +104,29 @@ pub fn arguments(
         }
     }
     let mut given = Vec::new();
+    let mut lists: BTreeMap<&str, Named> = BTreeMap::new();
     for one in &parameters {
         let value = typed.remove(one.name.as_str()).unwrap_or(Typed::Nothing);
         let argument = match one.element {
+            ElementType::Filename if !one.is_scalar() => files(one, value, targets).map(|named| {
+                lists.insert(&one.name, named);
+                Argument::Nothing
+            }),
             ElementType::Filename => file(one, value, targets),
             _ => argument(one, value),
         };
         let argument = argument.doing(|| format!("{name}, {}", one.name))?;
         given.push(argument);
     }
-    sections(signature, given)
+    let plan = bare_plan(signature, &given)?;
+    for ((one, place), argument) in parameters.iter().zip(&plan.places).zip(&mut given) {
+        if let (Some(named), Placed::Many { array, .. }) = (lists.remove(one.name.as_str()), place)
+        {
+            let files = named.carried(one.mode, array);
+            *argument = Argument::Files(files.doing(|| format!("{name}, {}", one.name))?);
+        }
+    }
+    sections(&plan, given)
 }
 
 pub fn parameters(signature: &Signature) -> Vec<&Parameter> {
@@ -152,7 +169,11 @@ fn read(path: &Path) -> Result<File, Failure> {
 }
 
 /// Typed as JSON, or in a file of it.
-fn texts(word: &str, dimensions: usize) -> Result<Texts, Failure> {
+fn texts(word: &str, parameter: &Parameter) -> Result<Texts, Failure> {
+    let kind = match parameter.element {
+        ElementType::Filename => "files, as [\"a\", \"b\"]",
+        _ => "texts, as [\"a\", null]",
+    };
     let text = match word.strip_prefix('@') {
         Some(path) => {
             let read = std::fs::read_to_string(path);
@@ -161,11 +182,11 @@ fn texts(word: &str, dimensions: usize) -> Result<Texts, Failure> {
         None => word.to_owned(),
     };
     let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| {
-        let what = format!("it takes texts, as [\"a\", null] or @FILE of that: {error}");
+        let what = format!("it takes {kind} or @FILE of that: {error}");
         Failure::misuse(what)
     })?;
     let mut texts = Texts {
-        shape: vec![0; dimensions],
+        shape: vec![0; parameter.dims.len()],
         all: Vec::new(),
     };
     texts.add(&value, 0)?;
@@ -226,7 +247,70 @@ fn file(
             )));
         }
     };
-    Ok(Argument::File { from, to })
+    Ok(Argument::File(Carried { from, to }))
+}
+
+/// Names of files of an array: where they are, and where they go when they come back, which is the same if it is not said.
+struct Named {
+    from: Option<Texts>,
+    to: Option<Texts>,
+}
+
+impl Named {
+    /// Those that travel.
+    fn carried(self, mode: Mode, array: &Array) -> Result<Vec<Carried>, Failure> {
+        let picked = |names: Option<Texts>| -> Result<Option<Vec<PathBuf>>, Failure> {
+            let Some(names) = names else { return Ok(None) };
+            let names = pick(array, &names.all).unwrap_or(names.all);
+            let path =
+                |name: Option<Bytes>| name.map(|name| PathBuf::from(OsStr::from_bytes(&name)));
+            let names: Option<Vec<PathBuf>> = names.into_iter().map(path).collect();
+            let names = names.ok_or_else(|| Failure::misuse("a file has a name".to_owned()))?;
+            if names.len() as u64 != array.moved {
+                let what = format!(
+                    "{} files are named, and by its sizes it has {}",
+                    names.len(),
+                    array.moved
+                );
+                return Err(Failure::misuse(what));
+            }
+            Ok(Some(names))
+        };
+        let (from, to) = (picked(self.from)?, picked(self.to)?);
+        let mut all = Vec::new();
+        for index in 0..usize::try_from(array.moved).unwrap_or(0) {
+            let of = |names: &Option<Vec<PathBuf>>| {
+                names.as_ref().and_then(|all| all.get(index)).cloned()
+            };
+            let (from, to) = (of(&from), of(&to));
+            let to = to.or_else(|| from.clone()).filter(|_| mode.is_out());
+            let from = from.filter(|_| mode.is_in());
+            let from = from.as_deref().map(Content::open).transpose()?;
+            all.push(Carried { from, to });
+        }
+        Ok(all)
+    }
+}
+
+fn files(
+    parameter: &Parameter,
+    typed: Typed<'_>,
+    targets: &[(String, PathBuf)],
+) -> Result<Named, Failure> {
+    let from = match typed {
+        Typed::Texts(texts) => Some(texts),
+        _ => None,
+    };
+    let named = targets.iter().find(|(name, _)| *name == parameter.name);
+    let to = named.map(|(_, names)| texts(&names.to_string_lossy(), parameter));
+    let to = to.transpose()?;
+    if parameter.mode.is_out() && from.is_none() && to.is_none() {
+        let name = &parameter.name;
+        return Err(Failure::misuse(format!(
+            "files come back: say where they go by --out {name}='[\"FILE\", ...]'"
+        )));
+    }
+    Ok(Named { from, to })
 }
 
 fn argument(parameter: &Parameter, typed: Typed<'_>) -> Result<Argument, Failure> {
@@ -266,8 +350,8 @@ fn number(element: ElementType, word: &str) -> Result<Value, Failure> {
     word.parse().map(Value::Integer).map_err(|_| wrong())
 }
 
-/// A file holds a whole array, or just what travels of it.
-fn sections(signature: &Signature, mut given: Vec<Argument>) -> Result<Vec<Argument>, Failure> {
+/// Where everything stands, by what is no array.
+fn bare_plan(signature: &Signature, given: &[Argument]) -> Result<Plan, Failure> {
     let bare: Vec<Argument> = given
         .iter()
         .map(|one| match one {
@@ -275,9 +359,13 @@ fn sections(signature: &Signature, mut given: Vec<Argument>) -> Result<Vec<Argum
             other => other.clone(),
         })
         .collect();
-    let plan = kumiko_rpc_client::plan(signature, &bare)?;
+    Ok(kumiko_rpc_client::plan(signature, &bare)?)
+}
+
+/// A file holds a whole array, or just what travels of it.
+fn sections(plan: &Plan, mut given: Vec<Argument>) -> Result<Vec<Argument>, Failure> {
     for (place, argument) in plan.places.iter().zip(&mut given) {
-        if let (Placed::Texts { array, .. }, Argument::Texts(all)) = (place, &mut *argument) {
+        if let (Placed::Many { array, .. }, Argument::Texts(all)) = (place, &mut *argument) {
             // As with arrays: all of them, or what travels.
             if let Some(picked) = pick(array, all) {
                 *all = picked;

@@ -164,7 +164,7 @@ impl<B: BatchSystem> Worker<B> {
 
     pub(super) async fn result(&self, run: &Run, answered: Answered) -> Done {
         let Answered { out_bytes, small } = answered;
-        let beside = out_bytes <= SMALL_BYTES && !run.plan.has_files();
+        let beside = out_bytes <= SMALL_BYTES && !run.plan.has_tail();
         if (run.in_memory || out_bytes == 0) && beside {
             return Done::Finished(Held::Memory(small), out_bytes);
         }

@@ -2,6 +2,7 @@
 Beside it lie the module `kumiko`, which declares, and the routine's own, and maybe the checkpoint library. Not here: sections, which no such
 routine has."""
 
+import math
 import mmap
 import os
 import pathlib
@@ -65,6 +66,7 @@ class Place:
         self.kind, self.given, self.taken, _, self.bytes, _, dimensions = words(7)
         sections = [words(4) for _ in range(dimensions)]
         self.shape = tuple(size for size, _, _, _ in sections)
+        self.paths, self.list = [], None
 
     def array(self, memory, at):
         import numpy
@@ -92,22 +94,63 @@ class Place:
         if formal.kind == "callback":
             return Asker(formal, number, call)
         if formal.kind == "texts":
-            return nested(texts(call.given, self.given, self.bytes, self.shape), self.shape)
+            flat = [None] * math.prod(self.shape)
+            if self.given != NONE:
+                flat = texts(memoryview(call.given)[self.given : self.given + self.bytes], math.prod(self.shape))
+            self.list = nested(flat, self.shape)
+            return self.list
+        if formal.kind == "files":
+            return nested(self.files(number, call), self.shape)
         length = int.from_bytes(head[:8], "little")
         if formal.kind == "text":
             if self.given == NONE:
                 return None
             return bytes(call.given[self.given : self.given + length]).decode("utf-8", "surrogateescape")
-        path = pathlib.Path.cwd() / f"{call.name}.{call.epoch}.file{number}"
+        content = memoryview(call.given)[self.given : self.given + length] if self.given != NONE else None
+        return self.file(call, number, content)
+
+    def file(self, call, name, content):
+        """One of the call's own, with what goes in."""
+        path = pathlib.Path.cwd() / f"{call.name}.{call.epoch}.file{name}"
         path.unlink(missing_ok=True)
-        call.files.append((self, path))
-        if self.given != NONE:
+        self.paths.append(path)
+        if content is not None:
             with open(path, "xb") as file:
-                file.write(memoryview(call.given)[self.given : self.given + length])
+                file.write(content)
         return path
+
+    def files(self, number, call):
+        count = math.prod(self.shape)
+        contents = [None] * count
+        if self.given != NONE:
+            packed, end = memoryview(call.given)[self.given : self.given + self.bytes], 8 * count
+            for index, length in enumerate(struct.unpack_from(f"<{count}Q", packed)):
+                if length > self.bytes - end:
+                    raise EOFError("a file that is not there")
+                contents[index] = packed[end : end + length]
+                end += length
+        return [self.file(call, f"{number}.{index}", content) for index, content in enumerate(contents, 1)]
+
+    def tail(self, result, at):
+        """What comes back with its own length, in the result from there on; how many bytes that are."""
+        if self.formal.kind == "texts":
+            packed = packed_texts(flat(self.list, self.shape, self.formal.name))
+            written(result, at, packed)
+            return len(packed)
+        if self.formal.kind == "file":
+            return copied(self.paths[0], result, at)
+        lengths, end = [], at + 8 * len(self.paths)
+        for path in self.paths:
+            lengths.append(copied(path, result, end))
+            end += lengths[-1]
+        written(result, at, struct.pack(f"<{len(lengths)}Q", *lengths))
+        return end - at
 
     def put(self, value, call):
         """What the function returned for it."""
+        if self.formal.kind == "texts":
+            self.list = [value] if self.shape == (1,) and isinstance(value, (str, bytes, type(None))) else value
+            return
         import numpy
 
         value = numpy.asarray(value)
@@ -116,23 +159,39 @@ class Place:
         numpy.copyto(self.array(call.result, self.taken), value, casting="same_kind")
 
 
-def texts(given, at, length, shape):
-    """An array of texts, one after the other: their lengths, then each with a zero behind it (spec/idl I42)."""
-    count, found = 1, []
-    for size in shape:
-        count *= size
-    if 8 * count > length:
+def texts(packed, count):
+    """So many texts: their lengths, then each with a zero behind it (spec/idl I42)."""
+    end, found = 8 * count, []
+    if end > len(packed):
         raise EOFError("lengths of texts that are not there")
-    end = at + 8 * count
-    for size in struct.unpack_from(f"<{count}Q", given, at):
+    for size in struct.unpack_from(f"<{count}Q", packed):
         if size == NONE:
             found.append(None)
             continue
-        if size >= at + length - end:
+        if size >= len(packed) - end:
             raise EOFError("a text that is not there")
-        found.append(bytes(given[end : end + size]).decode("utf-8", "surrogateescape"))
+        found.append(bytes(packed[end : end + size]).decode("utf-8", "surrogateescape"))
         end += size + 1
     return found
+
+
+def packed_texts(texts):
+    texts = [text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text for text in texts]
+    if any(b"\0" in text for text in texts if text is not None):
+        raise ValueError("a text has no zero byte")
+    lengths = struct.pack(f"<{len(texts)}Q", *(NONE if text is None else len(text) for text in texts))
+    return lengths + b"".join(text + b"\0" for text in texts if text is not None)
+
+
+def flat(value, shape, name):
+    """Lists in lists, which are to have this shape, as one."""
+    if not shape:
+        if not isinstance(value, (str, bytes, type(None))):
+            raise TypeError(f"{name}: it has str, bytes or None, and {type(value).__name__} is there")
+        return [value]
+    if isinstance(value, (str, bytes, type(None))) or len(value) != shape[0]:
+        raise ValueError(f"{name}: it is to be a list of {shape[0]}")
+    return [text for part in value for text in flat(part, shape[1:], name)]
 
 
 def nested(flat, shape):
@@ -141,6 +200,17 @@ def nested(flat, shape):
         return flat
     inner = len(flat) // shape[0] if shape[0] else 0
     return [nested(flat[inner * number : inner * (number + 1)], shape[1:]) for number in range(shape[0])]
+
+
+def shape_of(value, dimensions):
+    """Of lists in lists, by the first of each."""
+    shape = []
+    for _ in range(dimensions):
+        if isinstance(value, (str, bytes, type(None))):
+            break
+        shape.append(len(value))
+        value = value[0] if len(value) else None
+    return tuple(shape)
 
 
 class Call:
@@ -155,7 +225,6 @@ class Call:
         if count != len(routine.formals):
             raise EOFError("a call of another routine")
         self.name = f"{client}-{sequence}"
-        self.files = []
         self.places = [Place(formal) for formal in routine.formals]
         self.small = bool(flags & RESULT_SMALL)
         self.asked = numpy_asked() if any(formal.kind == "callback" for formal in routine.formals) else None
@@ -186,7 +255,7 @@ class Call:
                 # One that goes on where it was goes on with its callbacks too.
                 kumiko.checkpoint.state("kumiko.callbacks", self.asked)
             self.run(routine)
-            self.end = self.take_files()
+            self.end = self.take_tail()
         finally:
             kumiko.checkpoint._end()
 
@@ -202,13 +271,15 @@ class Call:
         for place, value in zip(wanted, back or ()):
             place.put(value, self)
 
-    def take_files(self):
-        """Those that come back go behind the rest of the result; of one that is not there, nothing. Gives the result's end."""
+    def take_tail(self):
+        """Files and texts that come back go behind the rest of the result; of a file that is not there, nothing. Gives the result's end."""
         end = self.out_bytes
-        for place, path in self.files:
-            if place.taken != NONE:
+        for place in self.places:
+            if place.formal.kind in ("file", "files", "texts") and place.taken != NONE:
                 at = -(-end // 64) * 64
-                end = at + copied(path, f"{self.name}.{self.epoch}", at)
+                result = f"{self.name}.{self.epoch}"
+                end = at + place.tail(result, at)
+                os.truncate(result, end)
                 self.result[place.taken : place.taken + 8] = struct.pack("<Q", end - at)
         return end
 
@@ -238,8 +309,13 @@ def copied(path, result, at):
                 to.seek(at)
                 shutil.copyfileobj(file, to)
                 length = to.tell() - at
-    os.truncate(result, at + length)
     return length
+
+
+def written(result, at, data):
+    with open(result, "r+b") as to:
+        to.seek(at)
+        to.write(data)
 
 
 def numpy_asked():
@@ -262,11 +338,11 @@ class Asker:
         if len(given) != len(taken):
             raise TypeError(f"{name} takes {len(taken)} arguments, and {len(given)} were given")
         values = {
-            formal.name: value if formal.kind == "text" else numpy.asarray(value, formal.dtype)
+            formal.name: value if formal.kind in ("text", "texts", "file") else numpy.asarray(value, formal.dtype)
             for formal, value in zip(taken, given)
         }
         sizes = self.sizes(values)
-        heads, parts, back, out_bytes = [], b"", [], 0
+        heads, parts, back, out_bytes, is_long = [], b"", [], 0, False
         for formal in self.formal.formals:
             if formal.kind == "text":
                 text = values[formal.name]
@@ -284,8 +360,22 @@ class Asker:
                 value = sizes[formal.name] if formal.role == "told" else values[formal.name]
                 heads.append(numpy.asarray(value, dtype).tobytes().ljust(HEAD_BYTES, b"\0"))
                 continue
-            heads.append(bytes(HEAD_BYTES))
             shape = tuple(sizes[size] if size in sizes else int(size) for size in formal.sizes)
+            if formal.kind in ("texts", "file"):
+                own = b""
+                if formal.kind == "file":
+                    own = pathlib.Path(values[formal.name]).read_bytes()
+                elif formal.mode != "OUT":
+                    own = packed_texts(flat(values[formal.name], shape, f"{name}, {formal.name}"))
+                heads.append(struct.pack("<Q", len(own)).ljust(HEAD_BYTES, b"\0"))
+                if formal.mode != "OUT":
+                    parts += bytes(-len(parts) % 64) + own
+                if formal.mode != "IN":
+                    at = -(-out_bytes // 64) * 64
+                    back.append((formal, at, shape))
+                    out_bytes, is_long = at + HEAD_BYTES, True
+                continue
+            heads.append(bytes(HEAD_BYTES))
             if formal.mode != "OUT":
                 if values[formal.name].shape != shape:
                     raise ValueError(f"{name}, {formal.name}: its shape is {values[formal.name].shape}, and {shape} is said")
@@ -298,9 +388,21 @@ class Asker:
         data = b"".join(heads)
         if parts:
             data += bytes(-len(data) % 64) + parts
-        said = self.ask(data, out_bytes)
-        results = []
+        said = self.ask(data, out_bytes, is_long)
+        results, end = [], out_bytes
         for formal, at, array in back:
+            if formal.kind == "texts":
+                end = -(-end // 64) * 64
+                (length,) = struct.unpack_from("<Q", said, at)
+                if length > len(said) - end:
+                    raise EOFError("texts that are not there")
+                found = nested(texts(memoryview(said)[end : end + length], math.prod(array)), array)
+                end += length
+                if formal.role == "returned":
+                    results.append(found[0] if formal.sizes == ("1",) else found)
+                else:
+                    given[taken.index(formal)][:] = found
+                continue
             array[...] = numpy.ndarray(array.shape, array.dtype, said, at) if array.size else array
             if formal.role == "returned":
                 results.append(array[0].item() if formal.sizes == ("1",) else array)
@@ -314,15 +416,16 @@ class Asker:
         for formal in self.formal.formals:
             if formal.role == "taken" and formal.kind == "number" and values[formal.name].dtype.kind in "iu":
                 sizes[formal.name] = int(values[formal.name])
-            if formal.role == "taken" and formal.mode != "OUT" and formal.kind == "array":
-                if values[formal.name].ndim != len(formal.sizes):
+            if formal.role == "taken" and formal.mode != "OUT" and formal.kind in ("array", "texts"):
+                shape = values[formal.name].shape if formal.kind == "array" else shape_of(values[formal.name], len(formal.sizes))
+                if len(shape) != len(formal.sizes):
                     raise ValueError(f"{self.formal.name}, {formal.name}: it has {len(formal.sizes)} dimensions")
-                for size, length in zip(formal.sizes, values[formal.name].shape):
+                for size, length in zip(formal.sizes, shape):
                     if not size.isdigit():
                         sizes.setdefault(size, length)
         return sizes
 
-    def ask(self, data, out_bytes):
+    def ask(self, data, out_bytes, is_long):
         if max(len(data), out_bytes) > CALLBACK_BYTES:
             raise ValueError(f"{self.formal.name}: at most {CALLBACK_BYTES} bytes go either way")
         self.call.asked[0] += 1
@@ -333,9 +436,11 @@ class Asker:
         except Gone:
             # The call is not wanted any more.
             os._exit(0)
-        if head[:8] != SAID or struct.unpack("<2Q", head[32:]) != (number, out_bytes):
+        said, length = struct.unpack("<2Q", head[32:])
+        fits = out_bytes <= length <= CALLBACK_BYTES if is_long else length == out_bytes
+        if head[:8] != SAID or said != number or not fits:
             raise EOFError("an answer to another callback")
-        return read(out_bytes)
+        return read(length)
 
 
 def told(error):
@@ -373,7 +478,7 @@ def serve(function):
         else:
             sys.stdout.flush()
             call.answer()
-        for _, path in call.files:
+        for path in (path for place in call.places for path in place.paths):
             path.unlink(missing_ok=True)
         del call
 
