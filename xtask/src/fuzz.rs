@@ -5,13 +5,13 @@
 
 use crate::StatusOf;
 use crate::fail::Failure;
+use crate::lanes;
 use crate::shell::{self, Shell};
 use crate::sources;
 use crate::tally::Part;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
 use std::time::Instant;
 
 /// Each target in `./x test`: enough for the vectors and a hundred thousand neighbours of them.
@@ -116,40 +116,18 @@ pub fn part(shell: &Shell) -> Result<Part, Failure> {
         }
         Err(other) => return Err(other),
     };
-    let left = Mutex::new(targets.into_iter());
-    let next = || {
-        left.lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .next()
-    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let ended: Vec<(String, Result<bool, Failure>)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut ended = Vec::new();
-                    while let Some(target) = next() {
-                        let log = shell.path("target/x").join(format!("fuzz-{target}.log"));
-                        let well = command(shell, &programs, &target, SECONDS)
-                            .and_then(|mut command| shell::watch(&mut command, &log, |_| ()));
-                        eprintln!(
-                            "fuzz: {target}: {}",
-                            if matches!(well, Ok(true)) {
-                                "ok"
-                            } else {
-                                "FAILED"
-                            }
-                        );
-                        ended.push((target, well));
-                    }
-                    ended
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|w| w.join().unwrap_or_default())
-            .collect()
+    let ended = lanes::each(cores, targets, |target| {
+        let log = shell.path("target/x").join(format!("fuzz-{target}.log"));
+        let well = command(shell, &programs, &target, SECONDS)
+            .and_then(|mut command| shell::watch(&mut command, &log, |_| ()));
+        let word = if matches!(well, Ok(true)) {
+            "ok"
+        } else {
+            "FAILED"
+        };
+        eprintln!("fuzz: {target}: {word}");
+        (target, well)
     });
     for (target, well) in ended {
         if well? {

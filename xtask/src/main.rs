@@ -6,6 +6,7 @@ mod errors;
 mod fail;
 mod fuzz;
 mod java;
+mod lanes;
 mod lint;
 mod markdown;
 mod rings;

@@ -74,6 +74,18 @@ pub struct Package {
     pub theirs: BTreeSet<String>,
     /// The same for its tests alone.
     pub theirs_in_tests: BTreeSet<String>,
+    /// Its programs of tests, and what else of it has tests.
+    pub tested: BTreeSet<Tested>,
+}
+
+/// What cargo makes a program of tests of, or several.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tested {
+    /// The library's own tests, and its documentation's.
+    Library,
+    Programs,
+    /// A file or folder of `tests/`.
+    File(String),
 }
 
 #[derive(Deserialize)]
@@ -86,6 +98,14 @@ struct MetadataPackage {
     name: String,
     manifest_path: PathBuf,
     dependencies: Vec<Dependency>,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: BTreeSet<String>,
+    test: bool,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +136,7 @@ fn package(found: MetadataPackage) -> Package {
         ours: BTreeSet::new(),
         theirs: BTreeSet::new(),
         theirs_in_tests: BTreeSet::new(),
+        tested: found.targets.into_iter().filter_map(tested).collect(),
     };
     for dependency in found.dependencies {
         match (
@@ -129,6 +150,16 @@ fn package(found: MetadataPackage) -> Package {
         };
     }
     package
+}
+
+fn tested(target: Target) -> Option<Tested> {
+    match target.kind.first()?.as_str() {
+        _ if !target.test => None,
+        "test" => Some(Tested::File(target.name)),
+        "bin" => Some(Tested::Programs),
+        "bench" | "custom-build" | "example" => None,
+        _ => Some(Tested::Library),
+    }
 }
 
 fn folder_name(package: &str) -> String {
@@ -308,6 +339,7 @@ mod tests {
             ours: set(ours),
             theirs: set(theirs),
             theirs_in_tests: BTreeSet::new(),
+            tested: BTreeSet::new(),
         };
         let mut packages = vec![package(name, ours, theirs)];
         for other in ["job", "runner", "sandbox", "manager"]

@@ -2,10 +2,13 @@
 
 use crate::build::{self, Profile, Told};
 use crate::fail::Failure;
+use crate::rings::{self, Package, Tested};
 use crate::shell::{self, Shell};
 use crate::tally::{Ledger, Part, Tally};
-use crate::{fuzz, java, lint, rings};
+use crate::{fuzz, java, lanes, lint};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 const UNIT: &str = "unit and integration";
@@ -21,24 +24,22 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
         .filter(|a| !a.starts_with("--"))
         .collect();
     let packages = rings::packages(shell)?;
-    let crates: Vec<&str> = packages
-        .iter()
-        .map(|p| p.name.as_str())
-        .filter(|name| *name != E2E)
-        .collect();
+    let (scenarios, crates): (Vec<&Package>, Vec<&Package>) =
+        packages.iter().partition(|p| p.name == E2E);
+    let names: Vec<&str> = crates.iter().map(|p| p.name.as_str()).collect();
     for part in &parts {
-        if !["lint", "unit", "java", "fuzz", E2E].contains(part) && !crates.contains(part) {
+        if !["lint", "unit", "java", "fuzz", E2E].contains(part) && !names.contains(part) {
             return Err(Failure::NoSuchPart {
                 given: (*part).to_owned(),
-                crates: crates.join(", "),
+                crates: names.join(", "),
             });
         }
     }
     let wanted = |part: &str| parts.is_empty() || parts.contains(&part);
-    let of_crates: Vec<&str> = crates
+    let of_crates: Vec<&Package> = crates
         .iter()
         .copied()
-        .filter(|name| parts.contains(name))
+        .filter(|p| parts.contains(&p.name.as_str()))
         .collect();
 
     let humble = shell.humble();
@@ -47,7 +48,7 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
     let ahead = || {
         let _ = wanted("lint").then(|| lint::build_deny(&humble));
         let _ = wanted("fuzz").then(|| fuzz::build(&humble));
-        let _ = wanted(E2E).then(|| compile(&humble, E2E, &selection(&[E2E])));
+        let _ = wanted(E2E).then(|| compile(&humble, E2E, &scenarios));
     };
     let tally = std::thread::scope(|scope| {
         let mut tally = Tally::default();
@@ -56,11 +57,11 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
             tally.parts.push(lint::part(shell)?);
         }
         if wanted("unit") || !of_crates.is_empty() {
-            let selected = selection(if wanted("unit") { &crates } else { &of_crates });
+            let selected = if wanted("unit") { &crates } else { &of_crates };
             let meanwhile = || building = Some(scope.spawn(ahead));
             tally
                 .parts
-                .extend(tests(shell, UNIT, &selected, &[], all, meanwhile)?);
+                .extend(tests(shell, UNIT, selected, &[], all, meanwhile)?);
         }
         if wanted("java") {
             tally.parts.extend(java::parts(shell)?);
@@ -76,7 +77,7 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
         if wanted(E2E) {
             tally
                 .parts
-                .extend(tests(shell, E2E, &selection(&[E2E]), &[], all, || ())?);
+                .extend(tests(shell, E2E, &scenarios, &[], all, || ())?);
         }
         Ok::<_, Failure>(tally)
     })?;
@@ -85,43 +86,49 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
 
 /// The command `./x e2e [FILTER]`.
 pub fn e2e(shell: &Shell, filter: &[String]) -> Result<ExitCode, Failure> {
-    let parts = tests(shell, E2E, &selection(&[E2E]), filter, true, || ())?;
+    let packages = rings::packages(shell)?;
+    let scenarios: Vec<&Package> = packages.iter().filter(|p| p.name == E2E).collect();
+    let parts = tests(shell, E2E, &scenarios, filter, true, || ())?;
     close(shell, &Tally { parts }, false)
 }
 
-/// What selects the crates in these folders, for cargo.
-fn selection(folders: &[&str]) -> Vec<String> {
-    let package = |folder: &&str| match *folder {
-        "kumiko" | "xtask" => (*folder).to_owned(),
+/// What selects these packages, for cargo.
+fn selection(packages: &[&Package]) -> Vec<String> {
+    let package = |package: &&Package| match package.name.as_str() {
+        "kumiko" | "xtask" => package.name.clone(),
         other => format!("kumiko-{other}"),
     };
-    folders
+    packages
         .iter()
-        .flat_map(|folder| ["-p".to_owned(), package(folder)])
+        .flat_map(|found| ["-p".to_owned(), package(found)])
         .collect()
 }
 
 /// What cargo has to do before the tests of some crates run. Crates test themselves, some with a runner; scenarios use the programs.
-fn compile(shell: &Shell, name: &str, selected: &[String]) -> Result<(), Failure> {
+fn compile(shell: &Shell, name: &str, packages: &[&Package]) -> Result<(), Failure> {
     match name {
         E2E => build::compile(shell, Profile::Dev)?,
         _ => drop(build::runner(shell, Profile::Dev)?),
     }
-    shell::ok(shell.cargo(["test", "--no-run", "-q"]).args(selected))
+    shell::ok(
+        shell
+            .cargo(["test", "--no-run", "-q"])
+            .args(selection(packages)),
+    )
 }
 
 /// Compiles, as a part of its own so that its minutes are told apart, and runs the tests of some crates. `meanwhile`: called between.
 fn tests(
     shell: &Shell,
     name: &str,
-    selected: &[String],
+    packages: &[&Package],
     filter: &[String],
     all: bool,
     meanwhile: impl FnOnce(),
 ) -> Result<Vec<Part>, Failure> {
     let begun = Instant::now();
     let mut compiled = Part::new(format!("{name}: compiled"));
-    let told = compile(shell, name, selected).and_then(|()| match name {
+    let told = compile(shell, name, packages).and_then(|()| match name {
         E2E => build::programs(shell, Profile::Dev),
         _ => build::runner(shell, Profile::Dev),
     });
@@ -129,7 +136,7 @@ fn tests(
     match told {
         Ok(told) => {
             meanwhile();
-            let run = run_tests(shell, name, selected, told, filter, all)?;
+            let run = run_tests(shell, name, packages, &told, filter, all)?;
             Ok(vec![compiled, run])
         }
         Err(Failure::Failed { program }) => {
@@ -140,43 +147,93 @@ fn tests(
     }
 }
 
+/// Programs of tests that run at once, each with as many threads as there are cores: most tests wait, for timeouts, engines and programs that
+/// were killed.
+const LANES: usize = 2;
+
+/// What takes longest is begun first, so that nothing long is left alone at the end; the others follow by name.
+const FIRST: [&str; 8] = [
+    "as_native",
+    "own_batch_jobs",
+    "rpc_engines",
+    "bad_input",
+    "engines_carried",
+    "rpc_found",
+    "rpc",
+    "limits",
+];
+
+/// What of these packages has tests, as options of cargo.
+fn programs(packages: &[&Package]) -> Vec<Vec<String>> {
+    let tested: BTreeSet<&Tested> = packages.iter().flat_map(|p| &p.tested).collect();
+    let mut options: Vec<Vec<&str>> = Vec::new();
+    for tested in tested {
+        match tested {
+            Tested::Library => options.extend([vec!["--lib"], vec!["--doc"]]),
+            Tested::Programs => options.push(vec!["--bins"]),
+            Tested::File(name) => options.push(vec!["--test", name]),
+        }
+    }
+    let place = |option: &Vec<&str>| FIRST.iter().position(|first| option.contains(first));
+    options.sort_by_key(|option| place(option).unwrap_or(FIRST.len()));
+    options
+        .into_iter()
+        .map(|option| option.into_iter().map(str::to_owned).collect())
+        .collect()
+}
+
 fn run_tests(
     shell: &Shell,
     name: &str,
-    selected: &[String],
-    told: Told,
+    packages: &[&Package],
+    told: &Told,
     filter: &[String],
     all: bool,
 ) -> Result<Part, Failure> {
     let begun = Instant::now();
-    let mut part = Part::new(name);
-    let mut command = shell.cargo(["test", "--no-fail-fast"]);
-    // Skips of passed tests are among what they print.
-    command
-        .args(selected)
-        .arg("--")
-        .args(filter)
-        .arg("--show-output");
-    if all {
-        command.arg("--include-ignored");
-    }
-    let log = shell
-        .path("target/x")
-        .join(format!("{}.log", name.replace(' ', "-")));
-    let mut shown = false;
-    let well = shell::watch(command.envs(told), &log, |line| {
-        part.line(line);
-        shown = (shown || line == "failures:" || line.starts_with("error"))
-            && !line.starts_with("test result");
-        let summary = ["     Running", "   Doc-tests", "test result", "x: "];
-        if shown || summary.iter().any(|start| line.starts_with(start)) {
-            eprintln!("{line}");
+    let part = Mutex::new(Part::new(name));
+    let ended = lanes::each(LANES, programs(packages), |options| {
+        let program = options.last().map_or("", |word| word.trim_matches('-'));
+        // All packages are selected each time: with fewer, cargo builds what they need anew, with fewer features.
+        let mut command = shell.cargo(["test", "--no-fail-fast"]);
+        // Skips of passed tests are among what they print.
+        command
+            .args(selection(packages))
+            .args(&options)
+            .arg("--")
+            .args(filter)
+            .arg("--show-output");
+        if all {
+            command.arg("--include-ignored");
         }
-    })?;
-    if !well && part.well() {
-        part.failed
-            .push(format!("{} (see {})", shell::line(&command), log.display()));
-    }
+        let log = shell
+            .path("target/x")
+            .join(format!("{}-{program}.log", name.replace(' ', "-")));
+        let mut said = Vec::new();
+        let well = shell::watch(command.envs(told.clone()), &log, |line| {
+            said.push(line.to_owned())
+        })?;
+        // Told as a whole, so that no other's lines stand between.
+        let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = part.failed.len();
+        let mut shown = false;
+        for line in said {
+            part.line(&line);
+            shown = (shown || line == "failures:" || line.starts_with("error"))
+                && !line.starts_with("test result");
+            let summary = ["     Running", "   Doc-tests", "test result", "x: "];
+            if shown || summary.iter().any(|start| line.starts_with(start)) {
+                eprintln!("{line}");
+            }
+        }
+        if !well && part.failed.len() == failed {
+            part.failed
+                .push(format!("{} (see {})", shell::line(&command), log.display()));
+        }
+        Ok(())
+    });
+    ended.into_iter().collect::<Result<(), Failure>>()?;
+    let mut part = part.into_inner().unwrap_or_else(PoisonError::into_inner);
     part.took = begun.elapsed();
     Ok(part)
 }
