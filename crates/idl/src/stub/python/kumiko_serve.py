@@ -2,6 +2,8 @@
 Beside it lie the module `kumiko`, which declares, and the routine's own, and maybe the checkpoint library. Not here: sections, which no such
 routine has."""
 
+import contextlib
+import errno
 import math
 import mmap
 import os
@@ -29,10 +31,24 @@ OWN_FRAMES = 3
 IDLE_S = 600
 # To a function of the caller's, and back.
 CALLBACK_BYTES = 1 << 20
+# sysexits.h.
+EX_TEMPFAIL = 75
 
 
 class Gone(Exception):
     """Nobody tells calls any more."""
+
+
+@contextlib.contextmanager
+def room():
+    """Where a call's own files are written: with no room for them this process ends, as a C one does, and the call is tried again (*no_space*)."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        traceback.print_exc()
+        os._exit(EX_TEMPFAIL)
 
 
 def read(count):
@@ -255,12 +271,14 @@ class Call:
                 # One that goes on where it was goes on with its callbacks too.
                 kumiko.checkpoint.state("kumiko.callbacks", self.asked)
             self.run(routine)
-            self.end = self.take_tail()
+            with room():
+                self.end = self.take_tail()
         finally:
             kumiko.checkpoint._end()
 
     def run(self, routine):
-        given = [place.argument(number, self) for number, place in enumerate(self.places) if place.formal.role == "taken"]
+        with room():
+            given = [place.argument(number, self) for number, place in enumerate(self.places) if place.formal.role == "taken"]
         back = routine.function(*given)
         wanted = [place for place in self.places if place.formal.role == "returned"]
         if len(wanted) == 1 and not isinstance(back, tuple):
@@ -467,7 +485,8 @@ def serve(function):
     load_library()
     while True:
         try:
-            call = Call(routine)
+            with room():
+                call = Call(routine)
         except Gone:
             return
         try:
