@@ -6,8 +6,8 @@ use crate::spare::Spare;
 use crate::staging::{Place, Target};
 use bytes::{Bytes, BytesMut};
 use kumiko_idl::{
-    Array, ElementType, Formal, HEAD_BYTES, Head, Limits, Mode, Placed, Plan, Signature, Value,
-    file_head, number_head, pack_lengths, pack_texts, text_head,
+    Array, ElementType, Formal, HEAD_BYTES, Head, Limits, Mode, Placed, Plan, Signature, Span,
+    Value, file_head, number_head, pack_lengths, pack_texts, text_head,
 };
 use std::fmt;
 use std::fs::File;
@@ -171,90 +171,12 @@ impl Arguments {
         let plan = signature.plan(&heads, Limits::WIDEST)?;
         let mut pieces = vec![(0, Source::Memory(Bytes::from(heads.concat())))];
         let mut targets = Vec::new();
-        for (number, ((place, argument), formal)) in plan
-            .places
-            .iter()
-            .zip(arguments)
-            .zip(&signature.formals)
-            .enumerate()
-        {
-            match (place, argument) {
-                (Placed::Text { at: Some(span) }, Argument::Text(Some(text))) => {
-                    pieces.push((span.at, Source::Memory(text.clone())));
-                }
-                // WORK.
-                (
-                    Placed::Many {
-                        given: None,
-                        taken: None,
-                        ..
-                    },
-                    _,
-                ) => {}
-                (Placed::Many { array, given, .. }, _) => {
-                    count(array, given.is_some(), argument)
-                        .map_err(|what| wrong(signature, formal, what))?;
-                    match (argument, given) {
-                        (Argument::Texts(texts), Some(span)) => {
-                            let packed = pack_texts(texts).unwrap_or_default();
-                            pieces.push((span.at, Source::Memory(packed.into())));
-                        }
-                        (Argument::Files(files), Some(span)) => {
-                            pieces.extend(packed_files(span.at, files));
-                        }
-                        _ => {}
-                    }
-                    if let (Argument::Files(files), Placed::Many { taken: Some(_), .. }) =
-                        (argument, place)
-                    {
-                        for file in files {
-                            targets.push((number, target(signature, formal, file)?));
-                        }
-                    }
-                }
-                (Placed::File { given, taken }, Argument::File(file)) => {
-                    if let (Some(span), Some(content)) = (given, &file.from) {
-                        pieces.push((span.at, Source::File(content.clone())));
-                    }
-                    if taken.is_some() {
-                        targets.push((number, target(signature, formal, file)?));
-                    }
-                }
-                (Placed::Array { given: None, .. }, _) => {}
-                (
-                    Placed::Array {
-                        given: Some(span), ..
-                    },
-                    Argument::Array(_) | Argument::Lent { .. } | Argument::Stored(_),
-                ) => {
-                    let source = match argument {
-                        Argument::Array(bytes) => Source::Memory(bytes.clone()),
-                        Argument::Stored(content) => Source::File(content.clone()),
-                        Argument::Lent { bytes, lender } => Source::Lent {
-                            bytes: *bytes,
-                            lender: Arc::clone(lender),
-                        },
-                        _ => continue,
-                    };
-                    if source.bytes() != span.bytes {
-                        let what = format!(
-                            "{} bytes of elements are given, and by its sizes it has {}",
-                            source.bytes(),
-                            span.bytes
-                        );
-                        return Err(wrong(signature, formal, what));
-                    }
-                    pieces.push((span.at, source));
-                }
-                (
-                    Placed::Array {
-                        given: Some(span), ..
-                    },
-                    _,
-                ) if span.bytes > 0 => {
-                    return Err(wrong(signature, formal, "it takes an array".to_owned()));
-                }
-                _ => {}
+        let places = plan.places.iter().zip(arguments);
+        for (number, ((place, argument), formal)) in places.zip(&signature.formals).enumerate() {
+            let told = |what| wrong(signature, formal, what);
+            pieces.extend(given(place, argument).map_err(told)?);
+            for file in taken(place, argument) {
+                targets.push((number, target(file).map_err(told)?));
             }
         }
         Ok(Arguments {
@@ -472,10 +394,85 @@ fn count(array: &Array, goes_in: bool, argument: &Argument) -> Result<(), String
     }
 }
 
-fn target(signature: &Signature, formal: &Formal, file: &Carried) -> Result<PathBuf, RpcError> {
+/// What of an argument goes to the site, and where in all that travels; what is wrong with it.
+fn given(place: &Placed, argument: &Argument) -> Result<Vec<(u64, Source)>, String> {
+    Ok(match (place, argument) {
+        (Placed::Text { at: Some(span) }, Argument::Text(Some(text))) => {
+            vec![(span.at, Source::Memory(text.clone()))]
+        }
+        (
+            Placed::Array {
+                given: Some(span), ..
+            },
+            _,
+        ) => array(span, argument)?,
+        (
+            Placed::File {
+                given: Some(span), ..
+            },
+            Argument::File(file),
+        ) => file
+            .from
+            .iter()
+            .map(|content| (span.at, Source::File(content.clone())))
+            .collect(),
+        // WORK.
+        (
+            Placed::Many {
+                given: None,
+                taken: None,
+                ..
+            },
+            _,
+        ) => Vec::new(),
+        (Placed::Many { array, given, .. }, _) => {
+            count(array, given.is_some(), argument)?;
+            match (argument, given) {
+                (Argument::Texts(texts), Some(span)) => {
+                    let packed = pack_texts(texts).unwrap_or_default();
+                    vec![(span.at, Source::Memory(packed.into()))]
+                }
+                (Argument::Files(files), Some(span)) => packed_files(span.at, files),
+                _ => Vec::new(),
+            }
+        }
+        _ => Vec::new(),
+    })
+}
+
+fn array(span: &Span, argument: &Argument) -> Result<Vec<(u64, Source)>, String> {
+    let source = match argument {
+        Argument::Array(bytes) => Source::Memory(bytes.clone()),
+        Argument::Stored(content) => Source::File(content.clone()),
+        Argument::Lent { bytes, lender } => Source::Lent {
+            bytes: *bytes,
+            lender: Arc::clone(lender),
+        },
+        _ if span.bytes == 0 => return Ok(Vec::new()),
+        _ => return Err("it takes an array".to_owned()),
+    };
+    match source.bytes() == span.bytes {
+        true => Ok(vec![(span.at, source)]),
+        false => Err(format!(
+            "{} bytes of elements are given, and by its sizes it has {}",
+            source.bytes(),
+            span.bytes
+        )),
+    }
+}
+
+/// Files of an argument that come back.
+fn taken<'a>(place: &Placed, argument: &'a Argument) -> &'a [Carried] {
+    match (place, argument) {
+        (Placed::Many { taken: Some(_), .. }, Argument::Files(files)) => files,
+        (Placed::File { taken: Some(_), .. }, Argument::File(file)) => std::slice::from_ref(file),
+        _ => &[],
+    }
+}
+
+fn target(file: &Carried) -> Result<PathBuf, String> {
     let to = file.to.clone();
-    let what = "where does the file that comes back go?";
-    to.ok_or_else(|| wrong(signature, formal, what.to_owned()))
+    to.ok_or_else(|| "where does the file that comes back go?".to_owned())
 }
 
 /// An array of files as it travels (spec/idl I42), from there on.
