@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use kumiko_idl::{Array, HEAD_BYTES, Placed, Plan, Signature, pack_texts};
 use kumiko_rpc_client::{Answer, Question, Scratch, Stages, pack, pick, place_back, unpack};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -224,9 +224,9 @@ impl With {
                 },
             ) => {
                 let text = |address: &*mut u8| {
+                    let text = address.cast::<c_char>();
                     // SAFETY: the caller's promise.
-                    let text =
-                        (!address.is_null()).then(|| unsafe { CStr::from_ptr(address.cast()) });
+                    let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
                     text.map(|text| text.to_bytes().to_vec())
                 };
                 let picked = pick(array, all).unwrap_or_default();

@@ -331,11 +331,12 @@ unsafe fn many(
     let all = unsafe { std::slice::from_raw_parts(address.cast::<*const c_char>(), elements) };
     let picked = pick(array, all).unwrap_or_default();
     if is_file {
-        // SAFETY: as above.
-        let files = picked
-            .into_iter()
-            .map(|name| unsafe { carried(parameter, name) });
-        return files.collect::<Result<_, _>>().map(Argument::Files);
+        let file = |name| {
+            // SAFETY: as above.
+            unsafe { carried(parameter, name) }
+        };
+        let files: Result<_, _> = picked.into_iter().map(file).collect();
+        return files.map(Argument::Files);
     }
     let texts = picked.into_iter().map(|text| {
         // SAFETY: as above.
