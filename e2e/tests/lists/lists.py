@@ -5,6 +5,10 @@ import pathlib
 import kumiko
 import numpy
 
+if int(numpy.__version__.split(".")[0]) >= 2:
+    # A number alone is shown as np.int32(3) from then on.
+    numpy.set_printoptions(legacy="1.25")
+
 words = kumiko.rpc("lines/words")("to be  or", 4)
 print(words)
 try:
