@@ -129,14 +129,19 @@ fn a_routine_that_asks_is_told_that_its_call_was_cancelled_and_ends_when_it_retu
     let mut program = here(&caller, "cancelled", &[]);
     let program = program.stdout(Stdio::piped()).stderr(Stdio::piped());
     let program = program.spawn().unwrap();
-    let let_it_return = || {
+    let take = |name| {
         let mut note = None;
-        until("the routine is told", || {
-            note = caller.in_a_worker("told");
+        until(name, || {
+            note = caller.in_a_worker(name);
             note.is_some()
         });
-        let pid = caller.routine_pids(1, &[]);
         std::fs::remove_file(note.unwrap()).unwrap();
+    };
+    let let_it_return = || {
+        take("asked");
+        let pid = caller.routine_pids(1, &[]);
+        caller.file("computes", b"");
+        take("told");
         pid
     };
     let pid = let_it_return();

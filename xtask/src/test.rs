@@ -147,8 +147,8 @@ fn tests(
     }
 }
 
-/// Programs of tests that run at once, each with as many threads as there are cores: most tests wait, for timeouts, engines and programs that
-/// were killed.
+/// Programs of tests that run at once, of the crates' each with as many threads as there are cores: most tests wait, for timeouts, engines and
+/// programs that were killed.
 const LANES: usize = 2;
 
 /// What takes longest is begun first, so that nothing long is left alone at the end; the others follow by name.
@@ -203,6 +203,10 @@ fn run_tests(
             .arg("--")
             .args(filter)
             .arg("--show-output");
+        if name == E2E {
+            // Each starts a site or some, and engines.
+            command.args(["--test-threads", "1"]);
+        }
         if all {
             command.arg("--include-ignored");
         }

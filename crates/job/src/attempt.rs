@@ -248,7 +248,24 @@ impl EngineCause {
     }
 }
 
+/// What engines end jobs by (signal(7)).
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+/// Of a process that writes to another, which an engine told first.
+const SIGPIPE: i32 = 13;
+
 impl Outcome {
+    /// Whether an engine that takes its slot back may have brought it about, where nobody else did: it may tell all processes of a job to end,
+    /// in any order.
+    pub fn may_be_an_engines(&self) -> bool {
+        matches!(
+            self,
+            Outcome::Signalled {
+                signal: SIGTERM | SIGKILL | SIGPIPE
+            }
+        )
+    }
+
     /// See [`NOT_BEGUN`].
     pub fn not_begun(message: String) -> Outcome {
         Outcome::NeverStarted {

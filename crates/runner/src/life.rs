@@ -45,7 +45,6 @@ pub mod token {
     pub const GUEST: u64 = 16;
 }
 
-const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
@@ -596,12 +595,9 @@ impl Life {
     }
 
     fn conclude(&mut self, outcome: Outcome) {
-        // After any other the job may go on elsewhere: these signals may be an engine's, which takes its slot back.
-        let is_over = match outcome {
-            Outcome::Exited { .. } => true,
-            Outcome::Signalled { signal } => ![SIGTERM, SIGKILL].contains(&signal),
-            _ => false,
-        };
+        // After any other the job may go on elsewhere.
+        let by_itself = matches!(outcome, Outcome::Exited { .. } | Outcome::Signalled { .. });
+        let is_over = by_itself && !outcome.may_be_an_engines();
         if let Some(dumps) = self.dumps.as_ref().filter(|_| is_over) {
             dumps.clear();
         }

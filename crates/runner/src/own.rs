@@ -45,8 +45,6 @@ const GRACE_MS: u64 = 3_600_000;
 const INTERRUPTED_GRACE_MS: u64 = 10_000;
 const REACHED_WITHIN: Duration = Duration::from_secs(60);
 const REACH_AGAIN: Duration = Duration::from_millis(2);
-/// What a program comes to that is told to end by its engine, and does.
-const BY_ENGINE: Outcome = Outcome::Signalled { signal: SIGTERM };
 const ENGINE_WITHIN: Duration = Duration::from_millis(500);
 const TOLD_MOST: usize = 16;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -190,7 +188,7 @@ impl Own<'_> {
         poll: &Poll,
         signals: &Signals,
     ) -> Result<(), OwnError> {
-        if *outcome == BY_ENGINE && self.leaves.is_none() {
+        if outcome.may_be_an_engines() && self.leaves.is_none() {
             poll.remove(&self.stream).map_err(OwnError::Poll)?;
             let told = poll.wait::<1>(Some(ENGINE_WITHIN));
             told.map_err(OwnError::Poll)?.for_each(drop);
@@ -301,8 +299,10 @@ impl Own<'_> {
 
     fn status(&self, outcome: &Outcome) -> u8 {
         let (status, complaint) = match outcome {
-            Outcome::Cancelled | Outcome::Signalled { signal: SIGTERM }
-                if self.leaves.is_some() && self.place.has_something() =>
+            outcome
+                if (*outcome == Outcome::Cancelled || outcome.may_be_an_engines())
+                    && self.leaves.is_some()
+                    && self.place.has_something() =>
             {
                 return self.asked.status;
             }

@@ -2,7 +2,7 @@
 //! engine's log, then its answer; none of these ends an attempt whose runner has its lock.
 
 use super::order::Order;
-use super::seen::{Seen, Trace, Verdict, is_doubtful, outcome};
+use super::seen::{Seen, Trace, Verdict, outcome};
 use super::{Engine, Shared, Trouble};
 use crate::link::Link;
 use crate::spool::{self, Left};
@@ -228,7 +228,7 @@ impl Live {
             }
             // The runner's own word, if nothing is to be added to it.
             match status {
-                Ok(outcome) if !is_doubtful(&outcome) || self.cancelled() => {
+                Ok(outcome) if !outcome.may_be_an_engines() || self.cancelled() => {
                     return self.report(shared, outcome).await;
                 }
                 Ok(outcome) if doubtful.is_none() => {
@@ -395,7 +395,9 @@ impl Live {
         let ended = self
             .link
             .listen(&stream, |report| match report {
-                AttemptReport::Ended(outcome) if is_doubtful(&outcome) && !self.cancelled() => {
+                AttemptReport::Ended(outcome)
+                    if outcome.may_be_an_engines() && !self.cancelled() =>
+                {
                     doubt = Some(outcome);
                     ControlFlow::Break(())
                 }

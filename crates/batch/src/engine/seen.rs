@@ -125,19 +125,6 @@ pub enum Trace {
     Silent,
 }
 
-const SIGKILL: i32 = 9;
-const SIGTERM: i32 = 15;
-
-/// Whether an end that the runner told may be the engine's doing: engines end jobs by these.
-pub fn is_doubtful(outcome: &Outcome) -> bool {
-    matches!(
-        outcome,
-        Outcome::Signalled {
-            signal: SIGTERM | SIGKILL
-        }
-    )
-}
-
 /// How it ended. `verdict`: None, if the engine does not know it (any more). `cancelled`: by us.
 pub fn outcome(engine: &str, trace: Trace, verdict: Option<&Verdict>, cancelled: bool) -> Outcome {
     let ended = |cause: EngineCause, words: &str| Outcome::EngineEnded {
@@ -146,7 +133,7 @@ pub fn outcome(engine: &str, trace: Trace, verdict: Option<&Verdict>, cancelled:
     };
     match (trace, verdict) {
         (Trace::Told(outcome), Some(Verdict::Ended(cause, words)))
-            if is_doubtful(&outcome) && !cancelled =>
+            if outcome.may_be_an_engines() && !cancelled =>
         {
             ended(*cause, words)
         }
@@ -221,6 +208,12 @@ mod tests {
             ),
             (
                 told(signalled(15)),
+                ended(EngineCause::Preempted),
+                false,
+                "Preempted",
+            ),
+            (
+                told(signalled(13)),
                 ended(EngineCause::Preempted),
                 false,
                 "Preempted",
