@@ -18,9 +18,9 @@ const BETWEEN: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct Carrier {
     runtime: Runtime,
-    /// How many wait, and how many have begun to.
-    waiting: AtomicUsize,
+    /// How many have begun to wait, and how many do: counted in this order.
     begun: AtomicU64,
+    waiting: AtomicUsize,
     /// The own thread carries, and is told here to leave it to others.
     carries: AtomicBool,
     leave: Notify,
@@ -47,8 +47,8 @@ impl Carrier {
             .spawn(own)?;
         let carrier: &'static Carrier = Box::leak(Box::new(Carrier {
             runtime,
-            waiting: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
             carries: AtomicBool::new(false),
             leave: Notify::new(),
             wanted: AtomicBool::new(true),
@@ -80,8 +80,8 @@ impl Carrier {
     /// As [`Carrier::block_on`], of what has to wait: what it wakes at first wakes no thread either.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
         let since = Instant::now();
-        self.waiting.fetch_add(1, Ordering::SeqCst);
         self.begun.fetch_add(1, Ordering::SeqCst);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         if self.carries.load(Ordering::SeqCst) {
             self.leave.notify_one();
         }
@@ -114,8 +114,8 @@ impl Carrier {
             match self.waiting.load(Ordering::SeqCst) {
                 0 if is_quiet || is_wanted => self.runtime.block_on(self.leave.notified()),
                 0 => self.rest(Some(BETWEEN)),
-                // Those that have waited for so long wake this thread when they go.
-                _ if is_quiet => self.rest(None),
+                // Those that have waited for so long wake this thread when they go; one that began meanwhile may not.
+                _ if is_quiet && self.begun.load(Ordering::SeqCst) == seen => self.rest(None),
                 _ => self.rest(Some(BETWEEN)),
             }
         }
