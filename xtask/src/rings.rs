@@ -81,8 +81,10 @@ pub struct Package {
 /// What cargo makes a program of tests of, or several.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tested {
-    /// The library's own tests, and its documentation's.
+    /// The library's own tests.
     Library,
+    /// Its documentation's.
+    Documents,
     Programs,
     /// A file or folder of `tests/`.
     File(String),
@@ -106,6 +108,7 @@ struct Target {
     name: String,
     kind: BTreeSet<String>,
     test: bool,
+    doctest: bool,
 }
 
 #[derive(Deserialize)]
@@ -136,7 +139,7 @@ fn package(found: MetadataPackage) -> Package {
         ours: BTreeSet::new(),
         theirs: BTreeSet::new(),
         theirs_in_tests: BTreeSet::new(),
-        tested: found.targets.into_iter().filter_map(tested).collect(),
+        tested: found.targets.into_iter().flat_map(tested).collect(),
     };
     for dependency in found.dependencies {
         match (
@@ -152,14 +155,21 @@ fn package(found: MetadataPackage) -> Package {
     package
 }
 
-fn tested(target: Target) -> Option<Tested> {
-    match target.kind.first()?.as_str() {
-        _ if !target.test => None,
-        "test" => Some(Tested::File(target.name)),
-        "bin" => Some(Tested::Programs),
-        "bench" | "custom-build" | "example" => None,
-        _ => Some(Tested::Library),
-    }
+fn tested(target: Target) -> Vec<Tested> {
+    let kind = target.kind.first().map_or("", String::as_str);
+    let own = match kind {
+        "test" => Tested::File(target.name),
+        "bin" => Tested::Programs,
+        "bench" | "custom-build" | "example" => return Vec::new(),
+        _ => Tested::Library,
+    };
+    let documents = target.doctest.then_some(Tested::Documents);
+    target
+        .test
+        .then_some(own)
+        .into_iter()
+        .chain(documents)
+        .collect()
 }
 
 fn folder_name(package: &str) -> String {

@@ -169,7 +169,8 @@ fn programs(packages: &[&Package]) -> Vec<Vec<String>> {
     let mut options: Vec<Vec<&str>> = Vec::new();
     for tested in tested {
         match tested {
-            Tested::Library => options.extend([vec!["--lib"], vec!["--doc"]]),
+            Tested::Library => options.push(vec!["--lib"]),
+            Tested::Documents => options.push(vec!["--doc"]),
             Tested::Programs => options.push(vec!["--bins"]),
             Tested::File(name) => options.push(vec!["--test", name]),
         }
