@@ -8,7 +8,7 @@ mod routines;
 
 use engines::{COUNTED, directory};
 use kumiko_e2e::{Person, finish, has_program, skip, told, until};
-use routines::{Caller, npy, npy_of_whole};
+use routines::{Caller, npy, npy_of_whole, numpy_is_here};
 use serde_json::{Value, json};
 
 const CARRIED: [&str; 5] = ["--landing", "127.0.0.1", "--carry", "--pilots", "0..1"];
@@ -247,6 +247,37 @@ fn a_host_that_cannot_have_the_files_says_why() {
     );
 }
 
+const TWICE: &str = r#"
+import kumiko
+from kumiko import Array
+
+@kumiko.routine
+def twice(n: int, x: Array[float, "n"]) -> Array[float, "n"]:
+    return 2 * x
+"#;
+
+/// Each `step`th of so many elements, doubled. It is mapped memory, which the host's kernel sends to the site when it likes, unless it is told to.
+fn comes_back_whole(caller: &Caller, routine: &str, count: u32, step: u32) {
+    let many: Vec<f64> = (0..count).map(f64::from).collect();
+    let many = caller.file("many.npy", &npy(&[u64::from(count)], &many));
+    let option = match step {
+        1 => "result=back.npy",
+        _ => "x=back.npy",
+    };
+    let call = caller.begin(&[routine, &many, "--out", option]);
+    caller.end_text(call);
+    let back = std::fs::read(caller.person.home.path().join("back.npy")).unwrap();
+    let chosen = (0..count).filter(|i| i % step == step - 1);
+    let expected: Vec<u8> = chosen
+        .flat_map(|i| f64::from(2 * i).to_le_bytes())
+        .collect();
+    assert!(
+        back.ends_with(&expected),
+        "{routine} gave back {} bytes, and not those of {count} elements",
+        back.len()
+    );
+}
+
 #[test]
 fn calls_are_computed_on_hosts_that_have_nothing_of_the_site_though_it_is_killed() {
     let test = "calls_are_computed_on_hosts_that_have_nothing_of_the_site_though_it_is_killed";
@@ -259,12 +290,14 @@ fn calls_are_computed_on_hosts_that_have_nothing_of_the_site_though_it_is_killed
     caller.make(&["samples"], &[]);
     let few = caller.file("few.npy", &npy(&[3], &[1., 2., 3.]));
     assert_eq!(caller.call(&["samples/sum", &few]), json!({"s": [6.0]}));
-    // In files.
-    let many: Vec<f64> = (0..100_000).map(f64::from).collect();
-    let many = caller.file("many.npy", &npy(&[100_000], &many));
-    let back = caller.call(&["samples/every_other", &many]);
-    let back: Vec<f64> = serde_json::from_value(back["x"].clone()).unwrap();
-    assert_eq!((back.len(), back[49_999]), (50_000, 199_998.0));
+    // In files, also by processes that are kept.
+    comes_back_whole(&caller, "samples/every_other", 100_000, 2);
+    comes_back_whole(&caller, "samples/every_other", 4_000_000, 2);
+    if numpy_is_here(test) {
+        caller.person.file("twice.py", TWICE);
+        caller.gen_and_register("twice", &[]);
+        comes_back_whole(&caller, "twice/twice", 2_000_000, 1);
+    }
     // It computes on while there is no site.
     let done = caller.file("done.npy", &npy_of_whole(&[1], &[100]));
     let started = caller.count_in_log("\"started\"");

@@ -75,14 +75,13 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
     while (kumiko_next(head, sizeof head)) {
         errno = 0;
         if (head[0] != KUMIKO_CALL || head[7] != count) kumiko_fail("a call of another routine");
-        int tail = 0, callbacks = 0, result = -1;
+        int callbacks = 0, result = -1;
         memcpy(kumiko_this, head + 1, sizeof kumiko_this);
         for (uint64_t i = 0; i < count; i++) {
             struct kumiko_value *v = &values[i];
             kumiko_read(&v->kind, 7 * sizeof(uint64_t));
             if (v->dimensions > KUMIKO_DIMENSIONS) kumiko_fail("too many dimensions");
             for (uint64_t d = 0; d < v->dimensions; d++) kumiko_read(v->section[d], sizeof v->section[d]);
-            tail |= v->kind == 3 || v->kind == 5 || v->kind == 6;
             callbacks |= v->kind == 4;
         }
         char name[4096];
@@ -112,7 +111,7 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
             errno = posix_fallocate(fd, 0, (off_t)out_bytes);
             if (errno && ((errno != EOPNOTSUPP && errno != EINVAL) || ftruncate(fd, (off_t)out_bytes) != 0)) kumiko_fail(name);
             out = (char *)kumiko_map(out_bytes, MAP_SHARED, fd);
-            if (tail) result = fd; else close(fd);
+            result = fd;
         }
         for (uint64_t i = 0; i < count; i++) kumiko_give(&values[i], in, out, i);
         snprintf(name, sizeof name, "%llu-%llu.checkpoint", (unsigned long long)head[1], (unsigned long long)head[2]);
@@ -135,10 +134,12 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
         }
         for (uint64_t i = 0; i < count; i++) kumiko_drop(&values[i]);
         kumiko_forget();
-        if (result >= 0) close(result);
-        if (failed && out && !out_small) {
+        if (result >= 0) {
             snprintf(name, sizeof name, "%llu-%llu.%llu", (unsigned long long)head[1], (unsigned long long)head[2], (unsigned long long)head[3]);
-            unlink(name);
+            munmap(out, out_bytes);
+            if (failed) unlink(name);
+            /* Where this folder is another host's (FUSE, NFS), what was mapped gets there by now, and not before; or here it is said why not. */
+            if (close(result) != 0 && !failed) kumiko_fail(name);
         }
         if (!failed) {
             uint64_t done[5] = {KUMIKO_DONE, head[1], head[2], head[3], end};
@@ -146,7 +147,7 @@ static int kumiko_main(int argc, char **argv, uint64_t count, void (*routine)(st
             if (out && out_small) kumiko_write(kumiko_say, out, out_bytes);
         }
         if (in && in_small) free(in); else if (in) munmap(in, in_bytes);
-        if (out && out_small) free(out); else if (out) munmap(out, out_bytes);
+        if (out && out_small) free(out);
         if (kumiko_to_end) raise(SIGTERM); /* it had its result first */
     }
     return 0;
