@@ -2,7 +2,8 @@
 //! byte or between records of TLS, the site, runners and routines are killed or stopped, and the site's wall clock leaps forth and back, or
 //! its disk is full for a while. Every call has its one right result, each callback is asked once, and nothing hangs. What is done is drawn
 //! from a seed: `KUMIKO_SEED=n` has it again, `KUMIKO_TRIALS=n` does more, `KUMIKO_ENGINE=slurm` or `condor` does it to calls in pilots, which
-//! are killed too; the engine's own processes are stopped then, and clock and disk are left alone: they are the engine's as well.
+//! are killed too; the engine's own processes are stopped then, and clock and disk are left alone: they are the engine's as well. `carried` is
+//! Slurm with a host that has nothing of the site (spec/jobs/pilots.md, PL50).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod compiled;
@@ -48,6 +49,17 @@ const LEAP_MOST_DAYS: u64 = 300;
 const DISK: &str = "size=160m,mode=700";
 /// What a site says that has no room for a call.
 const NO_ROOM: &str = "the site has no room for the call's arguments";
+/// Slurm whose host shares no folder with the site, and how a site is started that carries them there.
+const CARRIED: &str = "carried";
+const ON_CARRIED: [&str; 7] = [
+    "--batch",
+    "slurm",
+    "--landing",
+    "127.0.0.1",
+    "--carry",
+    "--pilots",
+    "8",
+];
 /// Many records of TLS.
 const BULK_BYTES: u64 = 200_000;
 
@@ -186,6 +198,8 @@ struct Site {
     /// Dropped first, so that the site lets in who ends it.
     clock: Option<Clock>,
     engine: Option<&'static Engine>,
+    /// Of this site alone.
+    own: Option<Engine>,
     caller: Caller,
     has_disk: bool,
     /// What it is started with, but for its address.
@@ -199,14 +213,22 @@ struct Site {
 impl Site {
     fn new(test: &str) -> Option<Site> {
         let engine = std::env::var("KUMIKO_ENGINE").ok();
-        let name = engine.map(|name| if name == "slurm" { "slurm" } else { "condor" });
+        let name = engine.map(|name| match name.as_str() {
+            "carried" => CARRIED,
+            "slurm" => "slurm",
+            _ => "condor",
+        });
         Site::on(name, test)
     }
 
     fn on(name: Option<&'static str>, test: &str) -> Option<Site> {
-        let mut person = match name {
-            None => Person::new(),
-            Some(name) => engines::user(name, test)?,
+        let (own, mut person) = match name {
+            None => (None, Person::new()),
+            Some(CARRIED) => {
+                let (engine, person) = engines::apart(test)?;
+                (Some(engine), person)
+            }
+            Some(name) => (None, engines::user(name, test)?),
         };
         let clock = name.map_or_else(|| Clock::new(&person), |_| None);
         let has_disk = name.is_none() && person.with_disk(DISK);
@@ -219,20 +241,28 @@ impl Site {
             }
         }
         let mut start: Vec<String> = ["site", "start"].map(str::to_owned).into();
-        if let Some(name) = name {
-            start.extend(["--batch", name, "--pilots", "8"].map(str::to_owned));
+        match name {
+            Some(CARRIED) => start.extend(ON_CARRIED.map(str::to_owned)),
+            Some(name) => start.extend(["--batch", name, "--pilots", "8"].map(str::to_owned)),
+            None => {}
         }
         start.push("--listen".to_owned());
         let mut site = Site {
             clock,
             has_disk,
-            engine: name.and_then(|name| Engine::shared(name, test)),
+            engine: name
+                .filter(|name| *name != CARRIED)
+                .and_then(|name| Engine::shared(name, test)),
+            own,
             caller: Caller { person },
             start,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             hurt: Mutex::default(),
         };
         site.starts();
+        if let Some(engine) = &site.own {
+            engines::absent(engine, &site.caller.person);
+        }
         let told = site.caller.person.kumiko_home().join("run/site.json");
         let told: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(told).unwrap()).unwrap();
@@ -252,9 +282,13 @@ impl Site {
         assert!(started.status.success(), "{}", told(&started));
     }
 
+    fn engine(&self) -> Option<&Engine> {
+        self.engine.or(self.own.as_ref())
+    }
+
     fn there(&self) -> There {
         There {
-            engine: self.engine.is_some(),
+            engine: self.engine().is_some(),
             clock: self.clock.is_some(),
             disk: self.has_disk,
         }
@@ -267,7 +301,7 @@ impl Site {
             Which::Pilot => runners::pilots_and_runners(&self.caller.person).0,
             Which::Runner => runners::pilots_and_runners(&self.caller.person).1,
             Which::Routine => self.caller.routine_pids(0, &[]),
-            Which::Engine => self.engine.map_or_else(Vec::new, daemons),
+            Which::Engine => self.engine().map_or_else(Vec::new, daemons),
         }
     }
 

@@ -28,7 +28,7 @@ struct Place {
     calls: u64,
 }
 
-const PLACES: [Place; 3] = [
+const PLACES: [Place; 4] = [
     Place {
         name: "fork",
         text: "each call on the site's host has its one right result",
@@ -45,6 +45,12 @@ const PLACES: [Place; 3] = [
         name: "condor",
         text: "each call in HTCondor's slots has its one right result",
         engine: Some("condor"),
+        calls: ENGINE,
+    },
+    Place {
+        name: "carried",
+        text: "each call on hosts that have nothing of the site has its one right result",
+        engine: Some("carried"),
         calls: ENGINE,
     },
 ];

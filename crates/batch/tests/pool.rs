@@ -289,6 +289,7 @@ fn what_becomes_of_an_attempt_with_its_pilot_is_told_apart() {
     let kind = |seen: Option<Seen>| match seen {
         None => "unknown".to_owned(),
         Some(Seen::Over(Verdict::ByItself(_))) => "by itself".to_owned(),
+        Some(Seen::Over(Verdict::NoRunner(_))) => "no runner".to_owned(),
         Some(Seen::Over(Verdict::Ended(cause, _))) => format!("{cause:?}"),
         Some(Seen::Running(_)) => "not said yet".to_owned(),
         Some(other) => format!("{other:?}"),
@@ -300,7 +301,7 @@ fn what_becomes_of_an_attempt_with_its_pilot_is_told_apart() {
         (Some(Seen::Waiting("Idle".into())), None, "Evicted"),
         // Started again by its engine, in the same place; or never gone, and its runner was killed.
         (Some(running()), Some(6), "Evicted"),
-        (Some(running()), Some(5), "by itself"),
+        (Some(running()), Some(5), "no runner"),
         (None, None, "unknown"),
     ] {
         assert_eq!(

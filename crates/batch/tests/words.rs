@@ -31,6 +31,7 @@ fn invalid(ending: &str) -> Vec<Vec<u8>> {
 fn kind(seen: &Seen) -> String {
     match seen {
         Seen::Over(Verdict::ByItself(_)) => "by itself".to_owned(),
+        Seen::Over(Verdict::NoRunner(_)) => "no runner".to_owned(),
         Seen::Over(Verdict::Ended(cause, _)) => format!("{cause:?}").to_lowercase(),
         Seen::Unknown(words) => format!("unknown: {words}"),
         Seen::Held(_) => "held by a person".to_owned(),

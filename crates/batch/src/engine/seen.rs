@@ -83,7 +83,9 @@ impl Seen {
     /// In the engine's own words.
     pub fn words(&self) -> &str {
         match self {
-            Seen::Over(Verdict::ByItself(words) | Verdict::Ended(_, words))
+            Seen::Over(
+                Verdict::ByItself(words) | Verdict::Ended(_, words) | Verdict::NoRunner(words),
+            )
             | Seen::Unknown(words)
             | Seen::Held(words)
             | Seen::Waiting(words)
@@ -99,6 +101,8 @@ pub enum Verdict {
     /// What was started ended; how is for the spool to say.
     ByItself(String),
     Ended(EngineCause, String),
+    /// The slot is there as before, and in it the runner is not.
+    NoRunner(String),
 }
 
 impl PartialOrd for Verdict {
@@ -141,10 +145,13 @@ pub fn outcome(engine: &str, trace: Trace, verdict: Option<&Verdict>, cancelled:
         (Trace::NotBegun | Trace::Silent, _) if cancelled => Outcome::Cancelled,
         (
             Trace::NotBegun,
-            Some(Verdict::Ended(
-                EngineCause::HostLost | EngineCause::Preempted | EngineCause::Evicted,
-                words,
-            )),
+            Some(
+                Verdict::Ended(
+                    EngineCause::HostLost | EngineCause::Preempted | EngineCause::Evicted,
+                    words,
+                )
+                | Verdict::NoRunner(words),
+            ),
         ) => Outcome::not_begun(format!("the attempt never began: {engine} says {words}")),
         (Trace::NotBegun | Trace::Silent, Some(Verdict::Ended(cause, words))) => {
             ended(*cause, words)
@@ -158,11 +165,13 @@ pub fn outcome(engine: &str, trace: Trace, verdict: Option<&Verdict>, cancelled:
         (Trace::NotBegun, None) => Outcome::not_begun(format!(
             "the attempt never began: {engine} does not know it"
         )),
-        (Trace::Silent, Some(Verdict::ByItself(words))) => Outcome::Lost {
-            message: format!(
-                "the runner ended without a word: it was killed ({engine} says {words})"
-            ),
-        },
+        (Trace::Silent, Some(Verdict::ByItself(words) | Verdict::NoRunner(words))) => {
+            Outcome::Lost {
+                message: format!(
+                    "the runner ended without a word: it was killed ({engine} says {words})"
+                ),
+            }
+        }
         (Trace::Silent, None) => Outcome::Lost {
             message: format!(
                 "the runner ended without a word, and {engine} does not know the attempt any more"
@@ -179,6 +188,7 @@ mod tests {
     fn ends_are_kept_apart() {
         let by_itself = || Some(Verdict::ByItself("DONE".into()));
         let ended = |cause| Some(Verdict::Ended(cause, "WORD".into()));
+        let no_runner = || Some(Verdict::NoRunner("LIVES".into()));
         let told = |outcome| Trace::Told(outcome);
         let signalled = |signal| Outcome::Signalled { signal };
         let kind = |outcome: Outcome| match outcome {
@@ -271,6 +281,15 @@ mod tests {
             (Trace::NotBegun, ended(EngineCause::Held), false, "Held"),
             (Trace::NotBegun, by_itself(), false, "engine_lost_attempt"),
             (Trace::Silent, by_itself(), false, "lost"),
+            (Trace::NotBegun, no_runner(), false, "attempt_not_begun"),
+            (Trace::NotBegun, no_runner(), true, "Cancelled"),
+            (Trace::Silent, no_runner(), false, "lost"),
+            (
+                told(signalled(9)),
+                no_runner(),
+                false,
+                "Signalled { signal: 9 }",
+            ),
             (Trace::Silent, None, false, "lost"),
             (
                 Trace::Silent,

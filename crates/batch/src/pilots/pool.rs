@@ -436,7 +436,7 @@ impl Pool {
         match &pilot.seen {
             Some(Some(Seen::Ending(words))) => Some(Seen::Ending(words.clone())),
             // The engine did nothing to the pilot, so it was not the engine that ended the runner.
-            _ if connected && pilot.began == left.began => Some(Seen::Over(Verdict::ByItself(
+            _ if connected && pilot.began == left.began => Some(Seen::Over(Verdict::NoRunner(
                 format!("pilot {number} lives, and its runner does not"),
             ))),
             Some(Some(Seen::Over(verdict))) => Some(Seen::Over(verdict.clone())),
