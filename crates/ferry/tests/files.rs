@@ -64,6 +64,9 @@ fn line_of(child: &mut Child) -> String {
     line
 }
 
+const SIGSTOP: i32 = 19;
+const SIGCONT: i32 = 18;
+
 fn kill(pid: i32, signal: i32) {
     let pidfd = process::pidfd(pid).unwrap();
     process::signal(pidfd.as_fd(), signal).unwrap();
@@ -280,6 +283,57 @@ fn what_runs_on_a_host_ends_when_its_files_are_lost_and_the_next_has_them_again(
         "{told}"
     );
     assert_eq!(site.run("echo again"), "again\n");
+}
+
+#[test]
+fn a_host_that_is_killed_while_it_keeps_a_program_is_gone() {
+    let Some(site) = Site::new("a_host_that_is_killed_while_it_keeps_a_program_is_gone") else {
+        return;
+    };
+    let own = site.path("spool/programs").join("0".repeat(64));
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("kumiko-run"), vec![0; 60_000_000]).unwrap();
+    // Who reads of it is answered no more.
+    let server = site.server();
+    let mut host = site.begin("exec sleep 600");
+    let begun = || fs::read_dir(site.cache()).is_ok_and(|mut kept| kept.next().is_some());
+    until("it keeps the program", begun);
+    kill(server, SIGSTOP);
+    let ferry = process::pidfd(i32::try_from(host.id()).unwrap()).unwrap();
+    host.kill().unwrap();
+    let is_gone = process::ends_within(ferry.as_fd(), Duration::from_secs(10)).unwrap();
+    kill(server, SIGCONT);
+    assert!(is_gone);
+    host.wait().unwrap();
+}
+
+#[test]
+fn of_what_the_site_has_removed_nothing_stays_open_for_long() {
+    let Some(site) = Site::new("of_what_the_site_has_removed_nothing_stays_open_for_long") else {
+        return;
+    };
+    let jobs = site.path("jobs");
+    // Each of these is a directory and two files.
+    let attempts = 400;
+    let line = format!(
+        "cd {}; i=0; while [ $i -lt {attempts} ]; do until cat $i/in; do sleep 0.002; done; touch $i/seen; i=$((i+1)); done",
+        jobs.display()
+    );
+    let host = site.begin(&format!("{{ {line}; }} >/dev/null 2>&1"));
+    let server = format!("/proc/{}/fd", site.server());
+    let mut most = 0;
+    for number in 0..attempts {
+        let own = jobs.join(number.to_string());
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("new"), "in").unwrap();
+        fs::rename(own.join("new"), own.join("in")).unwrap();
+        until("it has seen it", || own.join("seen").exists());
+        most = most.max(fs::read_dir(&server).unwrap().count());
+        fs::remove_dir_all(&own).unwrap();
+    }
+    let ended = host.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", told(&ended));
+    assert!(most < attempts * 2, "{most}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A view of the host's files of this process's own, in which a file system that this process answers for (fuse(4)) stands at places
 //! that the host need not have. Without root in a user namespace (user_namespaces(7)). Not here: what is answered.
 
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::fs::CWD;
+use rustix::mount::{FsPickFlags, MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::process::DumpableBehavior;
 use rustix::thread::UnshareFlags;
 use std::collections::HashSet;
@@ -52,6 +53,14 @@ pub fn mount_answered(at: &Path) -> io::Result<File> {
     let options = CString::new(options)?;
     rustix::mount::mount("kumiko", at, "fuse", flags, options.as_c_str())?;
     Ok(device)
+}
+
+/// Has the kernel forget all of a file system that nothing uses just now, by the path of something that is mounted of it; what was written in
+/// mapped memory goes there first. It may wait for whoever answers for it.
+pub fn forget_unused(mounted: &Path) -> io::Result<()> {
+    // A file system of which something is set anew keeps nothing of before (reconfigure_super in the kernel's fs/super.c).
+    let picked = rustix::mount::fspick(CWD, mounted, FsPickFlags::FSPICK_CLOEXEC)?;
+    Ok(rustix::mount::fsconfig_reconfigure(picked)?)
 }
 
 /// Nothing more is looked up by this path; what was bound from there stays.

@@ -119,6 +119,22 @@ fn signalled_with_parent(command: &mut std::process::Command, signal: rustix::pr
     unsafe { command.pre_exec(set) };
 }
 
+/// Starts a thread that has none of this process's descriptors but the standard ones, nor shares its own with it. So it does not keep them
+/// open when this process ends, though it waits for what only these could tell: an answer of a file system that this process answers for.
+/// `work` brings no descriptor with it, and wakes nobody who waits by one, as tokio does.
+pub fn thread_apart<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<io::Result<T>> {
+    std::thread::spawn(|| {
+        let (first, flags) = (3, libc::CLOSE_RANGE_UNSHARE as libc::c_int);
+        // SAFETY: this thread has descriptors of its own by this, and has had none so far that it would use.
+        if unsafe { libc::close_range(first, libc::c_uint::MAX, flags) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(work())
+    })
+}
+
 /// Starts a copy of this process that does `work`, ends with what it returns, and is killed when this process ends
 /// (PR_SET_PDEATHSIG, prctl(2)). Returns its process number. For processes of one thread.
 ///

@@ -85,6 +85,12 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
+/// How many descriptors this process may have.
+pub fn most_open_files() -> usize {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(most).unwrap_or(usize::MAX)
+}
+
 /// Makes this process the leader of a session of its own, so that the terminal's signals do not reach it.
 pub fn new_session() -> io::Result<()> {
     rustix::process::setsid()?;

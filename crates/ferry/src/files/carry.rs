@@ -18,6 +18,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
+use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
@@ -147,28 +148,40 @@ async fn carry(session: &Session, device: File, told: Told) -> io::Result<ExitCo
     // A host that keeps nothing reads all from the site.
     let cache = Cache::open().ok();
     let chunks = Arc::new(Mutex::new(cache.clone().map(Chunks::new)));
+    let Told {
+        own, folders, line, ..
+    } = told;
+    let (forget, asked_to_forget) = mpsc::sync_channel(1);
     let pumping = pump(
         device,
         stream.map_err(io::Error::other)?,
         Arc::clone(&chunks),
+        forget,
     );
     let mut pumping = tokio::spawn(pumping);
-    let Told {
-        own, folders, line, ..
-    } = told;
-    // In a thread that may wait for the answers.
-    let shown = tokio::task::spawn_blocking(move || {
+    // What may wait for the answers is done in threads that do not have what is answered by: they end with this process, wherever they are.
+    let showing = process::thread_apart(move || {
         show(&own, &folders)?;
-        Ok::<_, io::Error>(cache.map(|cache| {
+        let cache = cache.map(|cache| {
             let missing = cache.put_in_place(cache::programs(&folders));
             (cache, missing)
-        }))
+        });
+        Ok::<_, io::Error>((cache, folders))
     });
-    let cache = shown.await.map_err(io::Error::other)??;
+    let shown = tokio::task::spawn_blocking(|| showing.join());
+    let shown = shown.await.map_err(io::Error::other)?;
+    let (cache, folders) = shown.map_err(|_| io::Error::other("a thread of it failed"))???;
+    process::thread_apart(move || {
+        let mounted = folders.first()?;
+        while asked_to_forget.recv().is_ok() {
+            // A kernel that does not keeps it until it needs the memory.
+            let _ = mounts::forget_unused(mounted);
+        }
+        Some(())
+    });
     let mut child = start(&line)?;
     if let Some((cache, missing)) = cache {
-        // It ends with this process, wherever it is.
-        std::thread::spawn(move || cache.keep(&missing));
+        process::thread_apart(move || cache.keep(&missing));
     }
     loop {
         tokio::select! {
@@ -237,8 +250,13 @@ fn lock(chunks: &Mutex<Option<Chunks>>) -> MutexGuard<'_, Option<Chunks>> {
 }
 
 /// What the kernel asks goes to the site's machine, and what that answers to the kernel, until one of them ends; but chunks that are here are
-/// not asked for.
-async fn pump(device: AsyncFd<File>, stream: Stream, chunks: Arc<Mutex<Option<Chunks>>>) {
+/// not asked for. `forget`: what the site asks for that is not the kernel's.
+async fn pump(
+    device: AsyncFd<File>,
+    stream: Stream,
+    chunks: Arc<Mutex<Option<Chunks>>>,
+    forget: SyncSender<()>,
+) {
     let (mut sender, mut receiver) = stream.split();
     // Neither waits for the other: each may have to, for its peer.
     let asking = async {
@@ -269,6 +287,11 @@ async fn pump(device: AsyncFd<File>, stream: Stream, chunks: Arc<Mutex<Option<Ch
     };
     let answering = async {
         while let Ok(Some(message)) = receiver.recv().await {
+            if *message.data == notice::FORGET {
+                // It does already, if there is no room.
+                let _ = forget.try_send(());
+                continue;
+            }
             let mut chunks = lock(&chunks);
             let is_for_kernel = match chunks.as_mut() {
                 Some(chunks) => chunks.answered(&message.data),

@@ -5,6 +5,7 @@
 mod cache;
 pub mod carry;
 mod chunks;
+mod nodes;
 pub mod notice;
 mod script;
 pub mod serve;

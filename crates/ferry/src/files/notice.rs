@@ -1,5 +1,6 @@
-//! What the site says of the chunks of a big file before a host reads them: their digests, by which the host may have them already
-//! (spec/jobs/pilots.md, PL57). It goes among the answers to the host's kernel, as a message that no kernel would be sent.
+//! What the site says among the answers to a host's kernel, as messages that no kernel would be sent: of the chunks of a big file, before
+//! they are read, their digests, by which the host may have them already (spec/jobs/pilots.md, PL57); and that what is not used is to be
+//! forgotten (PL54), which is a head and nothing else.
 
 use sha2::{Digest, Sha256};
 
@@ -12,6 +13,13 @@ pub const MOST_CHUNKS: usize = 16;
 /// In the place of a notification's number (linux/fuse.h, `fuse_notify_code`).
 const CODE: u32 = 0x6b75_6d69;
 const HEAD_BYTES: usize = 48;
+/// That the kernel is to forget what it does not use.
+pub const FORGET: [u8; 16] = {
+    let (length, code) = (16_u32.to_ne_bytes(), CODE.to_ne_bytes());
+    let [l0, l1, l2, l3] = length;
+    let [c0, c1, c2, c3] = code;
+    [l0, l1, l2, l3, c0, c1, c2, c3, 0, 0, 0, 0, 0, 0, 0, 0]
+};
 
 pub type Sum = [u8; DIGEST_BYTES];
 
@@ -112,6 +120,8 @@ mod tests {
         for length in 0..right.len() {
             assert_eq!(Notice::read(&right[..length]), None, "{length}");
         }
+        assert!(is_notice(&FORGET));
+        assert_eq!(Notice::read(&FORGET), None);
         let longer = [right.as_slice(), &[0]].concat();
         assert_eq!(Notice::read(&longer), None);
         // An answer, and a notification of a kernel's own.

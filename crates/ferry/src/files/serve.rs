@@ -41,6 +41,8 @@ const LOCKED: Duration = Duration::from_secs(10);
 const CLOSED: Duration = Duration::from_secs(10);
 /// What a kernel asks, and is answered, at most: a write or read with its words.
 pub const MESSAGE_BYTES: usize = MAX_WRITE_BYTES as usize + 8 * 1024;
+/// Of the descriptors that this process may have, one host is to use no more than this part.
+const HOST_PART: usize = 4;
 /// In a place: what its host complained of.
 const COMPLAINTS: &str = "ferry.log";
 const COMPLAINT_BYTES: usize = 4096;
@@ -360,7 +362,8 @@ async fn answer(folders: &[PathBuf], owner: Owner, stream: Stream) {
         let (ours, theirs) = Packets::pair()?;
         let theirs = OwnedFd::from(theirs);
         let telling = Telling::new(File::from(theirs.try_clone()?));
-        let tree = Tree::new(folders, owner, telling)?;
+        let most = this_process::most_open_files() / HOST_PART;
+        let tree = Tree::new(folders, owner, telling, most)?;
         spooling::set_nonblocking(&theirs, false)?;
         std::thread::Builder::new()
             .name("files".to_owned())

@@ -1,4 +1,5 @@
-//! Of a big file that a host reads in order it is told what comes, before it asks, in digests (spec/jobs/pilots.md, PL57).
+//! What a host is told that its kernel did not ask: of a big file that is read in order what comes, in digests (spec/jobs/pilots.md, PL57);
+//! and when it is to forget what it does not use (PL54).
 
 use super::notice::{self, CHUNK_BYTES, MOST_CHUNKS, Notice};
 use kumiko_linux::spooling;
@@ -47,6 +48,11 @@ impl Telling {
 
     pub fn closed(&self, handle: u64) {
         self.files().remove(&handle);
+    }
+
+    /// A host that is gone is asked nothing more.
+    pub fn asks_to_forget(&self) {
+        let _ = (&self.to).write_all(&notice::FORGET);
     }
 
     /// Who reads the beginning of a chunk may read on.

@@ -1,6 +1,7 @@
 //! The site's folders as a file system that another host's kernel asks for (fuse(4)); its words are read by the crate fuser. The root holds
 //! the folders by their numbers, and nothing else. Not here: how the questions come.
 
+use super::nodes::Nodes;
 use super::notice::CHUNK_BYTES;
 use super::telling::Telling;
 use fuser::{
@@ -9,7 +10,7 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
     TimeOrNow, WriteFlags,
 };
-use kumiko_linux::node::{self, About, Key, Node, Time, What};
+use kumiko_linux::node::{self, About, Node, Time, What};
 use kumiko_linux::spooling;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +25,7 @@ use std::time::{Duration, SystemTime};
 const UNKEPT: Duration = Duration::ZERO;
 /// Longer than file systems take for the same moment.
 const RECENT: Duration = Duration::from_secs(3);
-const ROOT: u64 = 1;
+pub const ROOT: u64 = 1;
 /// A write of a kernel is no longer.
 pub const MAX_WRITE_BYTES: u32 = 128 * 1024;
 /// In the folder of this name nothing of this name is shown: a key that is for the site alone.
@@ -44,23 +45,10 @@ enum Open {
     Names(Arc<Vec<(OsString, u64, FileType)>>),
 }
 
-#[derive(Debug)]
-struct Known {
-    node: Arc<Node>,
-    key: Key,
-    /// How many answers named it that the kernel has not forgotten.
-    answers: u64,
-    /// Its times of change and its size when it was opened last, if it had not changed just then.
-    opened: Option<(SystemTime, SystemTime, u64)>,
-}
-
 #[derive(Debug, Default)]
-struct State {
-    known: HashMap<u64, Known>,
-    numbers: HashMap<Key, u64>,
+struct Opened {
     open: HashMap<u64, Open>,
-    last_number: u64,
-    last_open: u64,
+    last: u64,
 }
 
 /// One file system, of one host.
@@ -71,13 +59,21 @@ pub struct Tree {
     here: Owner,
     there: Owner,
     telling: Telling,
-    state: Mutex<State>,
+    nodes: Mutex<Nodes>,
+    opened: Mutex<Opened>,
 }
 
 impl Tree {
+    /// `most`: nodes that the host should not know more of, for each is a descriptor.
+    ///
     /// # Errors
     /// One of the folders is not there.
-    pub fn new(folders: &[PathBuf], there: Owner, telling: Telling) -> io::Result<Tree> {
+    pub fn new(
+        folders: &[PathBuf],
+        there: Owner,
+        telling: Telling,
+        most: usize,
+    ) -> io::Result<Tree> {
         let roots = folders
             .iter()
             .map(|path| Ok(Arc::new(Node::root(path)?)))
@@ -94,21 +90,21 @@ impl Tree {
             },
             there,
             telling,
-            state: Mutex::new(State {
-                last_number: ROOT,
-                ..State::default()
-            }),
+            nodes: Mutex::new(Nodes::new(most)),
+            opened: Mutex::default(),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn node(&self, number: INodeNo) -> Result<Arc<Node>, Errno> {
-        let state = self.state();
-        let known = state.known.get(&number.0).ok_or(Errno::ESTALE)?;
-        Ok(Arc::clone(&known.node))
+        self.nodes().get(number.0).cloned().ok_or(Errno::ESTALE)
     }
 
     /// The directory in which this name may be used.
@@ -144,28 +140,12 @@ impl Tree {
 
     fn meet_shared(&self, node: Arc<Node>) -> Result<FileAttr, Errno> {
         let about = node.about()?;
-        let mut state = self.state();
-        let number = match state.numbers.get(&about.key) {
-            Some(number) => *number,
-            None => {
-                state.last_number += 1;
-                let number = state.last_number;
-                let key = about.key;
-                state.numbers.insert(key, number);
-                let known = Known {
-                    node,
-                    key,
-                    answers: 0,
-                    opened: None,
-                };
-                state.known.insert(number, known);
-                number
-            }
-        };
-        if let Some(known) = state.known.get_mut(&number) {
-            known.answers += 1;
+        let mut nodes = self.nodes();
+        let number = nodes.meet(node, about.key);
+        if nodes.are_too_many() {
+            self.telling.asks_to_forget();
         }
-        drop(state);
+        drop(nodes);
         Ok(self.attributes(number, &about))
     }
 
@@ -219,15 +199,15 @@ impl Tree {
     }
 
     fn keep(&self, open: Open) -> FileHandle {
-        let mut state = self.state();
-        state.last_open += 1;
-        let handle = state.last_open;
-        state.open.insert(handle, open);
+        let mut opened = self.opened();
+        opened.last += 1;
+        let handle = opened.last;
+        opened.open.insert(handle, open);
         FileHandle(handle)
     }
 
     fn file(&self, handle: FileHandle) -> Result<Arc<File>, Errno> {
-        match self.state().open.get(&handle.0) {
+        match self.opened().open.get(&handle.0) {
             Some(Open::File(file)) => Ok(Arc::clone(file)),
             _ => Err(Errno::EBADF),
         }
@@ -253,25 +233,8 @@ impl Tree {
     fn is_as_it_was(&self, number: INodeNo, about: &About) -> bool {
         let is_settled = about.modified.elapsed().is_ok_and(|ago| ago > RECENT);
         let now = is_settled.then_some((about.modified, about.changed, about.size));
-        let mut state = self.state();
-        let Some(known) = state.known.get_mut(&number.0) else {
-            return false;
-        };
-        let before = std::mem::replace(&mut known.opened, now);
+        let before = self.nodes().opened(number.0, now);
         now.is_some() && before == now
-    }
-
-    fn forget_some(&self, number: INodeNo, answers: u64) {
-        let mut state = self.state();
-        let Some(known) = state.known.get_mut(&number.0) else {
-            return;
-        };
-        known.answers = known.answers.saturating_sub(answers);
-        if known.answers == 0 {
-            if let Some(known) = state.known.remove(&number.0) {
-                state.numbers.remove(&known.key);
-            }
-        }
     }
 }
 
@@ -322,7 +285,7 @@ impl Filesystem for Tree {
     }
 
     fn forget(&self, _: &Request, number: INodeNo, answers: u64) {
-        self.forget_some(number, answers);
+        self.nodes().forget(number.0, answers);
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -556,7 +519,7 @@ impl Filesystem for Tree {
         reply: ReplyEmpty,
     ) {
         self.telling.closed(handle.0);
-        self.state().open.remove(&handle.0);
+        self.opened().open.remove(&handle.0);
         reply.ok();
     }
 
@@ -593,7 +556,7 @@ impl Filesystem for Tree {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let names = match self.state().open.get(&handle.0) {
+        let names = match self.opened().open.get(&handle.0) {
             Some(Open::Names(names)) => Arc::clone(names),
             _ => return reply.error(Errno::EBADF),
         };
@@ -614,7 +577,7 @@ impl Filesystem for Tree {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.state().open.remove(&handle.0);
+        self.opened().open.remove(&handle.0);
         reply.ok();
     }
 
