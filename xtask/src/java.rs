@@ -17,7 +17,8 @@ const PLACE: &str = "/usr/lib/jvm";
 const BASELINE: u32 = 17;
 
 /// Runs the tests on the oldest JVM that Jojo takes, of the one in `PATH` and those of [`PLACE`], then on the newest.
-pub fn parts(shell: &Shell) -> Result<Vec<Part>, Failure> {
+/// `all`: with all that takes long.
+pub fn parts(shell: &Shell, all: bool) -> Result<Vec<Part>, Failure> {
     let begun = Instant::now();
     let mut compiled = Part::new("java: compiled");
     let built = shell::ok(&mut shell.command("java/build"));
@@ -41,7 +42,7 @@ pub fn parts(shell: &Shell) -> Result<Vec<Part>, Failure> {
     // These tests mostly wait: beside one another they take little longer than one.
     std::thread::scope(|scope| {
         let runs = ends(jvms).into_iter().map(|(feature, program)| {
-            scope.spawn(move || run(shell, &format!("java {feature}"), program))
+            scope.spawn(move || run(shell, &format!("java {feature}"), program, all))
         });
         for run in runs.collect::<Vec<_>>() {
             parts.push(
@@ -80,13 +81,18 @@ fn classes(shell: &Shell) -> Result<Vec<String>, Failure> {
     Ok(names.collect())
 }
 
-fn run(shell: &Shell, name: &str, java: PathBuf) -> Result<Part, Failure> {
+fn run(shell: &Shell, name: &str, java: PathBuf, all: bool) -> Result<Part, Failure> {
     let begun = Instant::now();
     let mut part = Part::new(name);
     let mut command = shell.command(java);
+    if !all {
+        // A third of the processors' time is the second compiler's, which gains nothing back in these minutes. Nodes have both.
+        command.arg("-XX:TieredStopAtLevel=1");
+    }
     command
         .args([
             "-ea",
+            &format!("-Dtestkit.all={all}"),
             "-cp",
             "target/java/jojo.jar:target/java/jpop.jar:target/java/testkit.jar:target/java/tests",
             "silf.jojo.testkit.Run",

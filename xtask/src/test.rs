@@ -64,7 +64,7 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
                 .extend(tests(shell, UNIT, selected, &[], all, meanwhile)?);
         }
         if wanted("java") {
-            tally.parts.extend(java::parts(shell)?);
+            tally.parts.extend(java::parts(shell, all)?);
         }
         // What went wrong is found again by the part that needs it.
         let _ = building.map(|building| building.join());
@@ -147,9 +147,10 @@ fn tests(
     }
 }
 
-/// Programs of tests that run at once, of the crates' each with as many threads as there are cores: most tests wait, for timeouts, engines and
-/// programs that were killed.
+/// Programs of tests that run at once, of the crates' each with as many threads as there are cores, of scenarios with one: most tests wait, for
+/// timeouts, engines and programs that were killed. Two scenarios at once leave two cores 60 % idle.
 const LANES: usize = 2;
+const LANES_OF_SCENARIOS: usize = 3;
 
 /// What takes longest is begun first, so that nothing long is left alone at the end; the others follow by name.
 const FIRST: [&str; 8] = [
@@ -193,7 +194,11 @@ fn run_tests(
 ) -> Result<Part, Failure> {
     let begun = Instant::now();
     let part = Mutex::new(Part::new(name));
-    let ended = lanes::each(LANES, programs(packages), |options| {
+    let lanes = match name {
+        E2E => LANES_OF_SCENARIOS,
+        _ => LANES,
+    };
+    let ended = lanes::each(lanes, programs(packages), |options| {
         let program = options.last().map_or("", |word| word.trim_matches('-'));
         // All packages are selected each time: with fewer, cargo builds what they need anew, with fewer features.
         let mut command = shell.cargo(["test", "--no-fail-fast"]);

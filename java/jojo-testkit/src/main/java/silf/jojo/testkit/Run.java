@@ -28,6 +28,9 @@ import java.util.concurrent.TimeoutException;
  * methods whose name lacks that word.
  */
 public final class Run {
+    /** Whether what takes long is run in full: the system property {@code testkit.all}. */
+    public static final boolean ALL = Boolean.getBoolean("testkit.all");
+
     /** Longer than anything takes on a loaded machine; reached only when something hangs. */
     private static final long TEST_MOST_MS = 600_000;
 
