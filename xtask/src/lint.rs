@@ -1,26 +1,22 @@
 //! `./x lint`: all that is checked without running the programs. Each check is one line of the tally.
 
 use crate::architecture;
+use crate::crates;
 use crate::errors;
 use crate::fail::Failure;
+use crate::fuzz;
 use crate::rings::{self, Table};
 use crate::shell::{self, Shell};
 use crate::sources;
 use crate::tally::{Part, Tally};
 use crate::vectors;
-use crate::{StatusOf, fuzz};
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-
-/// The newest cargo-deny that our least rustc builds. It is not packaged by Debian; building it takes about two minutes
-/// on two cores, once, in target/tools.
-const CARGO_DENY: &str = "0.18.3";
 
 /// The command `./x lint`.
 pub fn run(shell: &Shell) -> Result<ExitCode, Failure> {
     let tally = Tally {
-        parts: vec![part(shell)?, crates(shell)?],
+        parts: vec![part(shell)?, crates::part(shell)?],
     };
     print!("{}", tally.report());
     println!("{tally}");
@@ -31,7 +27,7 @@ pub fn run(shell: &Shell) -> Result<ExitCode, Failure> {
     })
 }
 
-fn note(part: &mut Part, name: &str, findings: Vec<String>) {
+pub fn note(part: &mut Part, name: &str, findings: Vec<String>) {
     findings.iter().for_each(|finding| eprintln!("{finding}"));
     eprintln!(
         "lint: {name}: {}",
@@ -44,17 +40,7 @@ fn note(part: &mut Part, name: &str, findings: Vec<String>) {
     }
 }
 
-/// What crates we are made of.
-pub fn crates(shell: &Shell) -> Result<Part, Failure> {
-    let begun = Instant::now();
-    let mut part = Part::new("lint of crates");
-    let found = tool(&mut deny(shell, &["bans", "licenses", "sources"])?)?;
-    note(&mut part, "cargo-deny", found);
-    part.took = begun.elapsed();
-    Ok(part)
-}
-
-/// All other checks, cheap ones first.
+/// All checks but that of crates, cheap ones first.
 pub fn part(shell: &Shell) -> Result<Part, Failure> {
     let begun = Instant::now();
     let mut part = Part::new("lint");
@@ -100,49 +86,10 @@ pub fn part(shell: &Shell) -> Result<Part, Failure> {
 }
 
 /// A tool that prints its findings itself.
-fn tool(command: &mut Command) -> Result<Vec<String>, Failure> {
+pub fn tool(command: &mut Command) -> Result<Vec<String>, Failure> {
     match shell::ok(command) {
         Ok(()) => Ok(Vec::new()),
         Err(Failure::Failed { program }) => Ok(vec![format!("the last word was: {program}")]),
         Err(other) => Err(other),
     }
-}
-
-/// `./x advisories`: kept apart because its database comes from the network and changes under a green commit.
-pub fn advisories(shell: &Shell) -> Result<ExitCode, Failure> {
-    deny(shell, &["advisories"])?.status_of()
-}
-
-fn deny(shell: &Shell, checks: &[&str]) -> Result<Command, Failure> {
-    let mut command = shell.command(build_deny(shell)?);
-    command
-        .args(["--log-level", "warn", "check", "--hide-inclusion-graph"])
-        .args(checks);
-    Ok(command)
-}
-
-/// Builds cargo-deny if it is not there.
-pub fn build_deny(shell: &Shell) -> Result<PathBuf, Failure> {
-    let program = shell
-        .path("target/tools")
-        .join(CARGO_DENY)
-        .join("bin/cargo-deny");
-    if !program.is_file() {
-        eprintln!("lint: building cargo-deny {CARGO_DENY}, once");
-        let root = shell.path("target/tools").join(CARGO_DENY);
-        let build = root.join("build");
-        let mut install = shell.cargo(["install", "-q", "--locked", "--profile", "dev", "--root"]);
-        install
-            .arg(&root)
-            .arg("--target-dir")
-            .arg(&build)
-            .arg(format!("cargo-deny@{CARGO_DENY}"));
-        // Debug information is nine tenths of the time and the size.
-        install
-            .env("CARGO_PROFILE_DEV_DEBUG", "false")
-            .env("CARGO_PROFILE_DEV_STRIP", "true");
-        shell::ok(&mut install)?;
-        std::fs::remove_dir_all(&build).map_err(|cause| Failure::File { path: build, cause })?;
-    }
-    Ok(program)
 }

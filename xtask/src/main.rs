@@ -2,6 +2,7 @@
 
 mod architecture;
 mod build;
+mod crates;
 mod errors;
 mod fail;
 mod fuzz;
@@ -104,7 +105,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
             architecture::draw(&shell)?;
             shell.cargo(["doc", "--workspace", "--no-deps"]).status_of()
         }
-        "advisories" => lint::advisories(&shell),
+        "advisories" => crates::advisories(&shell),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use crate::fail::Failure;
 use crate::rings::{self, Package, Tested};
 use crate::shell::{self, Shell};
 use crate::tally::{Ledger, Part, Tally};
-use crate::{fuzz, java, lanes, lint};
+use crate::{crates, fuzz, java, lanes, lint};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -24,9 +24,9 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
         .filter(|a| !a.starts_with("--"))
         .collect();
     let packages = rings::packages(shell)?;
-    let (scenarios, crates): (Vec<&Package>, Vec<&Package>) =
+    let (scenarios, others): (Vec<&Package>, Vec<&Package>) =
         packages.iter().partition(|p| p.name == E2E);
-    let names: Vec<&str> = crates.iter().map(|p| p.name.as_str()).collect();
+    let names: Vec<&str> = others.iter().map(|p| p.name.as_str()).collect();
     for part in &parts {
         if !["lint", "unit", "java", "fuzz", E2E].contains(part) && !names.contains(part) {
             return Err(Failure::NoSuchPart {
@@ -36,7 +36,7 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
         }
     }
     let wanted = |part: &str| parts.is_empty() || parts.contains(&part);
-    let of_crates: Vec<&Package> = crates
+    let of_crates: Vec<&Package> = others
         .iter()
         .copied()
         .filter(|p| parts.contains(&p.name.as_str()))
@@ -46,7 +46,7 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
     // The crates' tests mostly wait. Meanwhile what the parts after them need is built; each builds it itself as well, and so finds it there or
     // says what is wrong.
     let ahead = || {
-        let _ = wanted("lint").then(|| lint::build_deny(&humble));
+        let _ = wanted("lint").then(|| crates::build_ahead(&humble));
         let _ = wanted("fuzz").then(|| fuzz::build(&humble));
         let _ = wanted(E2E).then(|| compile(&humble, E2E, &scenarios));
     };
@@ -57,7 +57,7 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
             tally.parts.push(lint::part(shell)?);
         }
         if wanted("unit") || !of_crates.is_empty() {
-            let selected = if wanted("unit") { &crates } else { &of_crates };
+            let selected = if wanted("unit") { &others } else { &of_crates };
             let meanwhile = || building = Some(scope.spawn(ahead));
             tally
                 .parts
@@ -69,7 +69,7 @@ pub fn run(shell: &Shell, arguments: &[String]) -> Result<ExitCode, Failure> {
         // What went wrong is found again by the part that needs it.
         let _ = building.map(|building| building.join());
         if wanted("lint") {
-            tally.parts.push(lint::crates(shell)?);
+            tally.parts.push(crates::part(shell)?);
         }
         if wanted("fuzz") {
             tally.parts.push(fuzz::part(shell)?);
