@@ -124,8 +124,8 @@ fn signalled_with_parent(command: &mut std::process::Command, signal: rustix::pr
 /// `work` brings no descriptor with it, and wakes nobody who waits by one, as tokio does.
 pub fn thread_apart<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> std::thread::JoinHandle<io::Result<T>> {
-    std::thread::spawn(|| {
+) -> io::Result<std::thread::JoinHandle<io::Result<T>>> {
+    std::thread::Builder::new().spawn(|| {
         let (first, flags) = (3, libc::CLOSE_RANGE_UNSHARE as libc::c_int);
         // SAFETY: this thread has descriptors of its own by this, and has had none so far that it would use.
         if unsafe { libc::close_range(first, libc::c_uint::MAX, flags) } != 0 {

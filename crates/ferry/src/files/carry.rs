@@ -167,21 +167,22 @@ async fn carry(session: &Session, device: File, told: Told) -> io::Result<ExitCo
             (cache, missing)
         });
         Ok::<_, io::Error>((cache, folders))
-    });
+    })?;
     let shown = tokio::task::spawn_blocking(|| showing.join());
     let shown = shown.await.map_err(io::Error::other)?;
     let (cache, folders) = shown.map_err(|_| io::Error::other("a thread of it failed"))???;
-    process::thread_apart(move || {
+    // Without it, as where it fails, the kernel keeps all until it needs the memory.
+    let _ = process::thread_apart(move || {
         let mounted = folders.first()?;
         while asked_to_forget.recv().is_ok() {
-            // A kernel that does not keeps it until it needs the memory.
             let _ = mounts::forget_unused(mounted);
         }
         Some(())
     });
     let mut child = start(&line)?;
     if let Some((cache, missing)) = cache {
-        process::thread_apart(move || cache.keep(&missing));
+        // What is not kept is read from the site the next time.
+        let _ = process::thread_apart(move || cache.keep(&missing));
     }
     loop {
         tokio::select! {
