@@ -3,9 +3,12 @@
 
 mod routines;
 
-use kumiko_e2e::{finish, kill, kumiko, told, until};
+use kumiko_e2e::{Person, finish, kill, kumiko, told, until};
 use routines::{Caller, npy};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
 
 #[test]
 fn linpack_is_made_registered_listed_and_solves_what_it_is_given() {
@@ -30,6 +33,38 @@ fn linpack_is_made_registered_listed_and_solves_what_it_is_given() {
     let written = std::fs::read(caller.person.home.path().join("x.npy")).unwrap();
     assert!(written.starts_with(b"\x93NUMPY"));
     assert_eq!(written.len() % 64, 24);
+}
+
+#[test]
+fn a_throw_away_site_offers_routines_and_leaves_nothing() {
+    let person = Person::new();
+    let mut start = person.kumiko(["site", "start", "--demo"]);
+    start
+        .env("TMPDIR", person.home.path())
+        .stdout(Stdio::piped());
+    let mut site = start.spawn().unwrap();
+    let lines = BufReader::new(site.stdout.as_mut().unwrap()).lines();
+    let place = lines
+        .map_while(Result::ok)
+        .find_map(|line| Some(line.split_once("export KUMIKO_HOME=")?.1.to_owned()))
+        .unwrap();
+    let ok = |words: &[&str]| {
+        let mut command = person.kumiko(words);
+        let output = finish(command.env("KUMIKO_HOME", &place).stdin(Stdio::null()));
+        assert!(output.status.success(), "{}", told(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(ok(&["rpc", "list"]).contains("linpack/dgesv(IN int n"));
+    let said = ok(&["--output", "json", "rpc", "call", "pi/trial", "7", "100000"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let hits = said["hits"][0].as_f64().unwrap();
+    assert!(
+        (hits / 25_000. - std::f64::consts::PI).abs() < 0.05,
+        "{said}"
+    );
+    kill(site.id(), "INT");
+    assert!(site.wait().unwrap().success());
+    assert!(!Path::new(&place).exists());
 }
 
 /// `y = a x`, where the rows of `a` lie side by side, or those of its transpose.

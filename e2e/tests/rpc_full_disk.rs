@@ -1,6 +1,8 @@
 //! A call whose result finds no room on its site's disk waits until there is some.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[allow(dead_code, unused_imports, unused_macros)]
+mod engines;
 mod routines;
 
 use kumiko_e2e::{Person, kill, skip, until};
@@ -37,15 +39,19 @@ Define wide(IN int n, OUT double x[n])
 }
 ";
 
-/// What comes back once there is room, by a routine of this file that gives so many.
-fn waits_for_room(test: &str, file: &str, source: &str, routine: &str) -> Option<Value> {
+/// At a site of fork.
+fn fork(test: &str) -> Option<Caller> {
     let mut person = Person::new();
     if !person.with_disk(DISK) {
         skip(test, "the right to mount (run as root)");
         return None;
     }
     person.start_site();
-    let caller = Caller { person };
+    Some(Caller { person })
+}
+
+/// What comes back once there is room, by a routine of this file that gives so many.
+fn waits_for_room(caller: &Caller, file: &str, source: &str, routine: &str) -> Value {
     caller.person.file(file, source);
     caller.gen_and_register("full", &[]);
     // A process that waits for a call has it before the disk is full, and looks for room when it goes on.
@@ -73,18 +79,36 @@ fn waits_for_room(test: &str, file: &str, source: &str, routine: &str) -> Option
     let said: Value = serde_json::from_str(&caller.end_text(call)).unwrap();
     assert_eq!(caller.count_in_log("crashed"), 0);
     caller.nothing_is_left();
-    Some(said)
+    said
+}
+
+fn is_all_of_wide(said: &Value) {
+    let x: Vec<f64> = serde_json::from_value(said["x"].clone()).unwrap();
+    assert!((0..MANY).map(f64::from).eq(x), "another result");
 }
 
 #[test]
 fn a_routine_with_no_room_for_its_result_has_not_crashed_and_is_tried_again_until_there_is() {
     let test =
         "a_routine_with_no_room_for_its_result_has_not_crashed_and_is_tried_again_until_there_is";
-    let Some(said) = waits_for_room(test, "full.idl", WIDE, "full/wide") else {
+    let Some(caller) = fork(test) else {
         return;
     };
-    let x: Vec<f64> = serde_json::from_value(said["x"].clone()).unwrap();
-    assert!((0..MANY).map(f64::from).eq(x), "another result");
+    is_all_of_wide(&waits_for_room(&caller, "full.idl", WIDE, "full/wide"));
+}
+
+#[test]
+fn one_on_a_host_that_has_nothing_of_the_site_neither() {
+    let test = "one_on_a_host_that_has_nothing_of_the_site_neither";
+    let Some((engine, mut person)) = engines::apart(test) else {
+        return;
+    };
+    assert!(person.with_disk(DISK));
+    let carried = ["--landing", "127.0.0.1", "--carry", "--pilots", "1"];
+    person.ok(engines::start("slurm").into_iter().chain(carried));
+    engines::absent(&engine, &person);
+    let caller = Caller { person };
+    is_all_of_wide(&waits_for_room(&caller, "full.idl", WIDE, "full/wide"));
 }
 
 #[test]
@@ -93,9 +117,10 @@ fn one_in_python_with_no_room_for_what_stands_behind_its_result_neither() {
     if !numpy_is_here(test) {
         return;
     }
-    let Some(said) = waits_for_room(test, "full.py", LINES, "full/lines") else {
+    let Some(caller) = fork(test) else {
         return;
     };
+    let said = waits_for_room(&caller, "full.py", LINES, "full/lines");
     let lines: Vec<String> = serde_json::from_value(said["result"].clone()).unwrap();
     let expected = (0..MANY).map(|i| format!("{i:07}"));
     assert!(expected.eq(lines), "another result");

@@ -33,14 +33,18 @@ fn ended_by(outcome: &Outcome, cause: EngineCause) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slurm_preempts_an_attempt_and_says_so() {
-    let Some(f) = OwnSlurm::new("slurm_preempts_an_attempt_and_says_so", &[]) else {
+async fn slurm_preempts_attempts_and_says_so() {
+    let Some(f) = OwnSlurm::new("slurm_preempts_attempts_and_says_so", &[]) else {
         return;
     };
     let record = Arc::new(Record::default());
     let system = f.open(record.clone());
-    system.start(script(f.top(), 1, WAITS)).await.unwrap();
-    record.printed(id(1), 3).await;
+    // The other as a launcher of MPI does, which tells how its ranks ended.
+    let launcher = format!("trap 'exit 143' TERM; {WAITS}");
+    for (job, line) in [(1, WAITS), (2, &launcher)] {
+        system.start(script(f.top(), job, line)).await.unwrap();
+        record.printed(id(job), 3).await;
+    }
     // It needs all there is, and its partition is worth more.
     let line = [
         "--parsable",
@@ -51,7 +55,9 @@ async fn slurm_preempts_an_attempt_and_says_so() {
         "--wrap=true",
     ];
     ok(f.engine.command("sbatch").args(line));
-    ended_by(&record.ended(id(1)).await, EngineCause::Preempted);
+    for job in [1, 2] {
+        ended_by(&record.ended(id(job)).await, EngineCause::Preempted);
+    }
 }
 
 /// Slurm's number of an attempt's job.

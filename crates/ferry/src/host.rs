@@ -75,8 +75,9 @@ async fn keep_calling(place: &Path) {
                 last = words;
             }
         }
-        if called.elapsed() > CALL_AGAIN_MOST {
-            pause = CALL_AGAIN; // it stood
+        // It stood for longer than the one before was waited for: a site that is started again and again is not called ever more seldom.
+        if called.elapsed() > pause {
+            pause = CALL_AGAIN;
         }
         tokio::time::sleep(pause).await;
         pause = (2 * pause).min(CALL_AGAIN_MOST);

@@ -194,6 +194,11 @@ impl Landing {
         tokio::spawn(bridge(stream, theirs));
         Ok(ours)
     }
+
+    /// Tells who follows a place that its socket may be reached now: by the ferry of another.
+    pub fn ring(&self, name: &str) {
+        self.0.ring(name);
+    }
 }
 
 impl Inner {

@@ -1,6 +1,6 @@
 //! What carries between hosts and a site (spec/jobs/pilots.md): `kumiko-ferry PLACE PID BEGAN` on a host (PL42); `kumiko-ferry --carry OWN
 //! ADDRESS COUNT FOLDER... PROGRAM ARGUMENT...` on one without the site's folders (PL51); `kumiko-ferry --files ROOT ADDRESS FOLDER...` on
-//! the site's machine (PL50). Not here: what they do.
+//! the site's machine (PL50); `kumiko-ferry --version`, by which a host finds out that it runs there. Not here: what they do.
 
 use kumiko_ferry::files::{carry, serve};
 use std::ffi::OsString;
@@ -33,6 +33,10 @@ fn main() -> ExitCode {
             };
             let folders = folders.iter().map(PathBuf::from).collect();
             told(serve::run(&PathBuf::from(root), &at, folders).map(|()| ExitCode::SUCCESS))
+        }
+        [what] if what == "--version" => {
+            println!("kumiko-ferry {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
         }
         [place, pid, began] => {
             let pid = read(pid).and_then(|pid| pid.parse().ok());

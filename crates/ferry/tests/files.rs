@@ -405,6 +405,50 @@ fn a_host_that_cannot_show_files_says_so_to_the_site() {
 }
 
 #[test]
+fn a_host_whose_folder_is_full_or_runs_nothing_takes_another() {
+    let Some(site) = Site::new("a_host_whose_folder_is_full_or_runs_nothing_takes_another") else {
+        return;
+    };
+    for options in ["size=200k", "noexec"] {
+        let tmp = site.tmp();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "none"])
+            .arg(&tmp)
+            .status();
+        assert!(mounted.unwrap().success());
+        let said = site
+            .begin("echo begun")
+            .wait_with_output()
+            .map(|output| told(&output));
+        let left = fs::read_dir(&tmp).unwrap().count();
+        let unmounted = Command::new("umount").arg(&tmp).status();
+        assert!(unmounted.unwrap().success());
+        let said = said.unwrap();
+        assert!(said.contains("begun"), "{options}: {said}");
+        assert_eq!(left, 0, "{options}");
+    }
+}
+
+#[test]
+fn a_host_without_any_such_folder_says_so_and_is_left_nothing() {
+    let Some(site) = Site::new("a_host_without_any_such_folder_says_so_and_is_left_nothing") else {
+        return;
+    };
+    let script = site.script(&site.address(), "echo never");
+    let none = "exec <\"$1\"; all='/tmp /var/tmp /dev/shm'; for t in $all; do mount -t tmpfs -o size=200k none $t || exit 1; done; \
+                TMPDIR=/tmp sh -s; code=$?; find $all -mindepth 1; exit $code";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", none, "host"])
+        .arg(script)
+        .output()
+        .unwrap();
+    let told = told(&output);
+    assert_eq!(output.status.code(), Some(73), "{told}");
+    assert!(output.stdout.is_empty(), "{told}");
+    assert!(told.contains("no folder with room for a program"), "{told}");
+}
+
+#[test]
 fn a_full_disk_at_the_site_is_one_on_the_host() {
     let Some(site) = Site::new("a_full_disk_at_the_site_is_one_on_the_host") else {
         return;

@@ -253,17 +253,19 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// Of a process that writes to another, which an engine told first.
 const SIGPIPE: i32 = 13;
+/// As a shell, or a launcher of MPI, says by which signal ended what it waited for.
+const SIGNALLED: i32 = 128;
 
 impl Outcome {
     /// Whether an engine that takes its slot back may have brought it about, where nobody else did: it may tell all processes of a job to end,
     /// in any order.
     pub fn may_be_an_engines(&self) -> bool {
-        matches!(
-            self,
-            Outcome::Signalled {
-                signal: SIGTERM | SIGKILL | SIGPIPE
-            }
-        )
+        let signal = match self {
+            Outcome::Signalled { signal } => *signal,
+            Outcome::Exited { status } => status.saturating_sub(SIGNALLED),
+            _ => return false,
+        };
+        matches!(signal, SIGTERM | SIGKILL | SIGPIPE)
     }
 
     /// See [`NOT_BEGUN`].

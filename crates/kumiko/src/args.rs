@@ -168,7 +168,7 @@ pub struct SiteStart {
     /// Stay in the foreground and log to stderr.
     #[arg(long)]
     pub foreground: bool,
-    /// A throw-away place and a free port; all is removed when it stops.
+    /// A throw-away place, a free port, and some routines to call; all is removed when it stops.
     #[arg(long)]
     pub demo: bool,
 }

@@ -3,12 +3,27 @@
 
 use kumiko_e2e::{Person, finish, kill, kumiko, skip, told, until};
 use serde_json::Value;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 pub struct Caller {
     pub person: Person,
+}
+
+/// Whether it, or a process that it was started by, was told of this folder: as runners are of their spool.
+fn runs_below(mut pid: u32, folder: &str) -> bool {
+    while pid > 1 {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&line).contains(folder) {
+            return true;
+        }
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // After the name in brackets: the state, and the parent (proc_pid_stat(5)).
+        let rest = stat.rsplit(')').next();
+        let parent = rest.and_then(|rest| rest.split_whitespace().nth(1));
+        pid = parent.map_or(0, |parent| parent.parse().unwrap());
+    }
+    false
 }
 
 /// The IDL files that are shown to users.
@@ -183,14 +198,7 @@ impl Caller {
     /// Processes of routines of this person's site, other than these.
     fn pids(&self, but: &[u32]) -> Vec<u32> {
         let mut found = Vec::new();
-        let home = self.person.home.path();
-        let device = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.dev());
-        let disk = device(&self.person.kumiko_home());
-        let mine = match disk == device(home) {
-            true => home.file_name().unwrap().to_str().unwrap().to_owned(),
-            // As proc_pid_mountinfo(5) has it; of a tmpfs the major number is 0.
-            false => format!(" 0:{} ", (disk & 0xff) | (disk >> 12) & !0xff),
-        };
+        let home = self.person.home.path().to_str().unwrap();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let Some(pid) = entry
                 .file_name()
@@ -205,9 +213,7 @@ impl Caller {
             if !words.any(|word| word == b"/job/routine") || but.contains(&pid) {
                 continue;
             }
-            // Whose it is, its folder tells: mounted from below this person's home, or from the disk of its own there.
-            let mounts = std::fs::read_to_string(entry.path().join("mountinfo"));
-            if mounts.is_ok_and(|text| text.contains(&mine)) {
+            if runs_below(pid, home) {
                 found.push(pid);
             }
         }

@@ -153,6 +153,14 @@ impl Program {
         }
     }
 
+    /// Tells who follows an attempt that the ferry of its pilot is here.
+    pub fn ring(&self, place: &Path) {
+        if let Some(ferry) = &self.ferry {
+            let name = place.file_name().unwrap_or_default().to_string_lossy();
+            ferry.landing.ring(&name);
+        }
+    }
+
     /// As [`Program::line`], of one that has a socket in the place.
     pub fn line_in(&self, place: &Path, arguments: &[String]) -> Vec<String> {
         let line = self.line(arguments);

@@ -159,7 +159,7 @@ pub fn outcome(engine: &str, trace: Trace, verdict: Option<&Verdict>, cancelled:
         (Trace::NotBegun, Some(Verdict::ByItself(words))) => Outcome::NeverStarted {
             code: "engine_lost_attempt".to_owned(),
             message: format!(
-                "{engine} ran the attempt ({words}), but no runner came up: is the site's directory there on the host?"
+                "{engine} ran the attempt ({words}), but no runner came up: is the site's directory there on the host, or where it is carried a folder with room for a program (TMPDIR)?"
             ),
         },
         (Trace::NotBegun, None) => Outcome::not_begun(format!(
@@ -233,6 +233,24 @@ mod tests {
                 ended(EngineCause::Limit),
                 false,
                 "Signalled { signal: 11 }",
+            ),
+            (
+                told(Outcome::Exited { status: 143 }),
+                ended(EngineCause::Preempted),
+                false,
+                "Preempted",
+            ),
+            (
+                told(Outcome::Exited { status: 15 }),
+                ended(EngineCause::Preempted),
+                false,
+                "Exited { status: 15 }",
+            ),
+            (
+                told(Outcome::Exited { status: 143 }),
+                by_itself(),
+                false,
+                "Exited { status: 143 }",
             ),
             (
                 told(signalled(9)),

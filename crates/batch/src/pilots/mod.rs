@@ -341,8 +341,9 @@ impl<E: Engine> line::Heard for Inner<E> {
             time_ms: None,
         };
         let need = |id: &AttemptId| {
-            let need = need_in(&self.root.join(id.to_string()));
-            (*id, need.unwrap_or(gone)) // it has a moment to live
+            let place = self.root.join(id.to_string());
+            self.runner.ring(&place);
+            (*id, need_in(&place).unwrap_or(gone)) // it has a moment to live
         };
         let held = held.iter().map(need).collect();
         let todo = self

@@ -69,6 +69,15 @@ impl Dial for Call {
 /// # Errors
 /// The site's machine cannot be reached, or this host cannot show its folders; that it is told.
 pub fn run(told: Told) -> io::Result<ExitCode> {
+    let own = told.own.clone();
+    attempt(told).inspect_err(|_| {
+        // It is there still, if the folders were not shown.
+        let _ = mounts::unmount(&own.join(TREE));
+        let _ = fs::remove_dir_all(&own);
+    })
+}
+
+fn attempt(told: Told) -> io::Result<ExitCode> {
     let credential = Credential::load(&told.own.join(TICKET)).map_err(io::Error::other)?;
     let trust = TrustStore::load(&told.own.join(TRUST)).map_err(io::Error::other)?;
     fs::remove_file(told.own.join(TICKET))?;
@@ -77,12 +86,11 @@ pub fn run(told: Told) -> io::Result<ExitCode> {
         credential,
         trust,
     };
-    let own = told.own.clone();
-    let mounted = mount(&own);
+    let mounted = mount(&told.own);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let done = runtime.block_on(async {
+    runtime.block_on(async {
         let session = connect(call).await?;
         let done = match mounted {
             Ok(device) => carry(&session, device, told).await,
@@ -95,11 +103,6 @@ pub fn run(told: Told) -> io::Result<ExitCode> {
         }
         let _ = session.close().await;
         done
-    });
-    done.inspect_err(|_| {
-        // It is there still, if the folders were not shown.
-        let _ = mounts::unmount(&own.join(TREE));
-        let _ = fs::remove_dir_all(&own);
     })
 }
 

@@ -14,6 +14,10 @@ use std::path::Path;
 const LINE_BYTES: usize = 76;
 /// Between files; none of them has such a line.
 const END: &str = "=kumiko=";
+/// Where `TMPDIR` is full, or mounted so that nothing runs from it.
+const FURTHER: &str = "/tmp /var/tmp /dev/shm";
+/// EX_CANTCREAT (sysexits.h).
+const NO_ROOM: u8 = 73;
 
 /// A program, as a script holds it.
 pub fn packed(program: &Path) -> io::Result<String> {
@@ -67,7 +71,7 @@ pub fn script(
             files.push_str(&here(&name, &fs::read_to_string(place.join(&name))?));
         }
         files.push_str(&format!(
-            "[ -z \"$n\" ] || mv \"$d/$n.{TICKET}\" \"$d/{TICKET}\"\n"
+            "{{ [ -z \"$n\" ] || mv \"$d/$n.{TICKET}\" \"$d/{TICKET}\"; }} &&\n"
         ));
         which = format!(
             "n=\n\
@@ -87,12 +91,19 @@ pub fn script(
          {which}\
          if [ -d {place} ]; then exec \"$@\" </dev/null 2>/dev/null; fi\n\
          umask 077\n\
-         d=$(mktemp -d \"${{TMPDIR:-/tmp}}/kumiko-XXXXXXXX\") || exit 1\n\
-         mkdir \"$d/{TRUST}\" || exit 1\n\
+         unpack() {{\n\
+         mkdir \"$d/{TRUST}\" &&\n\
          {files}\
-         base64 -d <<'{END}' | gzip -dc >\"$d/kumiko-ferry\" && chmod 700 \"$d/kumiko-ferry\" || exit 1\n\
+         base64 -d <<'{END}' | gzip -dc >\"$d/kumiko-ferry\" && chmod 700 \"$d/kumiko-ferry\" && \"$d/kumiko-ferry\" --version >/dev/null\n\
          {text}{END}\n\
-         exec \"$d/kumiko-ferry\" --carry \"$d\" {address} {count} {folders} \"$@\"\n",
+         }}\n\
+         for t in \"${{TMPDIR:-/tmp}}\" {FURTHER}; do\n\
+         d=$(mktemp -d \"$t/kumiko-XXXXXXXX\") || continue\n\
+         unpack && exec \"$d/kumiko-ferry\" --carry \"$d\" {address} {count} {folders} \"$@\"\n\
+         rm -rf \"$d\"\n\
+         done\n\
+         echo \"kumiko: this host has no folder with room for a program that lets it run (TMPDIR {FURTHER})\" >&2\n\
+         exit {NO_ROOM}\n",
         place = path(place),
         text = of.text,
         address = quoted(&address),
@@ -107,10 +118,10 @@ fn words(line: &[String]) -> String {
     line.join(" ")
 }
 
-/// A file of the script's folder.
+/// A file of the script's folder, and what comes next if there was room for it.
 fn here(name: &str, text: &str) -> String {
     let end_of_line = if text.ends_with('\n') { "" } else { "\n" };
-    format!("cat >\"$d/{name}\" <<'{END}'\n{text}{end_of_line}{END}\n")
+    format!("cat >\"$d/{name}\" <<'{END}' &&\n{text}{end_of_line}{END}\n")
 }
 
 /// One word of a shell.

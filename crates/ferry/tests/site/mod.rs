@@ -87,13 +87,19 @@ impl Site {
         self.begin_by(&self.address(), line)
     }
 
-    /// By way of another address.
-    pub fn begin_by(&self, address: &str, line: &str) -> Child {
+    /// What a host is given.
+    pub fn script(&self, address: &str, line: &str) -> PathBuf {
         let line = ["/bin/sh", "-c", line].map(str::to_owned);
         let script = self.files.script(&self.place(), &line, None).unwrap();
         let script = script.replace(&format!("'{}'", self.address()), address);
         let file = self.top.path().join("script");
         fs::write(&file, script).unwrap();
+        file
+    }
+
+    /// By way of another address.
+    pub fn begin_by(&self, address: &str, line: &str) -> Child {
+        let file = self.script(address, line);
         let hidden =
             r#"exec <"$2"; umount -l "$1" 2>/dev/null; mount -t tmpfs none "$1" && exec sh -s"#;
         Command::new("unshare")

@@ -6,6 +6,7 @@ use crate::fail::{Failure, While};
 use crate::home::{Home, Running, write_whole};
 use crate::job::view::now_ms;
 use crate::output::{self, Show, say};
+use crate::site::demo;
 use crate::site::drained::{self, Stands};
 use crate::site::gridftp;
 use crate::site::make::make;
@@ -212,7 +213,7 @@ async fn live_jobs(home: &Home) -> Result<usize, Failure> {
 
 async fn start_site(start: SiteStart, format: Format, home: &Home) -> Result<u8, Failure> {
     if start.demo {
-        return demo_site(start, format).await;
+        return demo::site(start, format).await;
     }
     let _ = std::fs::remove_file(home.draining());
     if !start.foreground && answers(home).await {
@@ -422,57 +423,8 @@ fn map(subject: Option<String>, account: Option<String>, home: &Home) -> Result<
     Ok(0)
 }
 
-/// `site start --demo`: in the foreground, in a place that goes with it.
-pub async fn demo_site(start: SiteStart, format: Format) -> Result<u8, Failure> {
-    let place = Throwaway::new()?;
-    let home = Home::find(Some(&place.0))?;
-    make(&home, &start.host_names)?;
-    let listen = start
-        .listen
-        .as_deref()
-        .map(listen_address)
-        .transpose()?
-        .unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-    serve(&home, Some(listen), &start, |running| {
-        if format == Format::Human {
-            explain_start(&home, running, true)?;
-            say!(
-                "in another terminal: export KUMIKO_HOME={}",
-                home.root().display()
-            )?;
-            say!("Ctrl-C ends it and removes everything")?;
-        } else {
-            output::one(format, running)?;
-        }
-        Ok(())
-    })
-    .await?;
-    Ok(0)
-}
-
 impl Show for Running {
     fn human(&self) -> String {
         self.address.clone()
-    }
-}
-
-/// A private folder that is removed when dropped.
-pub struct Throwaway(pub std::path::PathBuf);
-
-impl Throwaway {
-    pub fn new() -> Result<Throwaway, Failure> {
-        use std::os::unix::fs::DirBuilderExt;
-        let path = std::env::temp_dir().join(format!("kumiko-{}-{}", std::process::id(), now_ms()));
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .doing(|| format!("making {}", path.display()))?;
-        Ok(Throwaway(path))
-    }
-}
-
-impl Drop for Throwaway {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

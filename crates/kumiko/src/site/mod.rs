@@ -3,6 +3,7 @@
 mod calls;
 mod capacity;
 mod control;
+mod demo;
 mod drained;
 mod edited;
 mod effective;
@@ -20,6 +21,7 @@ mod staging;
 pub mod told;
 
 pub use calls::registry;
-pub use control::{Throwaway, site, which};
+pub use control::{site, which};
+pub use demo::Throwaway;
 pub use make::make;
 pub use serve::{end_asked, is_served};
