@@ -56,11 +56,12 @@ fn waits_for_room(caller: &Caller, file: &str, source: &str, routine: &str) -> V
     caller.gen_and_register("full", &[]);
     // A process that waits for a call has it before the disk is full, and looks for room when it goes on.
     caller.call(&[routine, "1"]);
+    let planned = caller.count_in_log("\"planned\"");
     let pid = caller.routine_pid(&[]);
     kill(pid, "STOP");
     let call = caller.begin(&[routine, &MANY.to_string()]);
     until("the call is planned", || {
-        caller.count_in_log("\"planned\"") == 1
+        caller.count_in_log("\"planned\"") == planned + 1
     });
     let filler = caller.person.fill_disk();
     let filled = File::options().write(true).open(&filler).unwrap();
